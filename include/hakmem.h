@@ -1,0 +1,129 @@
+/* hakmem.h - the public interface of the hakmem memory allocator.
+ *
+ * A program does not need this header: preloading or linking the library replaces malloc, free and
+ * their family. It is for programs that want hakmem under its own prefix, or want to ask it things.
+ *
+ * Every function is safe to call from any thread at any time after the library is loaded, from
+ * constructors, destructors and thread-local destructors too. None is async-signal-safe. All sizes
+ * and alignments are in bytes.
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HAKMEM_VERSION_MAJOR 0
+#define HAKMEM_VERSION_MINOR 1
+#define HAKMEM_VERSION_PATCH 0
+#define HAKMEM_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HAK_API __attribute__((visibility("default")))
+#define HAK_ATTR_MALLOC __attribute__((malloc, warn_unused_result))
+#define HAK_ATTR_SIZE(n) __attribute__((alloc_size(n)))
+#define HAK_ATTR_SIZE2(n, m) __attribute__((alloc_size(n, m)))
+#define HAK_ATTR_ALIGN(n) __attribute__((alloc_align(n)))
+#else
+#define HAK_API
+#define HAK_ATTR_MALLOC
+#define HAK_ATTR_SIZE(n)
+#define HAK_ATTR_SIZE2(n, m)
+#define HAK_ATTR_ALIGN(n)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- the malloc family under our prefix -------------------------------------------------------
+ *
+ * Same contracts as the C and POSIX functions of the same name. On failure they return NULL and set
+ * errno to ENOMEM (EINVAL for a bad alignment); hak_free and its kin keep errno. Blocks are aligned
+ * to 16. A request above PTRDIFF_MAX fails.
+ */
+
+/** At least `size` bytes; size 0 gives a unique block that may be freed. */
+HAK_API void *hak_malloc(size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE(1);
+
+/** `count * size` zeroed bytes; an overflow of the product fails with ENOMEM. */
+HAK_API void *hak_calloc(size_t count, size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE2(1, 2);
+
+/** Resizes `ptr` (NULL: allocates). On failure `ptr` stays valid and unchanged. Size 0 frees `ptr`
+ * and returns NULL, as glibc does. Shrinking never fails. */
+HAK_API void *hak_realloc(void *ptr, size_t size) HAK_ATTR_SIZE(2);
+
+/** hak_realloc(ptr, count * size); an overflow of the product fails with ENOMEM. */
+HAK_API void *hak_reallocarray(void *ptr, size_t count, size_t size) HAK_ATTR_SIZE2(2, 3);
+
+/** Frees a block of this allocator; NULL is allowed. Keeps errno. A pointer that is not a live block
+ * ends the program with a line on stderr (always in the hardened build, where it costs nothing in
+ * the others). */
+HAK_API void hak_free(void *ptr);
+
+/** hak_free for a block whose requested size is known (C23 free_sized). */
+HAK_API void hak_free_sized(void *ptr, size_t size);
+
+/** hak_free for a block of hak_aligned_alloc(alignment, size) (C23 free_aligned_sized). */
+HAK_API void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size);
+
+/** `size` bytes at a multiple of `alignment`, a power of two up to 1 GiB (else EINVAL). `size` need
+ * not be a multiple of `alignment`. */
+HAK_API void *hak_aligned_alloc(size_t alignment, size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE(2)
+    HAK_ATTR_ALIGN(1);
+
+/** POSIX: 0, EINVAL (alignment not a power of two multiple of sizeof(void *)) or ENOMEM; errno is
+ * kept and *out is written only on success. */
+HAK_API int hak_posix_memalign(void **out, size_t alignment, size_t size);
+
+/** Bytes the block really holds (>= the size asked for); 0 for NULL. */
+HAK_API size_t hak_usable_size(const void *ptr);
+
+/* --- beyond malloc ------------------------------------------------------------------------- */
+
+/** True when `ptr` points into memory of this allocator; never reads through `ptr`. */
+HAK_API bool hak_owns(const void *ptr);
+
+/** Gives unused memory back to the operating system: the calling thread's caches, those of ended
+ * threads, and the warm pool. Returns the bytes unmapped or decommitted. */
+HAK_API size_t hak_purge(void);
+
+/** HAKMEM_VERSION_STRING of the library in use. */
+HAK_API const char *hak_version(void);
+
+/** "standard", "fast", "observe", "hardened", "asan" or "tsan": how the library was built. */
+HAK_API const char *hak_variant(void);
+
+/** Totals since start. Set `size` to sizeof(struct hak_stats) before the call; fields that the
+ * library does not know of stay as they are. Taken without stopping other threads: each figure is
+ * right by itself, sums over several may be a moment apart. */
+struct hak_stats {
+  uint32_t size;                /* in: sizeof(struct hak_stats) */
+  uint32_t version;             /* out: 1 */
+  uint64_t superslabs_live;     /* 2 MiB units that hold at least one slab or span */
+  uint64_t superslabs_warm;     /* 2 MiB units kept empty for reuse */
+  uint64_t superslabs_peak;     /* most units that were ever live at once */
+  uint64_t huge_live;           /* blocks of the Huge tier in use */
+  uint64_t huge_bytes;          /* bytes mapped for them */
+  uint64_t heaps_active;        /* thread heaps with a living thread */
+  uint64_t heaps_parked;        /* thread heaps of ended threads, waiting for a new one */
+  uint64_t os_mmap;             /* system calls made, by kind */
+  uint64_t os_munmap;
+  uint64_t os_mprotect;
+  uint64_t os_madvise;
+  uint64_t os_mremap;
+  uint64_t os_failed;           /* of these, refused by the kernel */
+  uint64_t bytes_mapped;        /* bytes of address space held for blocks, warm units included */
+  uint64_t bytes_slab;          /* bytes of slabs and spans handed out inside SuperSlabs */
+  uint64_t bytes_metadata;      /* bytes of metadata in use */
+};
+
+/** Fills `*stats`. Returns 0, or EINVAL when stats is NULL or stats->size is too small. */
+HAK_API int hak_stats_get(struct hak_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HAKMEM_H */

@@ -1,0 +1,57 @@
+/* api.c - the parts of api.h that need no fast path. */
+#include "api/api.h"
+
+#include "observe/report.h"
+#include "os/libc.h"
+
+void *api_calloc_overflow(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+void *api_realloc(void *pointer, size_t size) {
+  if (pointer == NULL) return api_malloc(size);
+  if (size == 0) {
+    api_free(pointer);
+    return NULL;
+  }
+  struct block block = block_find(pointer);
+  if (HAK_UNLIKELY(block.wrong != NULL)) {
+    if (!heap_calls_libc()) report_bad_pointer("realloc", pointer, block.wrong);
+    return libc_realloc(pointer, size);
+  }
+  return front_reallocate(pointer, &block, size);
+}
+
+void *api_reallocarray(void *pointer, size_t count, size_t size) {
+  size_t bytes;
+  if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return api_calloc_overflow();
+  return api_realloc(pointer, bytes);
+}
+
+void *api_aligned_alloc(size_t alignment, size_t size) {
+  if (!is_power_of_two(alignment)) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (alignment > ALIGNMENT_MAX || size > PTRDIFF_MAX) return api_calloc_overflow();
+  return front_allocate_aligned(alignment, size);
+}
+
+int api_posix_memalign(void **out, size_t alignment, size_t size) {
+  if (!is_power_of_two(alignment) || alignment < sizeof(void *)) return EINVAL;
+  int saved = errno;
+  void *block = api_aligned_alloc(alignment, size);
+  errno = saved;
+  if (block == NULL) return ENOMEM;
+  *out = block;
+  return 0;
+}
+
+size_t api_usable_size(const void *pointer) {
+  if (pointer == NULL) return 0;
+  struct block block = block_find(pointer);
+  if (HAK_LIKELY(block.wrong == NULL)) return block.usable;
+  if (!heap_calls_libc()) report_bad_pointer("malloc_usable_size", pointer, block.wrong);
+  return libc_usable_size((void *)(uintptr_t)pointer);
+}

@@ -1,0 +1,36 @@
+/* api.h - the malloc family once, for every name it is exported under (malloc, hak_malloc, new).
+ *
+ * Inline, so that each exported symbol holds its fast path and makes no second jump. Contracts are
+ * those of include/hakmem.h.
+ */
+#ifndef HAK_API_H
+#define HAK_API_H
+
+#include <errno.h>
+
+#include "front/front.h"
+
+#define HAK_EXPORT __attribute__((visibility("default")))
+
+#define ALIGNMENT_MAX GIB
+
+void *api_realloc(void *pointer, size_t size);
+void *api_reallocarray(void *pointer, size_t count, size_t size);
+void *api_calloc_overflow(void);
+void *api_aligned_alloc(size_t alignment, size_t size);
+int api_posix_memalign(void **out, size_t alignment, size_t size);
+size_t api_usable_size(const void *pointer);
+
+HAK_INLINE void *api_malloc(size_t size) { return front_allocate(size); }
+
+HAK_INLINE void api_free(void *pointer) { front_free(pointer); }
+
+HAK_INLINE void *api_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return api_calloc_overflow();
+  return front_allocate_zeroed(bytes);
+}
+
+HAK_INLINE bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+#endif

@@ -1,0 +1,63 @@
+/* fast.h - the fast paths of malloc and free; everything else is a call away.
+ *
+ * Between 16 (malloc) and 22 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
+ * option test. `docs/architecture.md` walks through both.
+ */
+#ifndef HAK_FAST_H
+#define HAK_FAST_H
+
+#include "front/guard.h"
+#include "front/heap.h"
+
+/* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
+#define TABLE_MAX 2048u
+extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
+
+/** Slow halves; each is a tail call. */
+void *front_allocate_slow(size_t size);     /* bin was empty */
+void *front_allocate_beyond(size_t size);   /* larger than TABLE_MAX */
+void front_free_slow(void *block);          /* not a block of the thread's own slabs */
+void front_free_overflow(struct bin *bin);  /* bin is over its capacity */
+
+HAK_INLINE void *bin_pop(struct bin *bin) {
+  void *block = bin->head;
+  if (HAK_LIKELY(block != NULL)) {
+    bin->head = *(void **)block;
+    bin->room++;
+  }
+  return block;
+}
+
+/* True when the bin is over its capacity now. */
+HAK_INLINE bool bin_push(struct bin *bin, void *block) {
+  *(void **)block = bin->head;
+  /* The compiler must not turn the two stores round: the child of a fork sees a prefix of this
+   * thread's stores, and a list must be whole in each (docs/architecture.md, fork). */
+  atomic_signal_fence(memory_order_release);
+  bin->head = block;
+  return --bin->room < 0;
+}
+
+HAK_INLINE void *front_allocate(size_t size) {
+  if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
+  size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
+  void *block = bin_pop((struct bin *)(void *)((char *)thread_heap->bins + offset));
+  if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
+  guard_allocated(block);
+  return block;
+}
+
+HAK_INLINE void front_free(void *block) {
+  guard_freed(block);
+  if (HAK_LIKELY(map_has_entry(block))) {
+    struct slab *slab = map_slab_or_dummy(block);
+    struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
+      if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
+      return;
+    }
+  }
+  front_free_slow(block);
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* front.c - the slow halves of malloc and free, and the operations that have no fast path. */
+#include "front/front.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "observe/report.h"
+#include "os/libc.h"
+
+/* Offset in heap->bins of the bin for each multiple of 16 bytes. */
+#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_OF((size_t)(i) * BLOCK_ALIGNMENT)),
+#define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
+#define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
+#define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)
+/* class_for() as a constant expression, for a size that is a multiple of 16; front_self_check in the
+ * tests compares the two. */
+#define LOG2(n) ((n) < 512 ? 8 : (n) < 1024 ? 9 : 10)
+#define CLASS_OF(n)                                                                                \
+  ((n) == 0 ? 0                                                                                    \
+   : (n) <= 256                                                                                    \
+       ? ((n)-1) >> 4                                                                              \
+       : 16 + (size_t)(LOG2((n)-1) - 8) * 8 + ((((n)-1) >> (LOG2((n)-1) - 3)) & 7))
+
+const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {O64(0) O64(64) O1(128)};
+
+static void *fail(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+/* --- small blocks ------------------------------------------------------------------------------------- */
+
+static void *pop_or_refill(struct heap *heap, unsigned size_class) {
+  void *block = bin_pop(&heap->bins[size_class]);
+  return block != NULL ? block : front_refill(heap, size_class);
+}
+
+static void *allocate_class(unsigned size_class) {
+  struct heap *heap = heap_of_thread(), *borrowed = NULL;
+  if (HAK_UNLIKELY(heap == NULL)) {
+    heap = borrowed = heap_borrow();
+    if (heap == NULL) return fail();
+  }
+  void *block = pop_or_refill(heap, size_class);
+  /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
+  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
+    heap_purge();
+    block = pop_or_refill(heap, size_class);
+  }
+  if (borrowed != NULL) heap_return(borrowed);
+  if (HAK_UNLIKELY(block == NULL)) return fail();
+  guard_allocated(block);
+  return block;
+}
+
+HAK_NOINLINE void *front_allocate_slow(size_t size) {
+  heap_of_thread(); /* reads the options, if nobody did */
+  if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
+  return allocate_class(class_for(size));
+}
+
+/* --- large blocks --------------------------------------------------------------------------------------- */
+
+static struct span_cache *span_cache_of_thread(void) {
+  struct heap *heap = heap_of_thread();
+  return heap != NULL ? &heap->spans : NULL;
+}
+
+static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
+  if (size > PTRDIFF_MAX) return fail();
+  struct span_cache *cache = span_cache_of_thread();
+  if (map_limit == 0) return fail(); /* not even the address map could be reserved */
+  void *block = large_allocate(cache, size, alignment, zeroed);
+  if (HAK_UNLIKELY(block == NULL)) {
+    heap_purge();
+    block = large_allocate(cache, size, alignment, zeroed);
+  }
+  return block != NULL ? block : fail();
+}
+
+HAK_NOINLINE void *front_allocate_beyond(size_t size) {
+  bool zeroed;
+  if (size <= SMALL_MAX) {
+    unsigned size_class = class_for(size);
+    void *block = bin_pop(&thread_heap->bins[size_class]);
+    if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
+    guard_allocated(block);
+    return block;
+  }
+  heap_of_thread();
+  if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
+  return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
+}
+
+void *front_allocate_zeroed(size_t size) {
+  bool zeroed = false;
+  void *block;
+  if (size <= SMALL_MAX) {
+    block = front_allocate(size);
+  } else {
+    heap_of_thread();
+    if (HAK_UNLIKELY(heap_calls_libc())) return libc_calloc(1, size);
+    block = allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
+  }
+  if (block != NULL && !zeroed) memset(block, 0, size);
+  return block;
+}
+
+void *front_allocate_aligned(size_t alignment, size_t size) {
+  if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
+  heap_of_thread();
+  if (HAK_UNLIKELY(heap_calls_libc())) return libc_memalign(alignment, size);
+  bool zeroed;
+  unsigned size_class = alignment <= SMALL_MAX ? class_for_aligned(size, alignment) : CLASS_COUNT;
+  if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
+  void *block = bin_pop(&thread_heap->bins[size_class]);
+  if (block == NULL) return allocate_class(size_class);
+  guard_allocated(block);
+  return block;
+}
+
+/* --- free ---------------------------------------------------------------------------------------------- */
+
+static void free_small(struct slab *slab, struct bin *bin, void *block) {
+  struct heap *heap = heap_of_thread();
+  if (heap == NULL) { /* past the thread's end, or no memory for a heap */
+    remote_free_now(slab, bin, block);
+  } else if (!heap_has_bin(heap, bin)) {
+    remote_free(heap, slab, bin, block);
+  } else if (bin_push(bin, block)) {
+    front_overflow(heap, bin);
+  }
+}
+
+HAK_NOINLINE void front_free_overflow(struct bin *bin) { front_overflow(thread_heap, bin); }
+
+HAK_NOINLINE void front_free_slow(void *pointer) {
+  if (pointer == NULL) return;
+  if (HAK_LIKELY(map_has_entry(pointer))) {
+    struct slab *slab = map_slab_or_dummy(pointer);
+    struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    if (HAK_LIKELY(bin != NULL)) {
+      free_small(slab, bin, pointer);
+      return;
+    }
+  }
+  struct block block = block_find(pointer);
+  if (HAK_UNLIKELY(block.wrong != NULL)) {
+    heap_of_thread();
+    if (!heap_calls_libc()) report_bad_pointer("free", pointer, block.wrong);
+    libc_free(pointer);
+  } else if (block.tier == BLOCK_LARGE) {
+    large_free(span_cache_of_thread(), block.slab);
+  } else {
+    huge_release(block.superslab);
+  }
+}
+
+/* --- realloc --------------------------------------------------------------------------------------------- */
+
+/* Where the block is, or where its pages move to; NULL: it has to be copied. */
+static void *resize_in_place(void *pointer, const struct block *block, size_t size) {
+  bool keeps_half = size > block->usable / 2;
+  if (block->tier == BLOCK_SMALL) {
+    bool fits = size <= block->usable;
+    return fits && (keeps_half || class_for(size) == block->slab->size_class) ? pointer : NULL;
+  }
+  if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;
+  if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
+  if (size <= LARGE_MAX && !keeps_half) return NULL;
+  struct superslab *superslab = huge_resize(block->superslab, size);
+  return superslab != NULL ? superslab->base : NULL;
+}
+
+void *front_reallocate(void *pointer, const struct block *block, size_t size) {
+  if (size > PTRDIFF_MAX) return fail();
+  void *same = resize_in_place(pointer, block, size);
+  if (same != NULL) return same;
+  size_t usable = block->usable;
+  int saved = errno;
+  void *moved = front_allocate(size);
+  if (moved == NULL) {
+    if (size > usable) return NULL;
+    errno = saved; /* a shrink never fails */
+    return pointer;
+  }
+  memcpy(moved, pointer, size < usable ? size : usable);
+  front_free(pointer);
+  return moved;
+}

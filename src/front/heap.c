@@ -1,0 +1,215 @@
+/* heap.c - birth, parking and reuse of thread heaps; what fork has to do with them.
+ *
+ * A thread gets its heap at its first slow path: the one parked last, else a new one. When it ends, a
+ * destructor of a pthread key sends what it gathered for others and parks the heap as it is, bins and
+ * all: the next thread finds it warm.
+ */
+#include "front/heap.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "front/fork.h"
+#include "observe/report.h"
+#include "policy/options.h"
+
+struct heap heap_none;
+_Thread_local struct heap *thread_heap = &heap_none;
+
+/* Past its end: the key's destructor ran. The heap is not to be made again, nobody would park it. */
+static _Thread_local bool thread_ended;
+
+static struct heap first_heap;
+static bool first_heap_given;
+static _Atomic(struct heap *) all_heaps;
+
+static struct lock heap_list_lock; /* parked_heaps, first_heap_given, initialisation */
+static struct heap *parked_heaps;
+static atomic_bool initialised;
+static pthread_key_t key;
+static atomic_bool fork_registered;
+static _Atomic uint64_t active, parked;
+
+struct heap *heap_first(void) {
+  /* acquire: a heap that is seen is seen whole */
+  return atomic_load_explicit(&all_heaps, memory_order_acquire);
+}
+
+bool heap_calls_libc(void) {
+  return atomic_load_explicit(&initialised, memory_order_acquire) && option_value(FORCE_LIBC_ALLOC);
+}
+
+void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
+  *active_out = atomic_load_explicit(&active, memory_order_relaxed);
+  *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
+}
+
+/* --- parking ---------------------------------------------------------------------------------------------- */
+
+static void set_state(struct heap *heap, enum heap_state state) {
+  /* The lock: whoever adopts from the heap at this moment finishes first, and the stores of the thread
+   * that gives the heap away are seen by the one that takes it. */
+  lock_acquire(&heap->lock);
+  atomic_store_explicit(&heap->state, (uint8_t)state, memory_order_relaxed);
+  lock_release(&heap->lock);
+}
+
+static void park(struct heap *heap) {
+  remote_flush(heap);
+  span_cache_flush(&heap->spans);
+  set_state(heap, HEAP_PARKED);
+  lock_acquire(&heap_list_lock);
+  heap->next_parked = parked_heaps;
+  parked_heaps = heap;
+  lock_release(&heap_list_lock);
+  atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
+}
+
+static void at_thread_end(void *heap) {
+  thread_heap = &heap_none;
+  thread_ended = true;
+  park(heap);
+}
+
+/* --- birth ------------------------------------------------------------------------------------------------- */
+
+static bool initialise(void) {
+  if (atomic_load_explicit(&initialised, memory_order_acquire)) return true;
+  lock_acquire(&heap_list_lock);
+  bool done = atomic_load_explicit(&initialised, memory_order_relaxed);
+  if (!done) {
+    options_read();
+    done = option_value(FORCE_LIBC_ALLOC) ||
+           (map_init() && pthread_key_create(&key, at_thread_end) == 0);
+    /* release: options and map are read without the lock afterwards */
+    if (done) atomic_store_explicit(&initialised, true, memory_order_release);
+  }
+  lock_release(&heap_list_lock);
+  return done;
+}
+
+static void list(struct heap *heap) {
+  struct heap *next = atomic_load_explicit(&all_heaps, memory_order_relaxed);
+  do heap->next = next;
+  while (!atomic_compare_exchange_weak_explicit(&all_heaps, &next, heap, memory_order_release,
+                                                memory_order_relaxed));
+}
+
+/* Under heap_list_lock, so that a fork finds the list of heaps as it left it. */
+static struct heap *new_heap(void) {
+  struct heap *heap = &first_heap;
+  if (first_heap_given) heap = meta_allocate(sizeof *heap, _Alignof(struct heap));
+  first_heap_given = true;
+  if (heap != NULL) list(heap);
+  return heap;
+}
+
+static struct heap *take_heap(void) {
+  lock_acquire(&heap_list_lock);
+  struct heap *heap = parked_heaps;
+  bool reused = heap != NULL;
+  if (reused) {
+    parked_heaps = heap->next_parked;
+    heap->next_parked = NULL;
+  } else {
+    heap = new_heap();
+  }
+  lock_release(&heap_list_lock);
+  if (heap == NULL) return NULL;
+  if (reused) {
+    atomic_fetch_sub_explicit(&parked, 1, memory_order_relaxed);
+    set_state(heap, HEAP_ACTIVE);
+  }
+  atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
+  return heap;
+}
+
+struct heap *heap_of_thread(void) {
+  struct heap *heap = thread_heap;
+  if (HAK_LIKELY(heap != &heap_none)) return heap;
+  if (thread_ended || !initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
+  heap = take_heap();
+  if (heap == NULL) return NULL;
+  thread_heap = heap;
+  /* From here on this thread may allocate, and both calls below may do so. */
+  if (pthread_setspecific(key, heap) != 0) {
+    thread_heap = &heap_none;
+    park(heap);
+    return NULL;
+  }
+  /* One heap alone cannot be caught with a lock held by a fork: no handlers are needed before the
+   * second, which keeps small programs free of them. */
+  if (heap != &first_heap && !atomic_exchange_explicit(&fork_registered, true, memory_order_relaxed))
+    fork_register();
+  return heap;
+}
+
+struct heap *heap_borrow(void) {
+  if (!initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
+  return take_heap();
+}
+
+void heap_return(struct heap *heap) { park(heap); }
+
+/* --- giving back --------------------------------------------------------------------------------------------- */
+
+size_t heap_purge(void) {
+  struct superslab_stats before, after;
+  struct unit_stats units_before, units_after;
+  if (!initialise() || option_value(FORCE_LIBC_ALLOC)) return 0;
+  superslab_stats_get(&before, false);
+  unit_stats_get(&units_before);
+  struct heap *mine = thread_heap;
+  if (mine != &heap_none) {
+    remote_flush(mine);
+    span_cache_flush(&mine->spans);
+  }
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    lock_acquire(&heap->lock);
+    bool is_parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+    heap_drain(heap, heap == mine || is_parked);
+    lock_release(&heap->lock);
+  }
+  /* Once more: a block that went home to another heap just now may have been that heap's last. */
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    lock_acquire(&heap->lock);
+    heap_drain(heap, false);
+    lock_release(&heap->lock);
+  }
+  unit_trim();
+  superslab_stats_get(&after, false);
+  unit_stats_get(&units_after);
+  uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
+  return was > is ? (size_t)(was - is) : 0;
+}
+
+/* --- fork ------------------------------------------------------------------------------------------------------ */
+
+void heap_fork_prepare(void) {
+  lock_acquire(&heap_list_lock);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) lock_acquire(&heap->lock);
+}
+
+void heap_fork_release(bool in_child) {
+  if (!in_child) {
+    for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) lock_release(&heap->lock);
+    lock_release(&heap_list_lock);
+    return;
+  }
+  /* The other threads are not in the child. Their heaps become parked ones. The span cache is the one
+   * part that is not whole at every moment: it is dropped, at most 8 MiB of address space each. */
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    lock_reset(&heap->lock);
+    if (heap == thread_heap ||
+        atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED)
+      continue;
+    heap->spans.count = 0;
+    atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
+    heap->next_parked = parked_heaps;
+    parked_heaps = heap;
+    atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
+  }
+  lock_reset(&heap_list_lock);
+}

@@ -1,0 +1,136 @@
+/* heap.h - the thread heap: what a thread allocates from without asking anybody.
+ *
+ * Glossary
+ *   bin        last-in-first-out list of free blocks of one class, used by the heap's thread alone,
+ *              without a lock. The block that was freed last is the first to be handed out.
+ *   outgoing   blocks freed here that belong to another heap, gathered until a batch is worth sending.
+ *   inbox      batches that others sent: one lock-free stack for each class.
+ *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
+ *
+ * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox.
+ * Any of them may hold blocks of slabs that another heap owns by now (a slab may be adopted while
+ * its blocks are under way); such a block finds its owner when it goes back to its slab.
+ *
+ * Who may touch what is said at each group of fields. A heap is never freed.
+ */
+#ifndef HAK_HEAP_H
+#define HAK_HEAP_H
+
+#include "large/large.h"
+#include "slab/slab.h"
+
+struct bin {
+  void *head;
+  int32_t room;      /* blocks it may still take; free() counts down and acts below 0 */
+  uint32_t capacity; /* blocks it may hold; grows with use, see front_overflow */
+};
+
+struct class_slabs {
+  struct slab *first; /* slabs with free blocks or uncarved memory, to be used in this order */
+  struct slab *last;
+  _Atomic uint32_t count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
+};
+
+enum { OUTGOING_SLOTS = 64 };
+
+struct outgoing {
+  struct bin *owner; /* bin of the heap that the blocks go to; NULL: never used */
+  void *head, *tail; /* head NULL: nothing gathered */
+  uint16_t count, limit;
+  uint8_t size_class;
+};
+
+enum heap_state { HEAP_ACTIVE, HEAP_PARKED };
+
+struct heap {
+  /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
+  struct bin bins[CLASS_COUNT];
+  struct outgoing outgoing[OUTGOING_SLOTS];
+  struct span_cache spans; /* freed Large blocks */
+  size_t bin_budget_used; /* bytes that all bins' capacities add up to */
+
+  /* Under `lock`. Its thread takes it on slow paths only; others only ever try it. */
+  struct class_slabs classes[CLASS_COUNT];
+  size_t slab_bytes; /* bytes of the slabs owned */
+
+  /* Once. */
+  struct heap *next; /* list of all heaps */
+
+  /* Under heap_list_lock. */
+  struct heap *next_parked;
+
+  /* Any thread. */
+  _Alignas(64) struct lock lock;
+  _Atomic uint8_t state;                  /* enum heap_state; written under `lock` */
+  _Atomic int64_t inbox_bytes;            /* relaxed: a hint; about the bytes in all inboxes */
+  _Atomic uintptr_t inbox[CLASS_COUNT];   /* block | count << 48; push release, take acquire */
+};
+
+/* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one and
+ * after it has ended: the fast paths need no test for that. */
+extern _Thread_local struct heap *thread_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
+extern struct heap heap_none HAK_HIDDEN;
+
+/** Is `bin` one of `heap`'s? Also false for NULL, which stands for every pointer that is not a block
+ * of a slab. */
+HAK_INLINE bool heap_has_bin(const struct heap *heap, const struct bin *bin) {
+  return (uintptr_t)bin - (uintptr_t)heap->bins < sizeof heap->bins;
+}
+
+/** The heap of a bin of this class. */
+HAK_INLINE struct heap *heap_of_bin(struct bin *bin, unsigned size_class) {
+  return (struct heap *)(void *)((char *)(bin - size_class) - offsetof(struct heap, bins));
+}
+
+/* --- heap.c: birth and death ---------------------------------------------------------------------- */
+
+/** The calling thread's heap, made now if it has none. NULL: no memory, or the thread is past its end
+ * (use heap_borrow then), or calls go to libc. */
+struct heap *heap_of_thread(void);
+
+/** A heap for one operation of a thread that is past its end; NULL: no memory. */
+struct heap *heap_borrow(void);
+void heap_return(struct heap *heap);
+
+/** True when HAKMEM_FORCE_LIBC_ALLOC is set. */
+bool heap_calls_libc(void);
+
+/** First of the list of all heaps; follow `next`. The list only grows, at its front. */
+struct heap *heap_first(void);
+
+/** Gives back all that can be: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
+size_t heap_purge(void);
+
+void heap_counts(uint64_t *active, uint64_t *parked);
+
+/* --- refill.c: between bins and slabs ----------------------------------------------------------------- */
+
+/** A block of the class for the thread's heap whose bin is empty. NULL: no memory. */
+void *front_refill(struct heap *heap, unsigned size_class);
+
+/** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. */
+void front_overflow(struct heap *heap, struct bin *bin);
+
+/** Puts all free blocks of the heap back into their slabs and releases the empty ones. The caller holds
+ * the lock; `bins`: the bins too, which is right for the own heap or a parked one. */
+void heap_drain(struct heap *heap, bool bins);
+
+/** Puts one block back into its slab; the caller holds heap->lock. Blocks of others' slabs go to their
+ * owners. */
+void heap_put_block(struct heap *heap, void *block);
+
+/* --- remote.c: blocks of other heaps -------------------------------------------------------------------- */
+
+/** Frees a block whose slab belongs to the heap of `owner`. */
+void remote_free(struct heap *heap, struct slab *slab, struct bin *owner, void *block);
+
+/** Sends one block at once, for callers without a heap. */
+void remote_free_now(struct slab *slab, struct bin *owner, void *block);
+
+/** Sends everything gathered. */
+void remote_flush(struct heap *heap);
+
+/** Takes all of an inbox; returns how many blocks. The caller holds heap->lock. */
+unsigned remote_take(struct heap *heap, unsigned size_class, void **list);
+
+#endif

@@ -1,0 +1,271 @@
+/* refill.c - blocks between the bins and the slabs: the slow path of malloc and free.
+ *
+ * A refill looks, in this order, at what others sent back, at the heap's own slabs, at memory that
+ * sleeps in other heaps, and only then asks for a new slab.
+ */
+#include "front/heap.h"
+#include "observe/report.h"
+
+/* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
+ * this ahead: a class that is used little touches one page (docs/decisions/0002). */
+#define REFILL_BYTES (4 * KIB)
+enum { REFILL_BLOCKS = 64 };
+
+/* Pieces in which new pages are asked for: at most this, and at most an eighth of what the class
+ * already has, so that a small heap stays small (docs/decisions/0004). */
+#define POPULATE_MAX (16 * KIB)
+
+/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
+#define SLEEPING_INBOX_BYTES (64 * 1024)
+enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
+
+/* --- lists of partial slabs; all under heap->lock ------------------------------------------------------ */
+
+static void unlist(struct heap *heap, struct slab *slab) {
+  struct class_slabs *slabs = &heap->classes[slab->size_class];
+  if (slab->prev != NULL) slab->prev->next = slab->next;
+  else slabs->first = slab->next;
+  if (slab->next != NULL) slab->next->prev = slab->prev;
+  else slabs->last = slab->prev;
+  slab->next = slab->prev = NULL;
+  slab->listed = false;
+}
+
+/* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
+static void enlist(struct heap *heap, struct slab *slab) {
+  struct class_slabs *slabs = &heap->classes[slab->size_class];
+  slab->prev = slabs->last;
+  slab->next = NULL;
+  if (slabs->last != NULL) slabs->last->next = slab;
+  else slabs->first = slab;
+  slabs->last = slab;
+  slab->listed = true;
+}
+
+static void own(struct heap *heap, struct slab *slab) {
+  atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
+  heap->slab_bytes += (size_t)slab->slices << SLICE_SHIFT;
+}
+
+static void disown(struct heap *heap, struct slab *slab) {
+  if (slab->listed) unlist(heap, slab);
+  atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
+  heap->slab_bytes -= (size_t)slab->slices << SLICE_SHIFT;
+}
+
+/* --- back into slabs ------------------------------------------------------------------------------------ */
+
+static void put_block(struct heap *heap, void *block, bool keep_last) {
+  struct slab *slab = slab_head(map_slab_or_dummy(block));
+  struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+  if (HAK_UNLIKELY(!heap_has_bin(heap, bin))) {
+    /* It changed owners while the block was under way. */
+    if (bin == NULL) report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
+    remote_free_now(slab, bin, block);
+    return;
+  }
+  slab_put(slab, block);
+  if (slab_is_empty(slab)) {
+    /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
+    bool last = atomic_load_explicit(&heap->classes[slab->size_class].count,
+                                     memory_order_relaxed) == 1;
+    if (!(last && keep_last)) {
+      disown(heap, slab);
+      slab_release(slab);
+      return;
+    }
+  }
+  if (!slab->listed) enlist(heap, slab);
+}
+
+void heap_put_block(struct heap *heap, void *block) { put_block(heap, block, true); }
+
+static void put_list(struct heap *heap, void *list, bool keep_last) {
+  while (list != NULL) {
+    void *next = *(void **)list;
+    put_block(heap, list, keep_last);
+    list = next;
+  }
+}
+
+static void release_empty_slabs(struct heap *heap, unsigned size_class) {
+  struct slab *next;
+  for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = next) {
+    next = slab->next;
+    if (!slab_is_empty(slab)) continue;
+    disown(heap, slab);
+    slab_release(slab);
+  }
+}
+
+void heap_drain(struct heap *heap, bool bins) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    void *list = NULL;
+    if (bins) {
+      struct bin *bin = &heap->bins[c];
+      list = bin->head;
+      bin->head = NULL;
+      bin->room = (int32_t)bin->capacity;
+      put_list(heap, list, false);
+    }
+    if (remote_take(heap, c, &list) > 0) put_list(heap, list, false);
+    release_empty_slabs(heap, c);
+  }
+}
+
+/* --- out of slabs ----------------------------------------------------------------------------------------- */
+
+static unsigned refill_blocks(uint32_t size) {
+  size_t blocks = REFILL_BYTES / size;
+  return blocks > REFILL_BLOCKS ? REFILL_BLOCKS : blocks == 0 ? 1 : (unsigned)blocks;
+}
+
+static size_t populate_piece(struct heap *heap, const struct slab *slab) {
+  if (slab_block_size(slab) > REFILL_BYTES) return 0;
+  size_t others = atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed);
+  size_t has = (others - 1) * SLICE_BYTES + slab_carved(slab) * slab_block_size(slab);
+  return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
+}
+
+static void *last_of(void *list) {
+  while (*(void **)list != NULL) list = *(void **)list;
+  return list;
+}
+
+/* At least one block from the heap's partial slabs, and on until a refill's worth is there. */
+static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list) {
+  unsigned wanted = refill_blocks(class_size(size_class)), count = 0;
+  *list = NULL;
+  struct slab *slab;
+  while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
+    void *blocks;
+    unsigned taken = slab_take_list(slab, &blocks);
+    if (taken > 0) {
+      if (*list != NULL) *(void **)last_of(blocks) = *list;
+      *list = blocks;
+    } else {
+      taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
+    }
+    count += taken;
+    if (!slab_has_room(slab)) unlist(heap, slab);
+  }
+  return count;
+}
+
+/* Slabs with room out of another heap, whose lock the caller holds as well as its own. */
+static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_class, bool parked) {
+  unsigned taken = 0;
+  struct slab *next;
+  for (struct slab *slab = from->classes[size_class].first; slab != NULL && taken < ADOPT_SLABS;
+       slab = next) {
+    next = slab->next;
+    if (slab->free_list == NULL && !parked) continue; /* uncarved room: its owner will use it */
+    disown(from, slab);
+    slab_set_bin(slab, &heap->bins[size_class]);
+    own(heap, slab);
+    enlist(heap, slab);
+    taken++;
+  }
+  return taken;
+}
+
+/* Takes over slabs that sleep in other heaps: of ended threads, or of threads that look away while
+ * their inbox grows. Only tries locks, so two heaps that adopt from each other cannot deadlock. */
+static bool adopt(struct heap *heap, unsigned size_class) {
+  unsigned looked = 0;
+  for (struct heap *from = heap_first(); from != NULL && looked < ADOPT_HEAPS; from = from->next) {
+    if (from == heap) continue;
+    bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+    bool sleeping = atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >=
+                    SLEEPING_INBOX_BYTES;
+    if ((!parked && !sleeping) ||
+        atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) == 0)
+      continue;
+    looked++;
+    if (!lock_try(&from->lock)) continue;
+    void *list;
+    if (remote_take(from, size_class, &list) > 0) put_list(from, list, true);
+    /* Read again under the lock: only now is a parked heap sure to stay parked. */
+    parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+    if (parked) {
+      struct bin *bin = &from->bins[size_class];
+      list = bin->head;
+      bin->head = NULL;
+      bin->room = (int32_t)bin->capacity;
+      put_list(from, list, true);
+    }
+    unsigned taken = take_slabs(heap, from, size_class, parked);
+    lock_release(&from->lock);
+    if (taken > 0) return true;
+  }
+  return false;
+}
+
+static bool add_slab(struct heap *heap, unsigned size_class) {
+  struct slab *slab = slab_new(size_class, &heap->bins[size_class]);
+  if (slab == NULL) return false;
+  own(heap, slab);
+  enlist(heap, slab);
+  return true;
+}
+
+void *front_refill(struct heap *heap, unsigned size_class) {
+  struct bin *bin = &heap->bins[size_class];
+  void *list = NULL;
+  lock_acquire(&heap->lock);
+  unsigned count = remote_take(heap, size_class, &list);
+  if (count == 0) count = take_from_slabs(heap, size_class, &list);
+  if (count == 0 && (adopt(heap, size_class) || add_slab(heap, size_class)))
+    count = take_from_slabs(heap, size_class, &list);
+  lock_release(&heap->lock);
+  if (count == 0) return NULL;
+  HAK_CHECK(bin->head == NULL);
+  bin->head = *(void **)list;
+  bin->room -= (int32_t)count - 1;
+  return list;
+}
+
+/* --- bins that run over ------------------------------------------------------------------------------------- */
+
+/* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
+ * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 1 MiB, or
+ * an eighth of what the heap owns if that is more (docs/decisions/0002). */
+#define FIRST_CAPACITY_BYTES (2 * KIB)
+#define CAPACITY_BYTES (256 * KIB)
+enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
+#define BUDGET_BYTES (1 * MIB)
+
+static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
+  uint32_t more = bin->capacity;
+  if (more == 0) {
+    more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
+    if (more < FIRST_BLOCKS_LEAST) more = FIRST_BLOCKS_LEAST;
+  }
+  uint32_t capacity = bin->capacity + more;
+  if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
+  size_t budget = heap->slab_bytes / 8 > BUDGET_BYTES ? heap->slab_bytes / 8 : BUDGET_BYTES;
+  size_t used = heap->bin_budget_used + (size_t)more * size;
+  if (bin->capacity != 0 && used > budget) return false;
+  heap->bin_budget_used = used;
+  bin->capacity = capacity;
+  bin->room += (int32_t)more;
+  return true;
+}
+
+void front_overflow(struct heap *heap, struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  uint32_t size = class_size(size_class);
+  while (bin->room < 0)
+    if (!grow(heap, bin, size)) break;
+  if (bin->room >= 0) return;
+  /* The half that was freed last stays: it is the warm one. */
+  unsigned keep = bin->capacity / 2;
+  void *block = bin->head;
+  for (unsigned i = 1; i < keep; i++) block = *(void **)block;
+  void *cold = *(void **)block;
+  *(void **)block = NULL;
+  bin->room = (int32_t)(bin->capacity - keep);
+  lock_acquire(&heap->lock);
+  put_list(heap, cold, true);
+  lock_release(&heap->lock);
+}

@@ -1,0 +1,59 @@
+/* libc.c - see libc.h.
+ *
+ * glibc exports its allocator under second names; weak references to them need no dlsym(), which
+ * would itself allocate. musl has none, so there the next malloc in link order is looked up.
+ */
+#define _GNU_SOURCE
+#include "os/libc.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+extern void *__libc_malloc(size_t) __attribute__((weak));
+extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
+extern void *__libc_realloc(void *, size_t) __attribute__((weak));
+extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
+extern void __libc_free(void *) __attribute__((weak));
+
+static void *next(const char *name) {
+  return dlsym(RTLD_NEXT, name);
+}
+
+static void *no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+#define RESOLVE(name)                                                                              \
+  __typeof__(&libc_##name) function = __libc_##name;                                               \
+  if (function == NULL) function = (__typeof__(function))next(#name)
+
+void *libc_malloc(size_t size) {
+  RESOLVE(malloc);
+  return function != NULL ? function(size) : no_memory();
+}
+
+void *libc_calloc(size_t count, size_t size) {
+  RESOLVE(calloc);
+  return function != NULL ? function(count, size) : no_memory();
+}
+
+void *libc_realloc(void *block, size_t size) {
+  RESOLVE(realloc);
+  return function != NULL ? function(block, size) : no_memory();
+}
+
+void *libc_memalign(size_t alignment, size_t size) {
+  RESOLVE(memalign);
+  return function != NULL ? function(alignment, size) : no_memory();
+}
+
+void libc_free(void *block) {
+  RESOLVE(free);
+  if (function != NULL) function(block);
+}
+
+size_t libc_usable_size(void *block) {
+  size_t (*function)(void *) = (size_t(*)(void *))next("malloc_usable_size");
+  return function != NULL ? function(block) : 0;
+}

@@ -1,0 +1,212 @@
+/* os.c - system calls for memory, time, environment and messages. */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/fault.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MAP_HUGE_SHIFT
+#define MAP_HUGE_SHIFT 26
+#endif
+#ifndef MADV_FREE
+#define MADV_FREE 8
+#endif
+#ifndef MADV_HUGEPAGE
+#define MADV_HUGEPAGE 14
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MREMAP_MAYMOVE
+#define MREMAP_MAYMOVE 1
+#define MREMAP_FIXED 2
+#endif
+
+struct os_counts os_counts;
+
+/* Set once a kernel refuses MADV_POPULATE_WRITE as unknown (before 5.14): asked no more. */
+static atomic_bool populate_unknown;
+
+static void count(_Atomic uint64_t *counter) {
+  atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Common end of every memory call: counts a failure and hides the errno it left. */
+static bool succeeded(bool ok, int saved_errno) {
+  if (HAK_UNLIKELY(!ok)) {
+    count(&os_counts.failed);
+    errno = saved_errno;
+  }
+  return ok;
+}
+
+static void *map_with(void *address, size_t bytes, int protection, int flags) {
+  int saved = errno;
+  count(&os_counts.mmap);
+  void *p = MAP_FAILED;
+  if (!os_fault_now())
+    p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+  return succeeded(p != MAP_FAILED, saved) ? p : NULL;
+}
+
+void *os_map(size_t bytes, enum os_protection protection) {
+  return map_with(NULL, bytes, protection == OS_READ ? PROT_READ : PROT_READ | PROT_WRITE, 0);
+}
+
+void *os_map_at(void *address, size_t bytes) {
+  void *p = map_with(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+  if (p != NULL && p != address) { /* a kernel before 4.17 takes the flag for a hint */
+    os_unmap(p, bytes);
+    return NULL;
+  }
+  return p;
+}
+
+void *os_map_huge_pages(size_t bytes, size_t page_bytes) {
+#ifdef MAP_HUGETLB
+  int log2_page = 63 - __builtin_clzll((unsigned long long)page_bytes);
+  return map_with(NULL, bytes, PROT_READ | PROT_WRITE, MAP_HUGETLB | (log2_page << MAP_HUGE_SHIFT));
+#else
+  (void)bytes;
+  (void)page_bytes;
+  return NULL;
+#endif
+}
+
+bool os_unmap(void *address, size_t bytes) {
+  int saved = errno;
+  count(&os_counts.munmap);
+  return succeeded(!os_fault_now() && munmap(address, bytes) == 0, saved);
+}
+
+bool os_make_writable(void *address, size_t bytes) {
+  int saved = errno;
+  count(&os_counts.mprotect);
+  return succeeded(!os_fault_now() && mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0, saved);
+}
+
+bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
+  int saved = errno;
+  count(&os_counts.mremap);
+  bool ok = !os_fault_now() &&
+            mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  return succeeded(ok, saved);
+}
+
+static bool advise(void *address, size_t bytes, int advice) {
+  int saved = errno;
+  count(&os_counts.madvise);
+  return succeeded(!os_fault_now() && madvise(address, bytes, advice) == 0, saved);
+}
+
+bool os_decommit(void *address, size_t bytes) { return advise(address, bytes, MADV_DONTNEED); }
+
+bool os_decommit_lazily(void *address, size_t bytes) { return advise(address, bytes, MADV_FREE); }
+
+bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
+
+bool os_populate(void *address, size_t bytes) {
+  if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;
+  int saved = errno;
+  count(&os_counts.madvise);
+  if (os_fault_now()) return succeeded(false, saved);
+  bool ok = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
+  /* EINVAL: no such advice here (an old kernel, valgrind, qemu-user). Others may pass. */
+  if (!ok && errno == EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
+  return succeeded(ok, saved);
+}
+
+size_t os_page_size(void) {
+  static _Atomic size_t page;
+  size_t bytes = atomic_load_explicit(&page, memory_order_relaxed);
+  if (HAK_UNLIKELY(bytes == 0)) {
+    bytes = getauxval(AT_PAGESZ);
+    if (bytes == 0) bytes = 4 * KIB;
+    atomic_store_explicit(&page, bytes, memory_order_relaxed);
+  }
+  return bytes;
+}
+
+uint64_t os_clock_ms(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+extern char **environ;
+
+/* glibc's loader exports where the kernel put argc, argv and the environment. The loader calls a
+ * preloaded malloc before libc has set `environ`, so options would be missed without this. */
+extern void *__libc_stack_end __attribute__((weak));
+
+char **os_environment(void) {
+  if (environ != NULL) return environ;
+#if defined(__GLIBC__)
+  if (&__libc_stack_end != NULL && __libc_stack_end != NULL) {
+    long *argc = __libc_stack_end;
+    return (char **)(argc + 1) + *argc + 1;
+  }
+#endif
+  return NULL;
+}
+
+const char *os_env(const char *name) {
+  char **variable = os_environment();
+  size_t length = strlen(name);
+  for (; variable != NULL && *variable != NULL; variable++)
+    if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
+      return *variable + length + 1;
+  return NULL;
+}
+
+bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
+
+void os_write_error(const char *text, size_t length) {
+  int saved = errno;
+  while (length > 0) {
+    ssize_t written = write(STDERR_FILENO, text, length);
+    if (written <= 0) {
+      if (written < 0 && errno == EINTR) continue;
+      break; /* no stderr: nothing that we could do about it */
+    }
+    text += written;
+    length -= (size_t)written;
+  }
+  errno = saved;
+}
+
+_Noreturn void os_abort(void) { abort(); }
+
+size_t os_resident_bytes(void) {
+  int saved = errno;
+  size_t bytes = 0;
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file >= 0) {
+    char text[128];
+    ssize_t length = read(file, text, sizeof text - 1);
+    close(file);
+    if (length > 0) {
+      text[length] = 0;
+      const char *second = strchr(text, ' ');
+      if (second != NULL) {
+        size_t pages = 0;
+        for (second++; *second >= '0' && *second <= '9'; second++)
+          pages = pages * 10 + (size_t)(*second - '0');
+        bytes = pages * os_page_size();
+      }
+    }
+  }
+  errno = saved;
+  return bytes;
+}

@@ -1,0 +1,93 @@
+/* os.h - the only door to the operating system.
+ *
+ * Every wrapper keeps errno: a failure is told by the return value alone, and the api room decides
+ * what errno its caller sees. Every memory call is counted (os_counts) and can be made to fail by
+ * the tests (fault.h). All functions are thread-safe and none allocates.
+ */
+#ifndef HAK_OS_H
+#define HAK_OS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/variant.h"
+
+#define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HAK_INLINE static inline __attribute__((always_inline))
+#define HAK_NOINLINE __attribute__((noinline))
+/* For data of ours that is used in other files: without it the compiler goes through the table of
+ * global addresses, one more instruction on each fast path. */
+#define HAK_HIDDEN __attribute__((visibility("hidden")))
+#define HAK_COLD __attribute__((noinline, cold))
+
+#define KIB ((size_t)1024)
+#define MIB ((size_t)1024 * 1024)
+#define GIB ((size_t)1024 * 1024 * 1024)
+
+/** Calls made so far, by kind; read relaxed, each figure exact by itself. */
+struct os_counts {
+  _Atomic uint64_t mmap, munmap, mprotect, madvise, mremap, failed;
+};
+extern struct os_counts os_counts;
+
+enum os_protection { OS_READ, OS_READ_WRITE };
+
+/** Maps `bytes` of zeroed private memory, no swap reserved. NULL on failure. */
+void *os_map(size_t bytes, enum os_protection protection);
+
+/** The same at exactly `address`, never over an existing mapping. NULL when it is taken or refused. */
+void *os_map_at(void *address, size_t bytes);
+
+/** The same from the kernel's pool of huge pages of `page_bytes`. NULL when none are free. */
+void *os_map_huge_pages(size_t bytes, size_t page_bytes);
+
+/** Removes a mapping; false when the kernel refuses (too many mappings): it is then still there. */
+bool os_unmap(void *address, size_t bytes);
+
+/** Makes read-only pages writable. */
+bool os_make_writable(void *address, size_t bytes);
+
+/** Moves the mapping [from, from + from_bytes) over the reservation at `to` and makes it `to_bytes`
+ * long; the pages move, nothing is copied. False: both are as they were. */
+bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes);
+
+/** The pages read as zero afterwards and are no longer resident. */
+bool os_decommit(void *address, size_t bytes);
+
+/** The kernel may take the pages when it needs them; contents are undefined afterwards. */
+bool os_decommit_lazily(void *address, size_t bytes);
+
+/** Asks for transparent huge pages in the range. */
+bool os_advise_huge(void *address, size_t bytes);
+
+/** Faults the whole range in by one call (900 ns a page against 1450 by touch,
+ * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */
+bool os_populate(void *address, size_t bytes);
+
+/** Bytes of a page (4, 16 or 64 KiB), read once. */
+size_t os_page_size(void);
+
+/** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
+uint64_t os_clock_ms(void);
+
+/** Value of an environment variable, also before libc has set `environ`; NULL when it is not set. */
+const char *os_env(const char *name);
+
+/** The environment as main would get it, NULL when it cannot be found yet. */
+char **os_environment(void);
+
+/** True in a program with raised privileges: options are not read there. */
+bool os_is_secure(void);
+
+/** Writes to stderr by the system call, past stdio. */
+void os_write_error(const char *text, size_t length);
+
+_Noreturn void os_abort(void);
+
+/** Bytes resident now (VmRSS), 0 when it cannot be read. */
+size_t os_resident_bytes(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* options.c - parses the environment into option_values. */
+#include "policy/options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "observe/report.h"
+#include "os/os.h"
+
+#if HAK_FAST
+
+void options_read(void) {}
+
+#else
+
+int32_t option_values[OPTION_COUNT];
+
+enum option_type { BOOL, CHOICE, NUMBER };
+
+struct option {
+  /* arrays, not pointers: a table of pointers would need relocations, and with them private pages
+   * in every process that loads the library */
+  char name[32];
+  char accepted[72];
+  enum option_type type;
+  int32_t defaults[3];
+  int32_t low, high;
+};
+
+static const struct option table[OPTION_COUNT] = {
+#define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
+  {name, accepted, type, {speed, balanced, lean}, low, high},
+#include "policy/options.def"
+#undef HAK_OPTION
+};
+
+static const char prefix[] = "HAKMEM_";
+
+/* Names of our own programs (benchmarks, tests, the lab), which the library has no say in. */
+static const char foreign_prefixes[][16] = {"HAKMEM_BENCH_", "HAKMEM_TEST_", "HAKMEM_LAB_"};
+
+/* Position of `value` among the words of "a|b|c", or -1. */
+static int32_t find_word(const char *words, const char *value) {
+  size_t length = strlen(value);
+  for (int32_t index = 0;; index++) {
+    const char *end = strchr(words, '|');
+    size_t word_length = end != NULL ? (size_t)(end - words) : strlen(words);
+    if (word_length == length && memcmp(words, value, length) == 0) return index;
+    if (end == NULL) return -1;
+    words = end + 1;
+  }
+}
+
+static bool parse_number(const char *text, int32_t low, int32_t high, int32_t *out) {
+  int64_t value = 0;
+  if (*text == 0) return false;
+  for (; *text != 0; text++) {
+    if (*text < '0' || *text > '9') return false;
+    value = value * 10 + (*text - '0');
+    if (value > high) return false;
+  }
+  if (value < low) return false;
+  *out = (int32_t)value;
+  return true;
+}
+
+static bool parse(const struct option *option, const char *text, int32_t *out) {
+  if (option->type == NUMBER) return parse_number(text, option->low, option->high, out);
+  int32_t index = find_word(option->accepted, text);
+  if (index < 0) return false;
+  *out = index;
+  return true;
+}
+
+/* The default as a user would write it. */
+static void append_value(struct report *line, const struct option *option, int32_t value) {
+  if (option->type == NUMBER) {
+    report_number(line, (uint64_t)value);
+    return;
+  }
+  const char *word = option->accepted;
+  for (int32_t i = 0; i < value; i++) word = strchr(word, '|') + 1;
+  const char *end = strchr(word, '|');
+  report_bytes(line, word, end != NULL ? (size_t)(end - word) : strlen(word));
+}
+
+static void complain(const struct option *option, const char *text, int32_t fallback) {
+  struct report line;
+  report_start(&line);
+  report_text(&line, option->name);
+  report_text(&line, "=");
+  report_text(&line, text);
+  report_text(&line, ": not understood; accepted: ");
+  report_text(&line, option->accepted);
+  report_text(&line, " (using the default, ");
+  append_value(&line, option, fallback);
+  report_text(&line, ")");
+  report_end(&line);
+}
+
+static void read_option(enum option_id id, int32_t fallback) {
+  option_values[id] = fallback;
+  const char *text = os_env(table[id].name);
+  if (text != NULL && !parse(&table[id], text, &option_values[id]))
+    complain(&table[id], text, fallback);
+}
+
+static bool is_known(const char *variable, size_t name_length) {
+  for (size_t i = 0; i < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; i++)
+    if (strncmp(variable, foreign_prefixes[i], strlen(foreign_prefixes[i])) == 0) return true;
+  for (int id = 0; id < OPTION_COUNT; id++)
+    if (strlen(table[id].name) == name_length && memcmp(variable, table[id].name, name_length) == 0)
+      return true;
+  return false;
+}
+
+static void warn_of_unknown(void) {
+  for (char **variable = os_environment(); variable != NULL && *variable != NULL; variable++) {
+    if (strncmp(*variable, prefix, sizeof prefix - 1) != 0) continue;
+    const char *end = strchr(*variable, '=');
+    size_t length = end != NULL ? (size_t)(end - *variable) : strlen(*variable);
+    if (is_known(*variable, length)) continue;
+    struct report line;
+    report_start(&line);
+    report_bytes(&line, *variable, length);
+    report_text(&line, ": unknown option (see 'hakmem options')");
+    report_end(&line);
+  }
+}
+
+void options_read(void) {
+  bool secure = os_is_secure();
+  int32_t profile = PROFILE_BALANCED;
+  if (!secure) {
+    read_option(OPTION_PROFILE, PROFILE_BALANCED);
+    profile = option_values[OPTION_PROFILE];
+    if (profile > PROFILE_LEAN) profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
+  }
+  for (int id = 0; id < OPTION_COUNT; id++) {
+    if (id == OPTION_PROFILE) option_values[id] = profile;
+    else if (secure) option_values[id] = table[id].defaults[profile];
+    else read_option((enum option_id)id, table[id].defaults[profile]);
+  }
+  if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
+  if (!secure) warn_of_unknown();
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* size_class.h - which block sizes exist, and which one a request gets.
+ *
+ * 16-byte steps to 256 bytes, then 8 classes a doubling to 64 KiB: at most 12.5% of a block is lost
+ * to rounding. 8 a doubling instead of 4 made mixed sizes 8% faster and took 2-25% less memory
+ * (docs/decisions/0001). Everything here is constant and folds into the caller.
+ */
+#ifndef HAK_SIZE_CLASS_H
+#define HAK_SIZE_CLASS_H
+
+#include "os/os.h"
+#include "superslab/superslab.h"
+
+#define BLOCK_ALIGNMENT 16u
+#define CLASS_COUNT 80u
+#define SMALL_MAX ((size_t)64 * KIB) /* largest block of a slab: the Tiny and Mid tiers */
+#define TINY_MAX ((size_t)1024)
+
+/** Size of the blocks of a class, bytes. */
+HAK_INLINE uint32_t class_size(unsigned size_class) {
+  if (size_class < 16) return (size_class + 1) * 16;
+  unsigned doubling = (size_class - 16) / 8, step = (size_class - 16) % 8;
+  return (256u << doubling) + (step + 1) * (32u << doubling);
+}
+
+/** Smallest class that holds `size` (0..SMALL_MAX) bytes. */
+HAK_INLINE unsigned class_for(size_t size) {
+  if (size <= 256) return size == 0 ? 0 : (unsigned)((size - 1) >> 4);
+  size_t last = size - 1;
+  unsigned log2 = 63u - (unsigned)__builtin_clzll((unsigned long long)last);
+  return 16 + (log2 - 8) * 8 + (unsigned)((last >> (log2 - 3)) & 7);
+}
+
+/** Slices of a slab of this class: enough for 16 blocks to 4 KiB, then for 4 to 8, so that the bytes
+ * lost at a slab's end stay under 12.5% and are never touched in fresh memory. */
+HAK_INLINE unsigned class_slices(unsigned size_class) {
+  uint32_t size = class_size(size_class);
+  return size <= 8 * KIB ? 1 : size <= 16 * KIB ? 2 : 4;
+}
+
+/** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two
+ * up to SMALL_MAX); CLASS_COUNT when there is none. Slabs start at a multiple of 64 KiB, so a class
+ * is aligned to whatever divides its size. */
+HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
+  if (size < alignment) size = alignment;
+  if (size > SMALL_MAX) return CLASS_COUNT;
+  unsigned size_class = class_for(size);
+  while (size_class < CLASS_COUNT && (class_size(size_class) & (alignment - 1)) != 0) size_class++;
+  return size_class;
+}
+
+#endif

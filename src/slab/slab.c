@@ -1,0 +1,84 @@
+/* slab.c - see slab.h. */
+#include "slab/slab.h"
+
+#include "observe/report.h"
+
+struct slab *slab_new(unsigned size_class, struct bin *bin) {
+  unsigned slices = class_slices(size_class);
+  bool zeroed;
+  struct slab *slab = span_acquire(slices, 1, KIND_SLAB, &zeroed);
+  if (slab == NULL) return NULL;
+  uint32_t size = class_size(size_class);
+  slab->free_list = NULL;
+  slab->next = slab->prev = NULL;
+  slab->listed = false;
+  atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
+  atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
+  slab->capacity = (uint16_t)((slices << SLICE_SHIFT) / size);
+  slab->touched = zeroed ? 0 : slices << SLICE_SHIFT;
+  for (unsigned i = 0; i < slices; i++) {
+    atomic_store_explicit(&slab[i].block_size, size, memory_order_relaxed);
+    slab[i].size_class = (uint8_t)size_class;
+  }
+  slab_set_bin(slab, bin);
+  return slab;
+}
+
+void slab_set_bin(struct slab *slab, struct bin *bin) {
+  for (unsigned i = 0; i < slab->slices; i++)
+    atomic_store_explicit(&slab[i].bin, bin, memory_order_relaxed);
+}
+
+void slab_release(struct slab *slab) {
+  HAK_CHECK(slab_is_empty(slab) && !slab->listed);
+  slab_set_bin(slab, NULL);
+  span_release(slab);
+}
+
+/* Makes [0, end) of the slab resident ahead of the touches. Fresh pages only; in pieces, since a page
+ * that is asked for in a batch costs two thirds of one that is touched first (docs/decisions/0004). */
+static void populate_to(struct slab *slab, uint32_t end, size_t piece) {
+  if (end <= slab->touched) return;
+  size_t page = os_page_size();
+  uint32_t start = (uint32_t)((slab->touched + page - 1) & ~(page - 1));
+  uint32_t limit = (uint32_t)slab->slices << SLICE_SHIFT;
+  slab->touched = end;
+  piece &= ~(page - 1);
+  if (piece < 2 * page || end <= start || superslab_of(slab)->huge_pages) return;
+  uint32_t target = start + (uint32_t)piece;
+  if (target < end) return; /* one large block: its user decides which pages it needs */
+  if (target > limit) target = limit;
+  if (os_populate(slab_base(slab) + start, target - start)) slab->touched = target;
+}
+
+unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list) {
+  unsigned carved = slab_carved(slab), left = slab->capacity - carved;
+  if (wanted > left) wanted = left;
+  if (wanted == 0) return 0;
+  uint32_t size = slab_block_size(slab);
+  char *first = slab_base(slab) + (size_t)carved * size;
+  populate_to(slab, (carved + wanted) * size, populate);
+  char *block = first;
+  for (unsigned i = 1; i < wanted; i++, block += size) *(void **)(void *)block = block + size;
+  *(void **)(void *)block = *list;
+  *list = first;
+  atomic_store_explicit(&slab->carved, (uint16_t)(carved + wanted), memory_order_relaxed);
+  return wanted;
+}
+
+unsigned slab_take_list(struct slab *slab, void **list) {
+  unsigned count = slab_free_count(slab);
+  *list = slab->free_list;
+  slab->free_list = NULL;
+  atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
+  return count;
+}
+
+void slab_put(struct slab *slab, void *block) {
+  unsigned count = slab_free_count(slab) + 1;
+  /* More blocks back than were ever made: one of them came twice. */
+  if (HAK_UNLIKELY(count > slab_carved(slab))) report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
+  *(void **)block = slab->free_list;
+  slab->free_list = block;
+  atomic_store_explicit(&slab->free_count, (uint16_t)count, memory_order_relaxed);
+}

@@ -1,0 +1,52 @@
+/* slab.h - blocks in and out of one slab. All functions need the lock of the heap that owns it. */
+#ifndef HAK_SLAB_H
+#define HAK_SLAB_H
+
+#include "slab/size_class.h"
+
+HAK_INLINE uint32_t slab_block_size(const struct slab *slab) {
+  /* relaxed: written before the first block was handed out */
+  return atomic_load_explicit(&slab->block_size, memory_order_relaxed);
+}
+
+/** The span's first descriptor, from any of them. */
+HAK_INLINE struct slab *slab_head(struct slab *slab) { return slab - slab->offset; }
+
+/** A slab of the class whose blocks go to `bin` when their owner frees them. NULL: no memory. */
+struct slab *slab_new(unsigned size_class, struct bin *bin);
+
+/** Gives an empty slab back. It must be in no list. */
+void slab_release(struct slab *slab);
+
+/** Names another owner's bin in every descriptor of the span. */
+void slab_set_bin(struct slab *slab, struct bin *bin);
+
+/** Makes up to `wanted` blocks from memory that was none yet and puts them in front of `*list`. New
+ * pages are asked for in pieces of up to `populate` bytes. Returns how many. */
+unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list);
+
+/** Takes the whole list of free blocks; returns how many. */
+unsigned slab_take_list(struct slab *slab, void **list);
+
+/** Puts a block back. */
+void slab_put(struct slab *slab, void *block);
+
+HAK_INLINE unsigned slab_free_count(const struct slab *slab) {
+  return atomic_load_explicit(&slab->free_count, memory_order_relaxed);
+}
+
+HAK_INLINE unsigned slab_carved(const struct slab *slab) {
+  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+}
+
+/** All blocks that were ever made are back. */
+HAK_INLINE bool slab_is_empty(const struct slab *slab) {
+  return slab_free_count(slab) == slab_carved(slab);
+}
+
+/** A block can be had from it. */
+HAK_INLINE bool slab_has_room(const struct slab *slab) {
+  return slab->free_list != NULL || slab_carved(slab) < slab->capacity;
+}
+
+#endif

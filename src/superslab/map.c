@@ -1,0 +1,74 @@
+/* map.c - the address map: one flat table from unit number to descriptor.
+ *
+ * The table is reserved read-only and made writable piece by piece where units lie. Reserved so, it
+ * costs 512 MiB of address space and no memory: it is not charged under strict overcommit, and
+ * mlockall() fills it with the shared zero page. Where the address space is limited (ulimit -v) and
+ * the reservation is refused, a small table covers the lowest 256 GiB only, and units are placed
+ * there by hint.
+ */
+#include "superslab/superslab.h"
+
+#define SMALL_UNITS ((uintptr_t)1 << (38 - UNIT_SHIFT)) /* 256 GiB: a table of 1 MiB */
+
+/* A piece of the table made writable at once: 64 KiB, the units of 16 GiB. Larger than any page
+ * size, small enough not to matter under strict overcommit. */
+#define WINDOW_BYTES (64 * KIB)
+#define WINDOW_UNITS (WINDOW_BYTES / sizeof(intptr_t))
+#define WINDOWS (MAP_FULL_UNITS / WINDOW_UNITS)
+
+char *map_base;
+uintptr_t map_limit;
+
+static _Atomic uint8_t window_writable[WINDOWS];
+static _Atomic uintptr_t next_hint;
+
+bool map_init(void) {
+  if (map_limit != 0) return true;
+  uintptr_t units = MAP_FULL_UNITS;
+  char *table = os_map(units * sizeof(intptr_t), OS_READ);
+  if (table == NULL) {
+    units = SMALL_UNITS;
+    table = os_map(units * sizeof(intptr_t), OS_READ);
+    if (table == NULL) return false;
+    atomic_store_explicit(&next_hint, 64 * GIB, memory_order_relaxed);
+  }
+  map_base = table;
+  map_limit = units;
+  return true;
+}
+
+bool map_covers(const char *base, size_t units) {
+  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
+  return first >= MAP_LOWEST_UNIT && first < map_limit && units <= map_limit - first;
+}
+
+char *map_next_hint(size_t units, size_t alignment) {
+  if (atomic_load_explicit(&next_hint, memory_order_relaxed) == 0) return NULL;
+  size_t bytes = (units << UNIT_SHIFT) + alignment;
+  uintptr_t hint = atomic_fetch_add_explicit(&next_hint, bytes, memory_order_relaxed);
+  uintptr_t top = SMALL_UNITS << UNIT_SHIFT;
+  if (hint + bytes > top) { /* start again: what was freed since may be reused */
+    hint = 2 * GIB;
+    atomic_store_explicit(&next_hint, hint + bytes, memory_order_relaxed);
+  }
+  return (char *)((hint + alignment - 1) & ~(alignment - 1));
+}
+
+bool map_set(const char *base, struct superslab *superslab) {
+  uintptr_t unit = (uintptr_t)base >> UNIT_SHIFT;
+  uintptr_t window = unit / WINDOW_UNITS;
+  /* Two threads may both make the same window writable: it is the same call twice. release/acquire:
+   * who sees the mark may write. */
+  if (!atomic_load_explicit(&window_writable[window], memory_order_acquire)) {
+    if (!os_make_writable(map_base + window * WINDOW_BYTES, WINDOW_BYTES)) return false;
+    atomic_store_explicit(&window_writable[window], 1, memory_order_release);
+  }
+  atomic_store_explicit((_Atomic intptr_t *)(void *)map_base + unit, (char *)superslab - map_base,
+                        memory_order_release);
+  return true;
+}
+
+void map_clear(const char *base) {
+  atomic_store_explicit((_Atomic intptr_t *)(void *)map_base + ((uintptr_t)base >> UNIT_SHIFT), 0,
+                        memory_order_release);
+}

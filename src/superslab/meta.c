@@ -1,0 +1,43 @@
+/* meta.c - memory for descriptors and heaps: a bump pointer over chunks that are never given back.
+ *
+ * The first chunk lies in .bss, so a small program needs no system call and no page for it.
+ */
+#include "superslab/superslab.h"
+
+#define FIRST_CHUNK (16 * KIB)
+#define CHUNK (256 * KIB)
+
+static _Alignas(64) char first_chunk[FIRST_CHUNK];
+static struct lock meta_lock;
+static char *position = first_chunk, *limit = first_chunk + FIRST_CHUNK;
+static _Atomic uint64_t used;
+
+static char *take(size_t bytes, size_t alignment) {
+  uintptr_t start = ((uintptr_t)position + alignment - 1) & ~(uintptr_t)(alignment - 1);
+  if (start > (uintptr_t)limit || (uintptr_t)limit - start < bytes) return NULL;
+  position = (char *)start + bytes;
+  return (char *)start;
+}
+
+void *meta_allocate(size_t bytes, size_t alignment) {
+  lock_acquire(&meta_lock);
+  char *p = take(bytes, alignment);
+  if (p == NULL) {
+    size_t chunk_bytes = bytes + alignment > CHUNK ? bytes + alignment : CHUNK;
+    char *chunk = os_map(chunk_bytes, OS_READ_WRITE);
+    if (chunk != NULL) {
+      position = chunk;
+      limit = chunk + chunk_bytes;
+      p = take(bytes, alignment);
+    }
+  }
+  lock_release(&meta_lock);
+  if (p != NULL) atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+  return p;
+}
+
+uint64_t meta_bytes_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
+
+void meta_lock_acquire(void) { lock_acquire(&meta_lock); }
+void meta_lock_release(void) { lock_release(&meta_lock); }
+void meta_lock_reset(void) { lock_reset(&meta_lock); }

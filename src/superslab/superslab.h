@@ -1,0 +1,223 @@
+/* superslab.h - the data model of everything below the thread heaps.
+ *
+ * Glossary
+ *   unit       2 MiB of address space at a multiple of 2 MiB: one huge page, one entry of the
+ *              address map.
+ *   slice      64 KiB, a 32nd of a unit: what a SuperSlab is cut into.
+ *   SuperSlab  a unit cut into slices.
+ *   span       a run of slices in one SuperSlab with one use: a slab, or one Large block.
+ *   slab       a span that holds blocks of one size class and belongs to one thread heap.
+ *   huge block one or more whole units for one block (Huge tier).
+ *   descriptor `struct slab`: what is known of a slice. All of it lies outside the user's memory, so
+ *              user blocks are naturally aligned and an overflow cannot reach it.
+ *
+ * Locks: `superslab_lock` guards the free masks and lists of SuperSlabs; fields of a slab marked
+ * "owner" belong to the heap that owns the slab and are guarded by that heap's lock. Order of
+ * locks: heap -> superslab_lock -> unit_lock -> meta_lock.
+ */
+#ifndef HAK_SUPERSLAB_H
+#define HAK_SUPERSLAB_H
+
+#include "os/lock.h"
+#include "os/os.h"
+
+#define UNIT_SHIFT 21
+#define UNIT_BYTES ((size_t)1 << UNIT_SHIFT)
+#define SLICE_SHIFT 16
+#define SLICE_BYTES ((size_t)1 << SLICE_SHIFT)
+#define SLICES_PER_UNIT 32u
+#define SLAB_BYTES_SHIFT 6 /* a descriptor is 64 bytes: its address is shift and mask away */
+
+enum slab_kind {
+  KIND_FREE = 0,   /* slice is not handed out */
+  KIND_SLAB = 1,   /* blocks of a size class */
+  KIND_LARGE = 2,  /* one Large block */
+  KIND_CACHED = 3, /* a freed Large block in some thread's span cache */
+};
+
+struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
+
+/* Descriptor of a slice. In a span of several slices each has `bin`, `block_size`, `kind`,
+ * `offset` and `size_class`; the rest is kept in the first one only. */
+struct slab {
+  /* Any thread reads it on free; written under the owner's lock when the slab is made, adopted or
+   * released. relaxed everywhere: it is a hint where to put the block, and a block that lands with
+   * a former owner is still in exactly one place (front/remote.c). NULL: free slice, Large, Huge. */
+  _Alignas(64) _Atomic(struct bin *) bin;
+  void *free_list;             /* owner: blocks that came back from a bin */
+  struct slab *next, *prev;    /* owner: neighbours in the heap's list of partial slabs */
+  _Atomic uint32_t block_size; /* once per use (statistics read it any time); bytes */
+  uint32_t touched;            /* owner: bytes from the start that were ever written or populated */
+  _Atomic uint16_t free_count; /* owner (statistics read it): blocks in free_list */
+  _Atomic uint16_t carved;     /* owner (statistics read it): blocks made so far, from the start */
+  uint16_t capacity;           /* once per use: blocks that fit */
+  uint8_t slices;              /* once per use: length of the span */
+  uint8_t offset;              /* once per use: how many slices after the span's first */
+  uint8_t index;               /* once: number of the slice in its unit */
+  _Atomic uint8_t kind;        /* enum slab_kind; relaxed: readers got the pointer from its owner */
+  uint8_t size_class;          /* once per use */
+  bool listed;                 /* owner: is in the heap's list of partial slabs */
+};
+
+_Static_assert(sizeof(struct slab) == 1u << SLAB_BYTES_SHIFT, "free() shifts by this");
+
+/* What is known of a unit. Lives for ever once made (type-stable), is reused through a free list. */
+struct superslab {
+  char *base;                     /* once per use: first byte, a multiple of UNIT_BYTES */
+  struct superslab *next, *prev;  /* superslab_lock: list of SuperSlabs with the same longest run */
+  uint32_t free_mask;             /* superslab_lock: bit i: slice i is free */
+  uint32_t dirty_mask;            /* superslab_lock: bit i: slice i may hold something but zeros */
+  uint32_t longest_run;           /* superslab_lock: which list */
+  uint32_t huge_units;            /* once per use: 0 for a SuperSlab, else units of a huge block */
+  size_t huge_usable;             /* huge: bytes the program may use; only its holder changes it */
+  bool huge_pages;                /* once per use: transparent or explicit huge pages are asked for */
+  bool was_used;                  /* meta: needs clearing before the next use */
+  _Atomic(uint64_t) *guard_bits;  /* hardened: a bit for each 16 bytes, set: a live block starts here */
+  struct slab slabs[SLICES_PER_UNIT];
+};
+
+_Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
+
+/* --- address map: pointer -> superslab (map.c) ------------------------------------------------ */
+
+/* The table has an entry of 8 bytes for each unit of the address space: the distance from the table
+ * itself to the unit's `struct superslab`, 0 for memory that is not ours. A distance instead of a
+ * pointer, so that a foreign pointer leads, without a test, to the first bytes of the table, which
+ * stay zero: it looks like a slice whose `bin` is NULL, and free() finds that it is not the
+ * caller's own by the one compare that it makes anyway.
+ * The table covers units [0, map_limit). Both are written once, before the first unit is mapped. */
+extern char *map_base HAK_HIDDEN;
+extern uintptr_t map_limit HAK_HIDDEN;
+
+#if defined(__aarch64__)
+#define MAP_ADDRESS_BITS 48
+#else
+#define MAP_ADDRESS_BITS 47
+#endif
+/* map_limit of the full table; smaller where the address space is limited. */
+#define MAP_FULL_UNITS ((uintptr_t)1 << (MAP_ADDRESS_BITS - UNIT_SHIFT))
+
+/* Entries below this unit are read as a dummy descriptor and so must stay zero: no unit of ours may
+ * lie there. 1 GiB, more than the 544 MiB whose entries a `struct superslab` overlays. */
+#define MAP_LOWEST_UNIT (GIB >> UNIT_SHIFT)
+
+/* relaxed: a program that has a pointer got it from the allocating thread by its own
+ * synchronisation, which carries the entry along; for a garbage pointer either answer will do. */
+HAK_INLINE intptr_t map_entry(uintptr_t unit) {
+  return atomic_load_explicit((_Atomic intptr_t *)(void *)map_base + unit, memory_order_relaxed);
+}
+
+/** False for addresses that the table has no entry for: nothing of ours. */
+HAK_INLINE bool map_has_entry(const void *pointer) {
+  return (uintptr_t)pointer >> UNIT_SHIFT < map_limit;
+}
+
+/** Descriptor of the slice that `pointer` is in, or a dummy whose bin is NULL when the memory is not
+ * ours. Only where map_has_entry(pointer). */
+HAK_INLINE struct slab *map_slab_or_dummy(const void *pointer) {
+  uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
+  uintptr_t slice = ((uintptr_t)pointer >> (SLICE_SHIFT - SLAB_BYTES_SHIFT)) &
+                    ((SLICES_PER_UNIT - 1) << SLAB_BYTES_SHIFT);
+  return (struct slab *)(void *)(map_base + map_entry(unit) + slice +
+                                 offsetof(struct superslab, slabs));
+}
+
+/** The unit that `pointer` is in, NULL when it is not ours. */
+HAK_INLINE struct superslab *map_superslab(const void *pointer) {
+  uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
+  if (!map_has_entry(pointer)) return NULL;
+  intptr_t distance = map_entry(unit);
+  return distance == 0 ? NULL : (struct superslab *)(void *)(map_base + distance);
+}
+
+/** Reserves the table. False when not even the smallest can be had; may be called again. */
+bool map_init(void);
+/** True when the table covers units [first, first + count) and they may be used. */
+bool map_covers(const char *base, size_t units);
+/** Where to try to place units next when the table is small (0: anywhere). */
+char *map_next_hint(size_t units, size_t alignment);
+/** Enters a unit; false when the table's page could not be made writable. */
+bool map_set(const char *base, struct superslab *superslab);
+void map_clear(const char *base);
+
+/* --- metadata (meta.c) ------------------------------------------------------------------------ */
+
+/** Zeroed memory that is never given back, for descriptors and heaps. `alignment`: power of two up to
+ * 8 KiB. NULL when the OS refuses. */
+void *meta_allocate(size_t bytes, size_t alignment);
+uint64_t meta_bytes_used(void);
+void meta_lock_acquire(void);
+void meta_lock_release(void);
+void meta_lock_reset(void);
+
+/* --- units (unit.c) --------------------------------------------------------------------------- */
+
+struct unit_run {
+  char *base; /* NULL: no memory */
+  bool zeroed; /* reads as zeros */
+  bool huge_pages;
+};
+
+/** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
+ * the warm pool or the OS. */
+struct unit_run unit_acquire(size_t units, size_t alignment);
+/** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
+void unit_release(char *base, size_t units);
+/** Adds `count` units right behind a run of ours; false when that address range is taken. */
+bool unit_extend(char *end, size_t count);
+/** Gives the whole warm pool to the OS; returns the bytes. */
+size_t unit_trim(void);
+/** Counts units that came (positive) or went by other ways: mremap, a partial unmap. */
+void unit_account(ptrdiff_t units);
+
+struct unit_stats {
+  uint64_t bytes_mapped, units_warm, acquired, released, fallback_mmap, huge_alloc, huge_fail;
+  uint64_t decommit_disabled;
+};
+void unit_stats_get(struct unit_stats *stats);
+void unit_lock_acquire(void);
+void unit_lock_release(void);
+void unit_lock_reset(void);
+
+/* --- spans and huge blocks (superslab.c) -------------------------------------------------------- */
+
+extern struct lock superslab_lock;
+
+HAK_INLINE struct superslab *superslab_of(const struct slab *slab) {
+  const struct slab *first = slab - slab->index;
+  return (struct superslab *)(uintptr_t)((uintptr_t)first - offsetof(struct superslab, slabs));
+}
+
+/** First byte of the slice. */
+HAK_INLINE char *slab_base(const struct slab *slab) {
+  return superslab_of(slab)->base + ((size_t)slab->index << SLICE_SHIFT);
+}
+
+/** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
+ * two). `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
+ * `kind` and bin NULL. NULL when there is no memory. */
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool *zeroed);
+/** Gives a span back; `span` is its first descriptor. Keeps errno. */
+void span_release(struct slab *span);
+/** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
+bool span_resize(struct slab *span, unsigned slices);
+
+/** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
+struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
+void huge_release(struct superslab *superslab);
+/** Makes the block `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
+ * another unit), or NULL: it is as it was. */
+struct superslab *huge_resize(struct superslab *superslab, size_t bytes);
+
+/** Locks of this room around fork, in the order of the glossary. */
+void superslab_fork_prepare(void);
+void superslab_fork_release(bool in_child);
+
+struct superslab_stats {
+  uint64_t live, peak, huge_live, huge_bytes, slab_bytes;
+  uint64_t large_bytes, block_bytes_carved, block_bytes_free;
+};
+/** `deep`: also walks every SuperSlab for the last three figures. */
+void superslab_stats_get(struct superslab_stats *stats, bool deep);
+
+#endif
