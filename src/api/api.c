@@ -11,14 +11,14 @@ void *api_calloc_overflow(void) {
 
 void *api_realloc(void *pointer, size_t size) {
   if (pointer == NULL) return api_malloc(size);
-  if (size == 0) {
-    api_free(pointer);
-    return NULL;
-  }
   struct block block = block_find(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (!heap_calls_libc()) report_bad_pointer("realloc", pointer, block.wrong);
     return libc_realloc(pointer, size);
+  }
+  if (size == 0) {
+    api_free(pointer);
+    return NULL;
   }
   return front_reallocate(pointer, &block, size);
 }

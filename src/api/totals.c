@@ -5,14 +5,15 @@
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
  * wild: it is one aligned word. */
-__attribute__((no_sanitize("thread"))) static uint64_t bytes_in_bins(const struct heap *heap) {
+__attribute__((no_sanitize("thread"))) static uint64_t bytes_held(const struct heap *heap) {
   uint64_t bytes = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     const volatile struct bin *bin = &heap->bins[c];
     int64_t blocks = (int64_t)bin->capacity - bin->room;
     if (blocks > 0) bytes += (uint64_t)blocks * class_size(c);
   }
-  return bytes;
+  int64_t sent_back = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+  return sent_back > 0 ? bytes + (uint64_t)sent_back : bytes;
 }
 
 void totals_get(struct totals *totals, bool deep) {
@@ -23,7 +24,7 @@ void totals_get(struct totals *totals, bool deep) {
   totals->in_use = totals->in_bins = 0;
   if (!deep) return;
   for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    totals->in_bins += bytes_in_bins(heap);
+    totals->in_bins += bytes_held(heap);
   const struct superslab_stats *s = &totals->superslab;
   uint64_t out = s->block_bytes_carved - s->block_bytes_free;
   totals->in_use = (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes +

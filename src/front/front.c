@@ -151,8 +151,8 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     libc_free(pointer);
   } else if (block.tier == BLOCK_LARGE) {
     large_free(span_cache_of_thread(), block.slab);
-  } else {
-    huge_release(block.superslab);
+  } else if (!huge_release(block.superslab)) {
+    report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
   }
 }
 

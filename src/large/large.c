@@ -35,7 +35,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
-  if (span == NULL) span = span_acquire(slices, slice_alignment, KIND_LARGE, zeroed);
+  if (span == NULL) span = span_acquire(slices, slice_alignment, KIND_LARGE, false, zeroed);
   return span != NULL ? slab_base(span) : NULL;
 }
 

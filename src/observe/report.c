@@ -21,6 +21,15 @@ void report_bytes(struct report *line, const char *text, size_t length) {
 
 void report_text(struct report *line, const char *text) { report_bytes(line, text, strlen(text)); }
 
+void report_foreign_text(struct report *line, const char *text, size_t length) {
+  size_t shown = length > 128 ? 128 : length;
+  for (size_t i = 0; i < shown; i++) {
+    unsigned char c = (unsigned char)text[i];
+    report_bytes(line, c < ' ' || c == 127 ? "?" : &text[i], 1);
+  }
+  if (shown < length) report_text(line, "...");
+}
+
 static void digits(struct report *line, uint64_t value, unsigned base) {
   char reversed[20];
   size_t length = 0;

@@ -22,6 +22,8 @@ void report_start(struct report *line);
 void report_start_bare(struct report *line);
 void report_text(struct report *line, const char *text);
 void report_bytes(struct report *line, const char *text, size_t length);
+/** Text from outside: cut after 128 bytes, control characters as '?'. One line stays one line. */
+void report_foreign_text(struct report *line, const char *text, size_t length);
 void report_number(struct report *line, uint64_t value);
 void report_pointer(struct report *line, const void *pointer);
 /** Writes the line and its newline to stderr. */

@@ -56,16 +56,17 @@ static void *map_with(void *address, size_t bytes, int protection, int flags) {
   count(&os_counts.mmap);
   void *p = MAP_FAILED;
   if (!os_fault_now())
-    p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   return succeeded(p != MAP_FAILED, saved) ? p : NULL;
 }
 
 void *os_map(size_t bytes, enum os_protection protection) {
-  return map_with(NULL, bytes, protection == OS_READ ? PROT_READ : PROT_READ | PROT_WRITE, 0);
+  return map_with(NULL, bytes, protection == OS_READ ? PROT_READ : PROT_READ | PROT_WRITE,
+                  MAP_NORESERVE);
 }
 
 void *os_map_at(void *address, size_t bytes) {
-  void *p = map_with(address, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+  void *p = map_with(address, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
   if (p != NULL && p != address) { /* a kernel before 4.17 takes the flag for a hint */
     os_unmap(p, bytes);
     return NULL;
@@ -75,6 +76,7 @@ void *os_map_at(void *address, size_t bytes) {
 
 void *os_map_huge_pages(size_t bytes, size_t page_bytes) {
 #ifdef MAP_HUGETLB
+  /* With reservation: without it the call succeeds on an empty pool, and the first touch is SIGBUS. */
   int log2_page = 63 - __builtin_clzll((unsigned long long)page_bytes);
   return map_with(NULL, bytes, PROT_READ | PROT_WRITE, MAP_HUGETLB | (log2_page << MAP_HUGE_SHIFT));
 #else

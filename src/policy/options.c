@@ -89,7 +89,7 @@ static void complain(const struct option *option, const char *text, int32_t fall
   report_start(&line);
   report_text(&line, option->name);
   report_text(&line, "=");
-  report_text(&line, text);
+  report_foreign_text(&line, text, strlen(text));
   report_text(&line, ": not understood; accepted: ");
   report_text(&line, option->accepted);
   report_text(&line, " (using the default, ");
@@ -122,7 +122,7 @@ static void warn_of_unknown(void) {
     if (is_known(*variable, length)) continue;
     struct report line;
     report_start(&line);
-    report_bytes(&line, *variable, length);
+    report_foreign_text(&line, *variable, length);
     report_text(&line, ": unknown option (see 'hakmem options')");
     report_end(&line);
   }

@@ -12,8 +12,9 @@ HAK_INLINE uint32_t slab_block_size(const struct slab *slab) {
 /** The span's first descriptor, from any of them. */
 HAK_INLINE struct slab *slab_head(struct slab *slab) { return slab - slab->offset; }
 
-/** A slab of the class whose blocks go to `bin` when their owner frees them. NULL: no memory. */
-struct slab *slab_new(unsigned size_class, struct bin *bin);
+/** A slab of the class whose blocks go to `bin` when their owner frees them. `huge_pages` as in
+ * span_acquire. NULL: no memory. */
+struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages);
 
 /** Gives an empty slab back. It must be in no list. */
 void slab_release(struct slab *slab);

@@ -54,21 +54,35 @@ char *map_next_hint(size_t units, size_t alignment) {
   return (char *)((hint + alignment - 1) & ~(alignment - 1));
 }
 
-bool map_set(const char *base, struct superslab *superslab) {
-  uintptr_t unit = (uintptr_t)base >> UNIT_SHIFT;
-  uintptr_t window = unit / WINDOW_UNITS;
-  /* Two threads may both make the same window writable: it is the same call twice. release/acquire:
-   * who sees the mark may write. */
-  if (!atomic_load_explicit(&window_writable[window], memory_order_acquire)) {
-    if (!os_make_writable(map_base + window * WINDOW_BYTES, WINDOW_BYTES)) return false;
-    atomic_store_explicit(&window_writable[window], 1, memory_order_release);
-  }
-  atomic_store_explicit((_Atomic intptr_t *)(void *)map_base + unit, (char *)superslab - map_base,
-                        memory_order_release);
+static _Atomic intptr_t *entry_of(uintptr_t unit) {
+  return (_Atomic intptr_t *)(void *)map_base + unit;
+}
+
+/* Two threads may both make the same window writable: it is the same call twice. */
+static bool make_window_writable(uintptr_t window) {
+  /* acquire/release: who sees the mark may write */
+  if (atomic_load_explicit(&window_writable[window], memory_order_acquire)) return true;
+  if (!os_make_writable(map_base + window * WINDOW_BYTES, WINDOW_BYTES)) return false;
+  atomic_store_explicit(&window_writable[window], 1, memory_order_release);
   return true;
 }
 
-void map_clear(const char *base) {
-  atomic_store_explicit((_Atomic intptr_t *)(void *)map_base + ((uintptr_t)base >> UNIT_SHIFT), 0,
-                        memory_order_release);
+bool map_set(const char *base, size_t units, struct superslab *superslab) {
+  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, last = first + units - 1;
+  for (uintptr_t window = first / WINDOW_UNITS; window <= last / WINDOW_UNITS; window++)
+    if (!make_window_writable(window)) return false;
+  /* release: who finds the entry finds the descriptor filled in */
+  for (uintptr_t unit = first; unit <= last; unit++)
+    atomic_store_explicit(entry_of(unit), (char *)superslab - map_base, memory_order_release);
+  return true;
+}
+
+struct superslab *map_clear(const char *base, size_t units) {
+  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
+  /* acquire: what was done to the block before it was freed is seen by the one that frees it */
+  intptr_t distance = atomic_exchange_explicit(entry_of(first), 0, memory_order_acq_rel);
+  if (distance == 0) return NULL;
+  for (uintptr_t unit = first + 1; unit < first + units; unit++)
+    atomic_store_explicit(entry_of(unit), 0, memory_order_release);
+  return (struct superslab *)(void *)(map_base + distance);
 }

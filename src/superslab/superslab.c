@@ -12,11 +12,6 @@
 
 #define ALL_SLICES UINT32_MAX
 
-/* Transparent huge pages for new SuperSlabs from this many live ones on (16 MiB): below it the
- * untouched rest of a 2 MiB page weighs more than the faults that it saves (DESIGN: 85% more memory
- * at 2 MB of heap, 1.6% at 100 MB). */
-enum { HUGE_PAGES_FROM = 8 };
-
 struct lock superslab_lock;
 
 static struct superslab *lists[SLICES_PER_UNIT + 1]; /* by longest free run */
@@ -130,14 +125,14 @@ static struct superslab *find_room(unsigned slices, unsigned alignment, unsigned
 
 /* --- spans ------------------------------------------------------------------------------------------ */
 
-static void advise_huge_pages(struct superslab *superslab, struct unit_run run, uint64_t others) {
+static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted) {
   superslab->huge_pages = run.huge_pages;
-  if (run.huge_pages || option_value(SS_HUGEPAGE) != HUGEPAGE_THP || others < HUGE_PAGES_FROM) return;
-  superslab->huge_pages = !run.zeroed || os_advise_huge(run.base, UNIT_BYTES);
+  if (wanted && run.zeroed && !run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
+    superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
 }
 
 /* A new SuperSlab, not yet listed. */
-static struct superslab *superslab_new(void) {
+static struct superslab *superslab_new(bool huge_pages) {
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
   struct unit_run run = unit_acquire(1, UNIT_BYTES);
@@ -145,12 +140,11 @@ static struct superslab *superslab_new(void) {
     superslab->base = run.base;
     superslab->free_mask = ALL_SLICES;
     superslab->dirty_mask = run.zeroed ? 0 : ALL_SLICES;
-    if (map_set(run.base, superslab)) {
+    if (map_set(run.base, 1, superslab)) {
       lock_acquire(&superslab_lock);
-      uint64_t others = live++;
-      if (live > peak) peak = live;
+      if (++live > peak) peak = live;
       lock_release(&superslab_lock);
-      advise_huge_pages(superslab, run, others);
+      advise_huge_pages(superslab, run, huge_pages);
       return superslab;
     }
     unit_release(run.base, 1);
@@ -184,13 +178,14 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   return span;
 }
 
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool *zeroed) {
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
+                          bool huge_pages, bool *zeroed) {
   unsigned first = 0;
   lock_acquire(&superslab_lock);
   struct superslab *superslab = find_room(slices, alignment, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
-    superslab = superslab_new();
+    superslab = superslab_new(huge_pages);
     if (superslab == NULL) return NULL;
     lock_acquire(&superslab_lock);
     list_insert(superslab);
@@ -214,7 +209,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
     return false;
   }
   list_remove(superslab);
-  map_clear(superslab->base);
+  map_clear(superslab->base, 1);
   live--;
   return true;
 }
@@ -268,11 +263,13 @@ bool span_resize(struct slab *span, unsigned slices) {
 
 /* --- huge blocks ------------------------------------------------------------------------------------ */
 
-static size_t units_for(size_t bytes) { return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT; }
+static size_t units_for(size_t bytes) {
+  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
 
 static size_t round_to_page(size_t bytes) {
   size_t page = os_page_size();
-  return (bytes + page - 1) & ~(page - 1);
+  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
 }
 
 static void huge_enlist(struct superslab *superslab) {
@@ -304,7 +301,7 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
     superslab->huge_units = (uint32_t)units;
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = run.huge_pages;
-    if (map_set(run.base, superslab)) {
+    if (map_set(run.base, units, superslab)) {
       huge_advise(&run, bytes);
       huge_enlist(superslab);
       *zeroed = run.zeroed;
@@ -318,20 +315,25 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   return NULL;
 }
 
-void huge_release(struct superslab *superslab) {
-  size_t units = superslab->huge_units;
-  map_clear(superslab->base);
-  lock_acquire(&superslab_lock);
+/* Takes a huge block out of the list and the figures. The caller holds superslab_lock. */
+static void huge_delist(struct superslab *superslab) {
   if (superslab->prev != NULL) superslab->prev->next = superslab->next;
   else huge_list = superslab->next;
   if (superslab->next != NULL) superslab->next->prev = superslab->prev;
   huge_live--;
-  huge_bytes -= (uint64_t)units << UNIT_SHIFT;
-  lock_release(&superslab_lock);
-  unit_release(superslab->base, units);
+  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
+}
+
+bool huge_release(struct superslab *superslab) {
+  char *base = superslab->base;
+  size_t units = superslab->huge_units;
+  if (map_clear(base, units) != superslab) return false;
   lock_acquire(&superslab_lock);
+  huge_delist(superslab);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
+  unit_release(base, units);
+  return true;
 }
 
 static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
@@ -345,38 +347,46 @@ static void huge_set_size(struct superslab *superslab, size_t units, size_t byte
 /* Moves the pages to a longer reservation elsewhere. */
 static struct superslab *huge_move(struct superslab *from, size_t bytes, size_t units) {
   bool zeroed;
-  if (from->huge_pages) return NULL; /* hugetlb mappings do not move on every kernel */
+  size_t old = from->huge_units;
+  if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
-  size_t old_bytes = (size_t)from->huge_units << UNIT_SHIFT;
-  if (!os_move(from->base, old_bytes, to->base, units << UNIT_SHIFT)) {
+  /* Out of the map before the address range is free for others to map and enter. */
+  map_clear(from->base, old);
+  if (!os_move(from->base, old << UNIT_SHIFT, to->base, units << UNIT_SHIFT)) {
+    map_set(from->base, old, from); /* its windows are writable: cannot fail */
     huge_release(to);
     return NULL;
   }
-  /* mremap took the old range away: its units are gone, not to be released. */
-  unit_account(-(ptrdiff_t)from->huge_units);
-  map_clear(from->base);
+  unit_account(-(ptrdiff_t)old);
   lock_acquire(&superslab_lock);
-  if (from->prev != NULL) from->prev->next = from->next;
-  else huge_list = from->next;
-  if (from->next != NULL) from->next->prev = from->prev;
-  huge_live--;
-  huge_bytes -= old_bytes;
+  huge_delist(from);
   descriptor_free(from);
   lock_release(&superslab_lock);
   return to;
+}
+
+/* Grows into the address range right behind the block: no page moves. */
+static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
+  char *end = superslab->base + (old << UNIT_SHIFT);
+  if (superslab->huge_pages || !unit_extend(end, more)) return false;
+  if (map_set(end, more, superslab)) return true;
+  unit_release(end, more);
+  return false;
 }
 
 struct superslab *huge_resize(struct superslab *superslab, size_t bytes) {
   size_t units = units_for(bytes), old = superslab->huge_units;
   if (units > UINT32_MAX / 2) return NULL;
   if (units < old) {
-    unit_release(superslab->base + (units << UNIT_SHIFT), old - units);
-  } else if (units > old) {
-    /* Behind the block first: no page moves, and where the address range is free it is one call. */
-    if (superslab->huge_pages || !unit_extend(superslab->base + (old << UNIT_SHIFT), units - old))
-      return huge_move(superslab, bytes, units);
+    char *rest = superslab->base + (units << UNIT_SHIFT);
+    map_clear(rest, old - units);
+    huge_set_size(superslab, units, bytes);
+    unit_release(rest, old - units);
+    return superslab;
   }
+  if (units > old && !huge_extend(superslab, old, units - old))
+    return huge_move(superslab, bytes, units);
   huge_set_size(superslab, units, bytes);
   return superslab;
 }

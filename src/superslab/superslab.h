@@ -136,9 +136,11 @@ bool map_init(void);
 bool map_covers(const char *base, size_t units);
 /** Where to try to place units next when the table is small (0: anywhere). */
 char *map_next_hint(size_t units, size_t alignment);
-/** Enters a unit; false when the table's page could not be made writable. */
-bool map_set(const char *base, struct superslab *superslab);
-void map_clear(const char *base);
+/** Enters units; false, and none is entered, when the table could not be made writable. */
+bool map_set(const char *base, size_t units, struct superslab *superslab);
+/** Takes them out. Returns what the first one was entered with: of several threads that clear the same
+ * unit, one gets it and the others NULL. */
+struct superslab *map_clear(const char *base, size_t units);
 
 /* --- metadata (meta.c) ------------------------------------------------------------------------ */
 
@@ -194,9 +196,11 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
 }
 
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
- * two). `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
+ * two). `huge_pages`: a SuperSlab that has to be made for it may use transparent huge pages.
+ * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
  * `kind` and bin NULL. NULL when there is no memory. */
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool *zeroed);
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
+                          bool huge_pages, bool *zeroed);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. */
 void span_release(struct slab *span);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
@@ -204,7 +208,8 @@ bool span_resize(struct slab *span, unsigned slices);
 
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
-void huge_release(struct superslab *superslab);
+/** False when it is not there (any more): of two threads that free it, one gets true. */
+bool huge_release(struct superslab *superslab);
 /** Makes the block `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
  * another unit), or NULL: it is as it was. */
 struct superslab *huge_resize(struct superslab *superslab, size_t bytes);

@@ -92,7 +92,13 @@ static bool pool_take(size_t units, size_t alignment, struct warm_run *out) {
   *out = pool[best];
   if (pool[best].units == units) {
     pool_remove(best);
-  } else { /* the front is taken; what is left keeps its age */
+  } else if (alignment == UNIT_BYTES) {
+    /* The end is taken, not the front: a pointer to the start of a freed huge block then stays no
+     * block's start for as long as can be, and a second free of it is seen. */
+    pool[best].units -= units;
+    pool_units -= units;
+    out->base += pool[best].units << UNIT_SHIFT;
+  } else {
     pool[best].base += units << UNIT_SHIFT;
     pool[best].units -= units;
     pool_units -= units;
