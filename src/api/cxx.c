@@ -2,8 +2,8 @@
  * no C++ runtime.
  *
  * A failing `new` calls the program's new-handler until it gives memory, and throws std::bad_alloc
- * when there is none (C++ [new.delete.single]). The nothrow forms do not call the handler: it may
- * throw, which a C function cannot stop, and a NULL is what their callers expect. Handler and exception come from the program's own
+ * when there is none (C++ [new.delete.single]); nothrow.cc turns that into NULL for the nothrow
+ * forms. Handler and exception come from the program's own
  * C++ runtime, found at the moment of failure: it may have been loaded after us.
  */
 #define _GNU_SOURCE
@@ -51,8 +51,11 @@ static void *allocate_or_null(size_t size, size_t alignment) {
   return alignment <= BLOCK_ALIGNMENT ? api_malloc(size) : api_aligned_alloc(alignment, size);
 }
 
+void *cxx_new_slow(size_t size, size_t alignment, void *caller) HAK_HIDDEN;
+void *cxx_new_or_null(size_t size, size_t alignment, void *caller) HAK_HIDDEN; /* nothrow.cc */
+
 /* The throwing forms, once the first attempt has failed. */
-static HAK_COLD void *new_slow(size_t size, size_t alignment, void *caller) {
+HAK_COLD void *cxx_new_slow(size_t size, size_t alignment, void *caller) {
   void *runtime = get_new_handler != NULL ? NULL : runtime_of(caller);
   for (;;) {
     new_handler handler = current_handler(runtime);
@@ -63,34 +66,42 @@ static HAK_COLD void *new_slow(size_t size, size_t alignment, void *caller) {
   }
 }
 
+/* The nothrow forms: without a handler there is nothing to call and nothing to catch. */
+static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *caller) {
+  void *runtime = get_new_handler != NULL ? NULL : runtime_of(caller);
+  return current_handler(runtime) == NULL ? NULL : cxx_new_or_null(size, alignment, caller);
+}
+
 #define CALLER __builtin_return_address(0)
 
 #define NEW(symbol)                                                                                \
   HAK_EXPORT void *symbol(size_t size);                                                            \
   HAK_EXPORT void *symbol(size_t size) {                                                           \
     void *block = api_malloc(size);                                                                \
-    return HAK_LIKELY(block != NULL) ? block : new_slow(size, 0, CALLER);                          \
+    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, CALLER);                          \
   }
 
 #define NEW_ALIGNED(symbol)                                                                        \
   HAK_EXPORT void *symbol(size_t size, size_t alignment);                                          \
   HAK_EXPORT void *symbol(size_t size, size_t alignment) {                                         \
     void *block = allocate_or_null(size, alignment);                                               \
-    return HAK_LIKELY(block != NULL) ? block : new_slow(size, alignment, CALLER);                  \
+    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, alignment, CALLER);                  \
   }
 
 #define NEW_NOTHROW(symbol)                                                                        \
   HAK_EXPORT void *symbol(size_t size, const void *nothrow);                                       \
   HAK_EXPORT void *symbol(size_t size, const void *nothrow) {                                      \
     (void)nothrow;                                                                                 \
-    return api_malloc(size);                                                                       \
+    void *block = api_malloc(size);                                                                \
+    return HAK_LIKELY(block != NULL) ? block : new_slow_nothrow(size, 0, CALLER);                  \
   }
 
 #define NEW_ALIGNED_NOTHROW(symbol)                                                                \
   HAK_EXPORT void *symbol(size_t size, size_t alignment, const void *nothrow);                     \
   HAK_EXPORT void *symbol(size_t size, size_t alignment, const void *nothrow) {                    \
     (void)nothrow;                                                                                 \
-    return allocate_or_null(size, alignment);                                                      \
+    void *block = allocate_or_null(size, alignment);                                               \
+    return HAK_LIKELY(block != NULL) ? block : new_slow_nothrow(size, alignment, CALLER);          \
   }
 
 /* Sizes, alignments and nothrow tags of delete tell nothing that the descriptor does not. */

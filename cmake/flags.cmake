@@ -1,0 +1,107 @@
+# Compiler and linker flags: warnings for everything, sanitizers by variant, and the set that the
+# library itself is built with (hak_set_library_flags).
+
+add_compile_options(
+  -Wall -Wextra -Wshadow -Wpointer-arith -Wcast-align -Wundef -Wvla -Wwrite-strings
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+  $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  $<$<COMPILE_LANGUAGE:C>:-Wold-style-definition>)
+if(HAK_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+# `make CC=clang` and friends: colours also when Ninja reads the output.
+if(CMAKE_GENERATOR STREQUAL "Ninja")
+  add_compile_options(-fdiagnostics-color=auto)
+endif()
+
+# gcc has the sized operator delete by default, clang before 19 does not.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
+
+set(HAK_SANITIZED OFF)
+if(HAK_VARIANT STREQUAL "asan")
+  set(HAK_SANITIZED ON)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+elseif(HAK_VARIANT STREQUAL "tsan")
+  set(HAK_SANITIZED ON)
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+endif()
+
+# What the sources see of the variant.
+set(HAK_VARIANT_DEFINITIONS HAK_VARIANT_NAME="${HAK_VARIANT}")
+if(HAK_VARIANT STREQUAL "fast")
+  list(APPEND HAK_VARIANT_DEFINITIONS HAK_FAST=1)
+elseif(HAK_VARIANT STREQUAL "observe")
+  list(APPEND HAK_VARIANT_DEFINITIONS HAK_OBSERVE=1)
+elseif(HAK_VARIANT STREQUAL "hardened")
+  list(APPEND HAK_VARIANT_DEFINITIONS HAK_HARDENED=1)
+endif()
+set(HAK_CHECKED OFF)
+if(HAK_VARIANT STREQUAL "check" OR HAK_SANITIZED)
+  set(HAK_CHECKED ON)
+endif()
+
+# The compiler knows these functions and would, for example, turn malloc + memset inside calloc into
+# a call of calloc.
+set(HAK_NO_BUILTIN)
+foreach(
+  name
+  malloc calloc realloc reallocarray free aligned_alloc memalign posix_memalign valloc pvalloc)
+  list(APPEND HAK_NO_BUILTIN -fno-builtin-${name})
+endforeach()
+
+# checked: with assertions and fault injection, whatever the variant.
+function(hak_set_library_flags target checked)
+  target_compile_options(
+    ${target}
+    PRIVATE -fvisibility=hidden
+            -fno-semantic-interposition
+            -fno-plt
+            # One load from the thread pointer instead of a call of __tls_get_addr, which may allocate.
+            -ftls-model=initial-exec
+            ${HAK_NO_BUILTIN})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(checked)
+    target_compile_options(${target} PRIVATE -fno-omit-frame-pointer)
+    target_compile_definitions(${target} PUBLIC HAK_ASSERT=1 HAK_FAULT_INJECTION=1)
+  else()
+    target_compile_definitions(${target} PRIVATE NDEBUG)
+  endif()
+  target_compile_definitions(${target} PUBLIC ${HAK_VARIANT_DEFINITIONS})
+endfunction()
+
+# exports: a version script of cmake/, without extension.
+function(hak_set_shared_flags target exports)
+  set(map ${PROJECT_SOURCE_DIR}/cmake/${exports}.map)
+  if(HAK_CHECKED)
+    # The controls of the fault injection exist in these variants only.
+    file(READ ${map} text)
+    string(REPLACE "    hak_*;" "    hak_*;\n    os_fault_*;" text "${text}")
+    set(map ${PROJECT_BINARY_DIR}/${exports}.map)
+    file(CONFIGURE OUTPUT ${map} CONTENT "${text}" @ONLY)
+  endif()
+  target_link_options(
+    ${target}
+    PRIVATE -Wl,--version-script,${map}
+            -Wl,-Bsymbolic-functions
+            # Lazy binding would resolve symbols inside malloc.
+            -Wl,-z,now
+            -Wl,-z,relro
+            # Unloading the allocator would take every live block's owner away.
+            -Wl,-z,nodelete
+            -Wl,--hash-style=gnu
+            -Wl,-O1)
+  if(NOT HAK_VARIANT STREQUAL "hardened")
+    # Two segments less to map: 2 system calls and about 12 KB at the start of every program. The
+    # price, constants in executable pages, is not for the hardened build.
+    target_link_options(${target} PRIVATE -Wl,-z,noseparate-code)
+  endif()
+  if(NOT HAK_SANITIZED)
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  set_target_properties(
+    ${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                         LINK_DEPENDS ${map})
+endfunction()

@@ -1,0 +1,80 @@
+# The library in its forms. Every form is made of the same sources; what differs is whether the two
+# files that define malloc & co and operator new/delete are in it.
+
+file(GLOB_RECURSE HAK_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+file(GLOB_RECURSE HAK_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.h)
+set(HAK_OVERRIDE_SOURCES ${PROJECT_SOURCE_DIR}/src/api/override.c
+                         ${PROJECT_SOURCE_DIR}/src/api/cxx.c
+                         ${PROJECT_SOURCE_DIR}/src/api/nothrow.cc)
+set(HAK_CORE_SOURCES ${HAK_SOURCES})
+list(REMOVE_ITEM HAK_CORE_SOURCES ${HAK_OVERRIDE_SOURCES})
+
+# operator new throws through these frames.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/cxx.c PROPERTIES COMPILE_OPTIONS
+                                                                           -fexceptions)
+# It needs no C++ runtime, and asks for none: linked as C.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES COMPILE_OPTIONS -fno-rtti)
+
+add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})
+hak_set_library_flags(hakmem_core ${HAK_CHECKED})
+target_include_directories(hakmem_core PRIVATE include src)
+
+function(hak_set_interface target)
+  target_include_directories(
+    ${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()
+
+# libhakmem-api.so: hak_* only, for programs that keep another malloc.
+add_library(hakmem_api SHARED $<TARGET_OBJECTS:hakmem_core>)
+set_target_properties(hakmem_api PROPERTIES OUTPUT_NAME hakmem-api EXPORT_NAME api LINKER_LANGUAGE C)
+hak_set_shared_flags(hakmem_api hakmem-api)
+hak_set_interface(hakmem_api)
+add_library(hakmem::api ALIAS hakmem_api)
+
+# A sanitizer's run-time library owns malloc: no overriding form there.
+if(NOT HAK_SANITIZED)
+  add_library(hakmem_override OBJECT ${HAK_OVERRIDE_SOURCES})
+  hak_set_library_flags(hakmem_override ${HAK_CHECKED})
+  target_include_directories(hakmem_override PRIVATE include src)
+
+  # libhakmem.so: replaces malloc and operator new, preloaded or linked.
+  add_library(hakmem SHARED $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>)
+  set_target_properties(hakmem PROPERTIES LINKER_LANGUAGE C)
+  hak_set_shared_flags(hakmem hakmem)
+  hak_set_interface(hakmem)
+  # A program that allocates only through libc's functions names no symbol of the library, and a linker
+  # that is told --as-needed would leave it out.
+  target_link_libraries(
+    hakmem INTERFACE "-Wl,--push-state,--no-as-needed,$<TARGET_FILE:$<TARGET_NAME:hakmem>>,--pop-state")
+  add_library(hakmem::hakmem ALIAS hakmem)
+
+  # libhakmem.a holds one object. So a program that calls only some of the family still gets all of it
+  # from here, never half from libc; and internal names are local, so that they cannot clash with the
+  # program's. The operators are weak: a program may bring its own.
+  set(merged ${PROJECT_BINARY_DIR}/hakmem-merged.o)
+  add_custom_command(
+    OUTPUT ${merged}
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${merged} $<TARGET_OBJECTS:hakmem_core>
+            $<TARGET_OBJECTS:hakmem_override>
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --weaken-symbol=_Zn* --weaken-symbol=_Zd*
+            ${merged}
+    DEPENDS $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>
+    COMMAND_EXPAND_LISTS VERBATIM
+    COMMENT "Merging the objects of libhakmem.a")
+  add_library(hakmem_static STATIC ${merged})
+  set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem EXPORT_NAME static
+                                                 LINKER_LANGUAGE C)
+  hak_set_interface(hakmem_static)
+  target_link_options(hakmem_static INTERFACE -Wl,--undefined=malloc) # for the same reason
+  add_library(hakmem::static ALIAS hakmem_static)
+endif()
+
+# What the tests link: everything but the override, with assertions and fault injection.
+add_library(hakmem_test_lib STATIC EXCLUDE_FROM_ALL ${HAK_CORE_SOURCES} ${HAK_HEADERS})
+hak_set_library_flags(hakmem_test_lib ON)
+target_include_directories(hakmem_test_lib PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                  ${PROJECT_SOURCE_DIR}/src)
+set_target_properties(hakmem_test_lib PROPERTIES OUTPUT_NAME hakmem-test)
+add_library(hakmem::test ALIAS hakmem_test_lib)

@@ -1,0 +1,17 @@
+# Which test folders a variant runs: what would only repeat another variant's result is left out.
+if(HAK_VARIANT STREQUAL "standard")
+  set(folders layers unit api stress fault programs package models cross tools)
+elseif(HAK_VARIANT STREQUAL "tsan")
+  set(folders unit stress)
+elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")
+  set(folders unit api stress fault)
+else()
+  set(folders unit api stress)
+endif()
+set(HAK_TESTS "${folders}" CACHE STRING "Test folders of this build")
+
+foreach(folder IN LISTS HAK_TESTS)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)
+    add_subdirectory(tests/${folder})
+  endif()
+endforeach()

@@ -1,0 +1,27 @@
+/* nothrow.cc - the one thing that C cannot do: stop an exception.
+ *
+ * C++ [new.delete.single]: a nothrow `new` that fails calls the new-handler as the throwing form does,
+ * and returns NULL when the handler throws. The catch needs three functions of the C++ runtime. They
+ * are weak here, so that the library still needs no C++ runtime: where there is none, nobody has
+ * installed a handler that could throw.
+ */
+#include <cstddef>
+
+__asm__(".weak __gxx_personality_v0\n"
+        ".weak __cxa_begin_catch\n"
+        ".weak __cxa_end_catch\n"
+        ".weak _Unwind_Resume\n");
+
+extern "C" {
+/* cxx.c: the throwing forms' slow half. */
+__attribute__((visibility("hidden"))) void *cxx_new_slow(size_t size, size_t alignment, void *caller);
+__attribute__((visibility("hidden"))) void *cxx_new_or_null(size_t size, size_t alignment, void *caller);
+
+void *cxx_new_or_null(size_t size, size_t alignment, void *caller) {
+  try {
+    return cxx_new_slow(size, alignment, caller);
+  } catch (...) {
+    return nullptr;
+  }
+}
+}
