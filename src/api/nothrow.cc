@@ -5,7 +5,7 @@
  * are weak here, so that the library still needs no C++ runtime: where there is none, nobody has
  * installed a handler that could throw.
  */
-#include <cstddef>
+#include <stddef.h> // not <cstddef>: musl-gcc has no C++ headers
 
 __asm__(".weak __gxx_personality_v0\n"
         ".weak __cxa_begin_catch\n"

@@ -51,7 +51,7 @@ struct heap {
 
   /* Under `lock`. Its thread takes it on slow paths only; others only ever try it. */
   struct class_slabs classes[CLASS_COUNT];
-  size_t slab_bytes; /* bytes of the slabs owned */
+  _Atomic size_t slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
   /* Once. */
   struct heap *next; /* list of all heaps */

@@ -46,15 +46,21 @@ static void enlist(struct heap *heap, struct slab *slab) {
   slab->listed = true;
 }
 
+static size_t owned_bytes(const struct heap *heap) {
+  return atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed);
+}
+
 static void own(struct heap *heap, struct slab *slab) {
   atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
-  heap->slab_bytes += (size_t)slab->slices << SLICE_SHIFT;
+  atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+                            memory_order_relaxed);
 }
 
 static void disown(struct heap *heap, struct slab *slab) {
   if (slab->listed) unlist(heap, slab);
   atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
-  heap->slab_bytes -= (size_t)slab->slices << SLICE_SHIFT;
+  atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+                            memory_order_relaxed);
 }
 
 /* --- back into slabs ------------------------------------------------------------------------------------ */
@@ -206,8 +212,8 @@ static bool adopt(struct heap *heap, unsigned size_class) {
 }
 
 static bool add_slab(struct heap *heap, unsigned size_class) {
-  struct slab *slab =
-      slab_new(size_class, &heap->bins[size_class], heap->slab_bytes >= HUGE_PAGES_FROM);
+  bool huge_pages = owned_bytes(heap) >= HUGE_PAGES_FROM;
+  struct slab *slab = slab_new(size_class, &heap->bins[size_class], huge_pages);
   if (slab == NULL) return false;
   own(heap, slab);
   enlist(heap, slab);
@@ -248,7 +254,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   }
   uint32_t capacity = bin->capacity + more;
   if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
-  size_t budget = heap->slab_bytes / 8 > BUDGET_BYTES ? heap->slab_bytes / 8 : BUDGET_BYTES;
+  size_t share = owned_bytes(heap) / 8, budget = share > BUDGET_BYTES ? share : BUDGET_BYTES;
   size_t used = heap->bin_budget_used + (size_t)more * size;
   if (bin->capacity != 0 && used > budget) return false;
   heap->bin_budget_used = used;

@@ -3,9 +3,12 @@
 #include "os/lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* As in <linux/futex.h>, which a toolchain without kernel headers (musl-gcc) does not have. */
+#define FUTEX_WAIT_PRIVATE 128
+#define FUTEX_WAKE_PRIVATE 129
 
 _Atomic uintptr_t lock_forking_thread;
 

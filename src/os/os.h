@@ -82,6 +82,9 @@ char **os_environment(void);
 /** True in a program with raised privileges: options are not read there. */
 bool os_is_secure(void);
 
+/** Keeps a second descriptor of stderr, for programs that close theirs before they end. */
+void os_keep_stderr(void);
+
 /** Writes to stderr by the system call, past stdio. */
 void os_write_error(const char *text, size_t length);
 

@@ -142,6 +142,7 @@ void options_read(void) {
     else read_option((enum option_id)id, table[id].defaults[profile]);
   }
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
+  if (option_value(SS_OS_STATS)) os_keep_stderr();
   if (!secure) warn_of_unknown();
 }
 

@@ -30,11 +30,11 @@ HAK_INLINE unsigned class_for(size_t size) {
   return 16 + (log2 - 8) * 8 + (unsigned)((last >> (log2 - 3)) & 7);
 }
 
-/** Slices of a slab of this class: enough for 16 blocks to 4 KiB, then for 4 to 8, so that the bytes
- * lost at a slab's end stay under 12.5% and are never touched in fresh memory. */
+/** Slices of a slab of this class: enough for 8 blocks and more, so that the bytes lost at a slab's end
+ * stay under 12.5%; in fresh memory they are never touched. */
 HAK_INLINE unsigned class_slices(unsigned size_class) {
   uint32_t size = class_size(size_class);
-  return size <= 8 * KIB ? 1 : size <= 16 * KIB ? 2 : 4;
+  return size <= 8 * KIB ? 1 : size <= 16 * KIB ? 2 : size <= 32 * KIB ? 4 : 8;
 }
 
 /** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two

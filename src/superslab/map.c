@@ -16,7 +16,7 @@
 #define WINDOW_UNITS (WINDOW_BYTES / sizeof(intptr_t))
 #define WINDOWS (MAP_FULL_UNITS / WINDOW_UNITS)
 
-char *map_base;
+_Atomic intptr_t *map_entries;
 uintptr_t map_limit;
 
 static _Atomic uint8_t window_writable[WINDOWS];
@@ -25,21 +25,21 @@ static _Atomic uintptr_t next_hint;
 bool map_init(void) {
   if (map_limit != 0) return true;
   uintptr_t units = MAP_FULL_UNITS;
-  char *table = os_map(units * sizeof(intptr_t), OS_READ);
-  if (table == NULL) {
+  char *zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
+  if (zeros == NULL) {
     units = SMALL_UNITS;
-    table = os_map(units * sizeof(intptr_t), OS_READ);
-    if (table == NULL) return false;
+    zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
+    if (zeros == NULL) return false;
     atomic_store_explicit(&next_hint, 64 * GIB, memory_order_relaxed);
   }
-  map_base = table;
+  map_entries = (_Atomic intptr_t *)(void *)(zeros + MAP_DUMMY_BYTES);
   map_limit = units;
   return true;
 }
 
 bool map_covers(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
-  return first >= MAP_LOWEST_UNIT && first < map_limit && units <= map_limit - first;
+  return first < map_limit && units <= map_limit - first;
 }
 
 char *map_next_hint(size_t units, size_t alignment) {
@@ -54,15 +54,11 @@ char *map_next_hint(size_t units, size_t alignment) {
   return (char *)((hint + alignment - 1) & ~(alignment - 1));
 }
 
-static _Atomic intptr_t *entry_of(uintptr_t unit) {
-  return (_Atomic intptr_t *)(void *)map_base + unit;
-}
-
 /* Two threads may both make the same window writable: it is the same call twice. */
 static bool make_window_writable(uintptr_t window) {
   /* acquire/release: who sees the mark may write */
   if (atomic_load_explicit(&window_writable[window], memory_order_acquire)) return true;
-  if (!os_make_writable(map_base + window * WINDOW_BYTES, WINDOW_BYTES)) return false;
+  if (!os_make_writable(&map_entries[window * WINDOW_UNITS], WINDOW_BYTES)) return false;
   atomic_store_explicit(&window_writable[window], 1, memory_order_release);
   return true;
 }
@@ -71,18 +67,19 @@ bool map_set(const char *base, size_t units, struct superslab *superslab) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, last = first + units - 1;
   for (uintptr_t window = first / WINDOW_UNITS; window <= last / WINDOW_UNITS; window++)
     if (!make_window_writable(window)) return false;
+  intptr_t distance = (char *)superslab - (char *)map_entries + (intptr_t)MAP_DUMMY_BYTES;
   /* release: who finds the entry finds the descriptor filled in */
   for (uintptr_t unit = first; unit <= last; unit++)
-    atomic_store_explicit(entry_of(unit), (char *)superslab - map_base, memory_order_release);
+    atomic_store_explicit(&map_entries[unit], distance, memory_order_release);
   return true;
 }
 
 struct superslab *map_clear(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
   /* acquire: what was done to the block before it was freed is seen by the one that frees it */
-  intptr_t distance = atomic_exchange_explicit(entry_of(first), 0, memory_order_acq_rel);
+  intptr_t distance = atomic_exchange_explicit(&map_entries[first], 0, memory_order_acq_rel);
   if (distance == 0) return NULL;
   for (uintptr_t unit = first + 1; unit < first + units; unit++)
-    atomic_store_explicit(entry_of(unit), 0, memory_order_release);
-  return (struct superslab *)(void *)(map_base + distance);
+    atomic_store_explicit(&map_entries[unit], 0, memory_order_release);
+  return map_superslab_at(distance);
 }

@@ -80,13 +80,17 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
 
 /* --- address map: pointer -> superslab (map.c) ------------------------------------------------ */
 
-/* The table has an entry of 8 bytes for each unit of the address space: the distance from the table
- * itself to the unit's `struct superslab`, 0 for memory that is not ours. A distance instead of a
- * pointer, so that a foreign pointer leads, without a test, to the first bytes of the table, which
- * stay zero: it looks like a slice whose `bin` is NULL, and free() finds that it is not the
- * caller's own by the one compare that it makes anyway.
- * The table covers units [0, map_limit). Both are written once, before the first unit is mapped. */
-extern char *map_base HAK_HIDDEN;
+/* Bytes of zeros in front of the table, as much as the largest page size, so that they never share a
+ * page with an entry. */
+#define MAP_DUMMY_BYTES (64 * KIB)
+_Static_assert(sizeof(struct superslab) <= MAP_DUMMY_BYTES, "they have to look like a descriptor");
+
+/* map_entries[unit] is the distance from the zeros to the unit's `struct superslab`, 0 for memory that is
+ * not ours. A distance instead of a pointer, so that a foreign pointer leads, without a test, to the
+ * zeros: they look like a slice whose `bin` is NULL, and free() finds that it is not the caller's own
+ * by the one compare that it makes anyway.
+ * The map covers units [0, map_limit). Both are written once, before the first unit is mapped. */
+extern _Atomic intptr_t *map_entries HAK_HIDDEN;
 extern uintptr_t map_limit HAK_HIDDEN;
 
 #if defined(__aarch64__)
@@ -97,14 +101,10 @@ extern uintptr_t map_limit HAK_HIDDEN;
 /* map_limit of the full table; smaller where the address space is limited. */
 #define MAP_FULL_UNITS ((uintptr_t)1 << (MAP_ADDRESS_BITS - UNIT_SHIFT))
 
-/* Entries below this unit are read as a dummy descriptor and so must stay zero: no unit of ours may
- * lie there. 1 GiB, more than the 544 MiB whose entries a `struct superslab` overlays. */
-#define MAP_LOWEST_UNIT (GIB >> UNIT_SHIFT)
-
 /* relaxed: a program that has a pointer got it from the allocating thread by its own
  * synchronisation, which carries the entry along; for a garbage pointer either answer will do. */
 HAK_INLINE intptr_t map_entry(uintptr_t unit) {
-  return atomic_load_explicit((_Atomic intptr_t *)(void *)map_base + unit, memory_order_relaxed);
+  return atomic_load_explicit(&map_entries[unit], memory_order_relaxed);
 }
 
 /** False for addresses that the table has no entry for: nothing of ours. */
@@ -118,8 +118,12 @@ HAK_INLINE struct slab *map_slab_or_dummy(const void *pointer) {
   uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
   uintptr_t slice = ((uintptr_t)pointer >> (SLICE_SHIFT - SLAB_BYTES_SHIFT)) &
                     ((SLICES_PER_UNIT - 1) << SLAB_BYTES_SHIFT);
-  return (struct slab *)(void *)(map_base + map_entry(unit) + slice +
+  return (struct slab *)(void *)((char *)map_entries + map_entry(unit) + slice - MAP_DUMMY_BYTES +
                                  offsetof(struct superslab, slabs));
+}
+
+HAK_INLINE struct superslab *map_superslab_at(intptr_t distance) {
+  return (struct superslab *)(void *)((char *)map_entries - MAP_DUMMY_BYTES + distance);
 }
 
 /** The unit that `pointer` is in, NULL when it is not ours. */
@@ -127,7 +131,7 @@ HAK_INLINE struct superslab *map_superslab(const void *pointer) {
   uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
   if (!map_has_entry(pointer)) return NULL;
   intptr_t distance = map_entry(unit);
-  return distance == 0 ? NULL : (struct superslab *)(void *)(map_base + distance);
+  return distance == 0 ? NULL : map_superslab_at(distance);
 }
 
 /** Reserves the table. False when not even the smallest can be had; may be called again. */
