@@ -1,0 +1,62 @@
+# The front door: every command a user types. CMake does the work, in build/<variant>/.
+#
+#   make                 libhakmem.so, libhakmem.a and the tool, in build/standard/
+#   make VARIANT=fast    another variant: standard fast observe hardened check asan tsan
+#   make demo            real programs on hakmem and on glibc, compared
+#   make test            every test in every variant that has to pass
+#   make install         into PREFIX (default /usr/local); DESTDIR is honoured
+#   make lint, format    clang-format and clang-tidy: check, or rewrite
+#   make clean           removes build/ and the benchmark binaries
+#   make bench_random_mixed_hakmem   (_hakmem_minimal, _hakmem_observe, _system, _mi)
+VARIANT ?= standard
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+BUILD := build/$(VARIANT)
+
+.PHONY: all
+all: $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -j $(JOBS) --target hakmem_targets
+	@echo "built: $(BUILD)"
+
+# Without the tests, so that a build needs no more than a compiler, cmake and ninja. `make test`
+# switches them on in the same directory.
+build/%/build.ninja: | CMakePresets.json
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || \
+	  { echo "cmake or ninja is missing: run scripts/setup.sh build" >&2; exit 1; }
+	@cmake --preset $* -DBUILD_TESTING=OFF
+
+.PRECIOUS: build/%/build.ninja
+
+-include bench/bench.mk
+
+.PHONY: demo
+demo:
+	@bash scripts/demo.sh
+
+.PHONY: setup
+setup:
+	@bash scripts/setup.sh
+
+.PHONY: test
+test: setup
+	@python3 scripts/run_tests.py --jobs $(JOBS) $(TEST_VARIANTS)
+
+.PHONY: install
+install: all
+	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+.PHONY: lint
+lint:
+	@bash scripts/lint.sh
+
+.PHONY: format
+format:
+	@bash scripts/lint.sh --format
+
+.PHONY: clean
+clean:
+	rm -rf build bench_random_mixed_*
+
+.PHONY: help
+help:
+	@sed -n 's/^#   //p' Makefile

@@ -1,0 +1,1 @@
+//! Empty: only the static library that libmimalloc-sys builds is used.

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Runs a program on the library under good, bad and unknown options and reads its stderr.
+
+usage: options.py VARIANT LIBRARY PROGRAM STATIC_PROGRAM OPTIONS_DEF
+LIBRARY is preloaded into PROGRAM; STATIC_PROGRAM is the same, linked with the archive.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+variant, library, program, static_program, options_def = sys.argv[1:]
+failures = 0
+
+
+def run(options, command=None, **more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    env.update(LD_PRELOAD=library, API_TEST_EXPECT="hakmem")
+    env.update(options)
+    return subprocess.run(
+        command or [program], env=env, capture_output=True, text=True, errors="replace", **more
+    )
+
+
+def check(name, good, result=None):
+    global failures
+    if good:
+        return
+    failures += 1
+    print(f"FAILED: {name}")
+    if result is not None:
+        print(f"  exit code {result.returncode}, stdout {result.stdout[:300]!r}")
+        print(f"  stderr {result.stderr[:3000]!r}")
+
+
+def works(result):
+    return result.returncode == 0 and result.stdout == "works\n"
+
+
+def table():
+    """name, type, low, high and accepted of each line of options.def."""
+    text = open(options_def).read()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    entry = re.compile(
+        r'HAK_OPTION\(\s*\w+,\s*"(\w+)",\s*(\w+),\s*[^"]*?,\s*([\w]+),\s*([\w]+),\s*"([^"]*)"', re.S
+    )
+    return [(m[1], m[2], int(m[3], 0), int(m[4], 0), m[5]) for m in entry.finditer(text)]
+
+
+def complaint(name, value):
+    """The line that a bad value has to cost, as a pattern."""
+    shown = re.escape(value) if len(value) <= 60 else re.escape(value[:60]) + r".{0,200}"
+    return (
+        rf"hakmem: {re.escape(name)}={shown}: not understood; "
+        r"accepted: (?P<accepted>\S+) \(using the default, (?P<default>\S+)\)\n"
+    )
+
+
+def silent_by_default():
+    result = run({})
+    check("no options: works and says nothing", works(result) and result.stderr == "", result)
+
+
+def profiles():
+    for profile in "speed balanced lean MIXED_TINYV3_C7_SAFE MIXED_TINYV3_C7_BALANCED".split():
+        result = run({"HAKMEM_PROFILE": profile})
+        check(f"profile {profile}", works(result) and result.stderr == "", result)
+
+
+def every_good_value(options):
+    for name, kind, low, high, accepted in options:
+        values = [str(low), str(high)] if kind == "NUMBER" else accepted.split("|")
+        for value in values:
+            more = {"API_TEST_EXPECT": ""} if name == "HAKMEM_FORCE_LIBC_ALLOC" else {}
+            result = run({name: value, **more})
+            said = [s for s in result.stderr.splitlines() if s.startswith("hakmem:")]
+            check(f"{name}={value} is accepted", works(result) and not said, result)
+
+
+def every_bad_value(options):
+    for name, kind, low, high, accepted in options:
+        bad = ["bogus", "-1", "99999999999999999999999"]
+        bad += [str(high + 1)] if kind == "NUMBER" else [accepted.split("|")[0] + "x"]
+        for value in bad:
+            result = run({name: value})
+            match = re.fullmatch(complaint(name, value), result.stderr)
+            check(f"{name}={value} costs one line, and the program runs on",
+                  works(result) and match is not None, result)
+            if match and kind != "NUMBER":
+                check(f"{name}: the default is one of what is accepted",
+                      match["default"] in match["accepted"].split("|"), result)
+
+
+def several_bad_values_at_once():
+    result = run({"HAKMEM_PROFILE": "quick", "HAKMEM_SS_HUGEPAGE": "maybe", "HAKMEM_FOO": "1"})
+    lines = sorted(result.stderr.splitlines())
+    check("three bad options cost three lines",
+          works(result) and len(lines) == 3 and lines[0].startswith("hakmem: HAKMEM_FOO: ")
+          and lines[1].startswith("hakmem: HAKMEM_PROFILE=quick: ")
+          and lines[2].startswith("hakmem: HAKMEM_SS_HUGEPAGE=maybe: "), result)
+
+
+def unpleasant_values():
+    """One line each, whatever is in the value, and the line says what is accepted."""
+    for value in ("x" * 300, "y" * 100000, "a\nb", "%s%n%s", "\x1b[31mred", "\xff\xfe"):
+        result = run({"HAKMEM_PROFILE": value})
+        check(f"HAKMEM_PROFILE={value[:10]!r}... ({len(value)} characters) costs one line",
+              works(result) and result.stderr.count("\n") == 1 and result.stderr.endswith("\n")
+              and result.stderr.startswith("hakmem: HAKMEM_PROFILE=")
+              and "accepted: speed|balanced|lean" in result.stderr
+              and "(using the default, balanced)" in result.stderr, result)
+
+
+def unknown_names():
+    unknown = "hakmem: HAKMEM_FOO: unknown option (see 'hakmem options')\n"
+    result = run({"HAKMEM_FOO": "1"})
+    check("an unknown name is told once, the child process included",
+          works(result) and result.stderr == unknown, result)
+    result = run({"HAKMEM_PROFIL": "lean", "HAKMEM_PROFILES": "lean"})
+    check("names that only begin like a known one are unknown",
+          works(result) and len(result.stderr.splitlines()) == 2
+          and result.stderr.count("unknown option") == 2, result)
+    result = run({"HAKMEM_" + "Z" * 5000: "1"})
+    check("a very long unknown name costs one line",
+          works(result) and result.stderr.count("\n") == 1, result)
+    result = run({"HAKMEM_BENCH_MIN_SIZE": "16", "HAKMEM": "1", "HAKMEMX_A": "1", "XHAKMEM_A": "1"})
+    check("names that are not the library's are none of its business",
+          works(result) and result.stderr == "", result)
+
+
+def raised_privileges():
+    """In a setuid program the environment is not read at all."""
+    if os.geteuid() != 0:
+        print("raised privileges: skipped, a setuid program can be made by root only")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = os.path.join(folder, "setuid_program")
+        shutil.copy(static_program, copy)
+        os.chmod(copy, 0o4755)
+        if os.statvfs(folder).f_flag & os.ST_NOSUID:
+            print("raised privileges: skipped, the temporary folder is mounted nosuid")
+            return
+        bad = {"HAKMEM_PROFILE": "bogus", "HAKMEM_FOO": "1", "HAKMEM_SS_OS_STATS": "1",
+               "LD_PRELOAD": ""}
+        control = run(bad, [static_program])
+        check("the same program without the bit complains", "bogus" in control.stderr, control)
+        result = run(bad, [copy], user=65534, group=65534, extra_groups=[])
+        check("a setuid program does not read the options",
+              works(result) and result.stderr == "", result)
+
+
+def os_stats_line():
+    result = run({"HAKMEM_SS_OS_STATS": "1"})
+    fields = "alloc free madvise madvise_disabled mmap_total fallback_mmap huge_alloc huge_fail"
+    pattern = r"\[SS_OS_STATS\] " + " ".join(rf"{f}=\d+" for f in fields.split()) + r"\n"
+    check("HAKMEM_SS_OS_STATS=1 gives its line at exit",
+          works(result) and re.fullmatch(pattern, result.stderr) is not None, result)
+
+
+def malloc_info_is_xml():
+    result = run({}, [program, "malloc_info"])
+    try:
+        root = xml.etree.ElementTree.fromstring(result.stdout)
+        check("malloc_info: the root is <malloc version=...>",
+              root.tag == "malloc" and "version" in root.attrib, result)
+    except xml.etree.ElementTree.ParseError as error:
+        check(f"malloc_info parses as XML ({error})", False, result)
+
+
+options = table()
+check("options.def was understood", len(options) > 5)
+silent_by_default()
+malloc_info_is_xml()
+if variant == "fast":
+    print("options: skipped, the fast variant has them fixed at compile time")
+else:
+    profiles()
+    every_good_value(options)
+    every_bad_value(options)
+    several_bad_values_at_once()
+    unpleasant_values()
+    unknown_names()
+    raised_privileges()
+    os_stats_line()
+print("failed" if failures else "passed")
+sys.exit(1 if failures else 0)

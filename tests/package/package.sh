@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Installs the built tree into a temporary prefix and uses it as a stranger would.
+# Usage: package.sh CASE SOURCE_DIR BUILD_DIR WORK_DIR VERSION, with CC, CXX and CMAKE in the environment.
+set -euo pipefail
+
+case_name=$1
+source_dir=$2
+build_dir=$3
+work_dir=$4
+version=$5
+here=$source_dir/tests/package
+prefix=$work_dir/prefix
+
+fail() {
+  echo "$*" >&2
+  exit 1
+}
+
+use_pkg_config() {
+  command -v pkg-config >/dev/null || {
+    echo "pkg-config is not installed"
+    exit 77
+  }
+  local file
+  file=$(find "$prefix" -name hakmem.pc)
+  [ -n "$file" ] || fail "hakmem.pc is not installed"
+  PKG_CONFIG_PATH=$(dirname "$file")
+  export PKG_CONFIG_PATH
+  [ "$(pkg-config --modversion hakmem)" = "$version" ] ||
+    fail "pkg-config says $(pkg-config --modversion hakmem), not $version"
+}
+
+# words LINE: prints its words one a line, for mapfile.
+words() { tr -s ' \n' '\n' <<<"$1" | sed '/^$/d'; }
+
+case $case_name in
+install)
+  rm -rf "$work_dir"
+  # Installed in one place and then moved: nothing in it may name the place.
+  "$CMAKE" --install "$build_dir" --prefix "$work_dir/first" >/dev/null
+  mv "$work_dir/first" "$prefix"
+  for file in include/hakmem.h bin/hakmem; do
+    [ -e "$prefix/$file" ] || [ ! -e "$source_dir/tools/CMakeLists.txt" ] ||
+      fail "$file was not installed"
+  done
+  if grep -rIlF -e "$work_dir/first" -e "$build_dir" "$prefix"; then
+    fail "the files above name the build tree or the first prefix"
+  fi
+  page=$(find "$prefix" -name 'hakmem.1*')
+  [ -n "$page" ] || ! command -v scdoc >/dev/null || fail "hakmem.1 was not installed"
+  for link in libhakmem.so libhakmem-api.so; do
+    library=$(find "$prefix" -name "$link")
+    [ -L "$library" ] && [ -e "$library" ] || fail "$link is not a link to a library"
+  done
+  ;;
+cmake)
+  rm -rf "$work_dir/cmake"
+  "$CMAKE" -S "$here/consumer" -B "$work_dir/cmake" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DWANTED_VERSION="$version" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+    -DCMAKE_BUILD_TYPE=Release
+  "$CMAKE" --build "$work_dir/cmake"
+  "$CMAKE" -E chdir "$work_dir/cmake" "${CTEST:-ctest}" --output-on-failure --no-tests=error
+  ;;
+pkgconfig)
+  use_pkg_config
+  mapfile -t flags < <(words "$(pkg-config --cflags --libs hakmem)")
+  libdir=$(pkg-config --variable=libdir hakmem)
+  mkdir -p "$work_dir/pkgconfig"
+  "$CC" -O2 -o "$work_dir/pkgconfig/c" "$here/consumer/replace.c" "${flags[@]}"
+  "$CXX" -O2 -std=c++17 -o "$work_dir/pkgconfig/cpp" "$here/consumer/replace.cpp" "${flags[@]}" -pthread
+  # Also with the flag that some distributions set by default.
+  "$CXX" -O2 -std=c++17 -Wl,--as-needed -o "$work_dir/pkgconfig/new" "$here/consumer/new_only.cpp" \
+    "${flags[@]}"
+  "$CC" -O2 -Wl,--as-needed -o "$work_dir/pkgconfig/indirect" "$here/consumer/indirect.c" "${flags[@]}"
+  for program in c cpp new indirect; do
+    LD_LIBRARY_PATH=$libdir "$work_dir/pkgconfig/$program"
+  done
+  ;;
+static)
+  use_pkg_config
+  mapfile -t flags < <(words "$(pkg-config --static --cflags --libs hakmem)")
+  mkdir -p "$work_dir/static"
+  "$CC" -O2 -static -o "$work_dir/static/c" "$here/consumer/replace.c" "${flags[@]}"
+  "$CXX" -O2 -std=c++17 -static -o "$work_dir/static/cpp" "$here/consumer/replace.cpp" "${flags[@]}"
+  "$CXX" -O2 -std=c++17 -static -o "$work_dir/static/new" "$here/consumer/new_only.cpp" "${flags[@]}"
+  "$CC" -O2 -static -o "$work_dir/static/indirect" "$here/consumer/indirect.c" "${flags[@]}"
+  "$CC" -O2 -static-pie -o "$work_dir/static/pie" "$here/consumer/replace.c" "${flags[@]}"
+  for program in c cpp new indirect pie; do
+    if readelf -lW "$work_dir/static/$program" | grep -q INTERP; then
+      fail "$program is not static"
+    fi
+    "$work_dir/static/$program"
+  done
+  ;;
+tool)
+  # The installed tool finds the library of its own tree, wherever that has gone.
+  mkdir -p "$work_dir/tool"
+  "$CC" -O2 -o "$work_dir/tool/indirect" "$here/consumer/indirect.c"
+  if "$work_dir/tool/indirect" 2>/dev/null; then
+    fail "the program says that it runs on hakmem, and it does not"
+  fi
+  "$prefix/bin/hakmem" run -- "$work_dir/tool/indirect"
+  ;;
+clang)
+  clang=$(command -v clang-14 || command -v clang) || {
+    echo "clang is not installed"
+    exit 77
+  }
+  rm -rf "$work_dir/clang"
+  "$CMAKE" -G Ninja -S "$source_dir" -B "$work_dir/clang" -DCMAKE_C_COMPILER="$clang" \
+    -DBUILD_TESTING=OFF
+  "$CMAKE" --build "$work_dir/clang" --target hakmem_targets
+  "$CC" -O2 -I"$source_dir/include" -o "$work_dir/clang/preloaded" "$here/consumer/replace.c" \
+    -L"$work_dir/clang" -lhakmem
+  LD_LIBRARY_PATH=$work_dir/clang "$work_dir/clang/preloaded"
+  ;;
+subproject)
+  # Taken in with add_subdirectory, without package or install.
+  rm -rf "$work_dir/subproject"
+  mkdir -p "$work_dir/subproject"
+  cat >"$work_dir/subproject/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.21)
+project(super LANGUAGES C)
+add_subdirectory($source_dir hakmem EXCLUDE_FROM_ALL)
+add_executable(program $here/consumer/replace.c)
+target_link_libraries(program PRIVATE hakmem::hakmem)
+END
+  "$CMAKE" -G Ninja -S "$work_dir/subproject" -B "$work_dir/subproject/build" \
+    -DCMAKE_C_COMPILER="$CC"
+  "$CMAKE" --build "$work_dir/subproject/build"
+  "$work_dir/subproject/build/program"
+  ;;
+*)
+  fail "unknown case $case_name"
+  ;;
+esac

@@ -1,0 +1,25 @@
+;; Lists, hash tables, big numbers and threads under Guile's own collector, which shares the process
+;; with malloc.
+(use-modules (ice-9 threads) (srfi srfi-1))
+
+(define (hash-of text)
+  (string-fold (lambda (c h) (modulo (+ (* h 33) (char->integer c)) 4294967291)) 5381 text))
+
+(define table (make-hash-table))
+(do ((i 0 (+ i 1))) ((= i 60000))
+  (let ((key (modulo (* i 7919) 5003)))
+    (hashv-set! table key (cons i (hashv-ref table key '())))))
+(format #t "table ~a ~a~%" (hash-count (const #t) table)
+        (hash-fold (lambda (key value sum) (+ sum (* key (length value)))) 0 table))
+
+(define (factorial n) (fold * 1 (iota n 1)))
+(format #t "factorial ~a~%" (hash-of (number->string (factorial 2000))))
+
+(define text
+  (call-with-output-string
+    (lambda (port) (do ((i 0 (+ i 1))) ((= i 40000)) (write (list i (* i i)) port)))))
+(format #t "port ~a ~a~%" (string-length text) (hash-of text))
+
+(format #t "threads ~a~%"
+        (par-map (lambda (n) (hash-of (string-concatenate (map number->string (iota 8000 n)))))
+                 '(1 2 3 4 5 6)))

@@ -1,0 +1,164 @@
+/* Threads allocate, resize and free in all tiers while the process forks. Each child allocates in
+ * every tier at once, frees blocks of threads that do not exist in it, starts a thread of its own,
+ * forks a grand-child, and exits. A deadlock ends by the watchdog.
+ *
+ * usage: fork_storm [main|thread [forks]]      who forks: the main thread or another */
+#include "kit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HAMMERS 4
+#define SLOTS 192
+
+static _Atomic(kit_block) slots[SLOTS];
+static atomic_bool stop;
+static uint64_t forks;
+static kit_block own[KIT_TIERS]; /* of the forking thread */
+
+static void turn(struct kit_rng *rng) {
+  uint64_t draw = kit_random(rng);
+  kit_block block = 0;
+  if (draw & 1) {
+    block = kit_block_any(rng, kit_any_size(rng));
+    CHECK(block, "malloc failed");
+  }
+  block = atomic_exchange(&slots[kit_below(rng, SLOTS)], block);
+  if (block && (draw & 6) == 6) {
+    block = kit_block_resize(block, kit_any_size(rng), draw);
+    CHECK(block, "realloc failed");
+  }
+  kit_block_free(block);
+}
+
+static void *hammer(void *argument) {
+  struct kit_rng rng = kit_rng_make((uintptr_t)argument);
+  while (!atomic_load(&stop))
+    turn(&rng);
+  return NULL;
+}
+
+static void *in_child(void *argument) {
+  struct kit_rng rng = kit_rng_make((uintptr_t)argument);
+  for (int i = 0; i < 100; ++i)
+    turn(&rng);
+  return NULL;
+}
+
+static void every_tier(struct kit_rng *rng) {
+  for (int tier = 0; tier < KIT_TIERS; ++tier) {
+    kit_block block = kit_block_malloc(kit_tier_size(rng, (enum kit_tier)tier), kit_random(rng));
+    CHECK(block, "malloc failed");
+    block = kit_block_resize(block, kit_tier_size(rng, (enum kit_tier)tier), kit_random(rng));
+    CHECK(block, "realloc failed");
+    kit_block_free(block);
+  }
+}
+
+static void wait_for(pid_t child, const char *who, uint64_t number) {
+  int status;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork or waitpid");
+  CHECK(!WIFSIGNALED(status), "%s %lu ended by signal %d%s", who, (unsigned long)number,
+        WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
+  CHECK(WEXITSTATUS(status) == 0, "%s %lu exited with %d", who, (unsigned long)number,
+        WEXITSTATUS(status));
+}
+
+/* Most by _exit; some through the exit handlers, the allocator's own among them. */
+__attribute__((noreturn)) static void leave(uint64_t number) {
+  if (!KIT_SANITIZED && number % 8 == 0)
+    exit(0);
+  _exit(0);
+}
+
+static void child(uint64_t number, int generation) {
+  kit_watchdog(KIT_SANITIZED ? 120 : 30);
+  struct kit_rng rng = kit_rng_make(number);
+  every_tier(&rng);
+  for (int tier = 0; tier < KIT_TIERS; ++tier) {
+    kit_block_free(own[tier]);
+    own[tier] = 0;
+  }
+  for (size_t i = 0; i < SLOTS; i += 2)
+    kit_block_free(atomic_exchange(&slots[i], 0));
+  /* TSan takes the new thread for one of the parent's, whose stack and id it has inherited. */
+  pthread_t id;
+  if (!KIT_TSAN)
+    CHECK(pthread_create(&id, NULL, in_child, (void *)(uintptr_t)number) == 0,
+          "cannot create thread");
+  for (int i = 0; i < 20; ++i)
+    turn(&rng);
+  if (generation == 0) {
+    pid_t grandchild = fork();
+    if (grandchild == 0) {
+      child(number + 1000000, 1);
+      leave(number);
+    }
+    wait_for(grandchild, "grand-child", number);
+  }
+  if (!KIT_TSAN)
+    pthread_join(id, NULL);
+  for (size_t i = 0; i < SLOTS; ++i)
+    kit_block_free(atomic_exchange(&slots[i], 0));
+  kit_purge();
+  every_tier(&rng);
+}
+
+static void *fork_repeatedly(void *argument) {
+  struct kit_rng rng = kit_rng_make(12345);
+  for (uint64_t i = 0; i < forks; ++i) {
+    for (int tier = 0; tier < KIT_TIERS; ++tier)
+      if (!own[tier])
+        own[tier] = kit_block_any(&rng, kit_tier_size(&rng, (enum kit_tier)tier));
+    pid_t pid = fork();
+    if (pid == 0) {
+      child(i, 0);
+      leave(i);
+    }
+    every_tier(&rng);
+    wait_for(pid, "child", i);
+    kit_block_free(own[i % KIT_TIERS]);
+    own[i % KIT_TIERS] = 0;
+  }
+  for (int tier = 0; tier < KIT_TIERS; ++tier)
+    kit_block_free(own[tier]);
+  return argument;
+}
+
+int main(int argc, char **argv) {
+  kit_start();
+  kit_watchdog(280);
+  bool from_main = argc < 2 || strcmp(argv[1], "main") == 0;
+  if (KIT_TSAN)
+    puts("under TSan without threads in the children: it cannot follow them");
+  forks = argc > 2 ? strtoull(argv[2], NULL, 10) : kit_rounds(250);
+  pthread_t ids[HAMMERS];
+  for (uintptr_t i = 0; i < HAMMERS; ++i)
+    CHECK(pthread_create(&ids[i], NULL, hammer, (void *)i) == 0, "cannot create thread");
+  if (from_main) {
+    fork_repeatedly(NULL);
+  } else {
+    pthread_t id;
+    CHECK(pthread_create(&id, NULL, fork_repeatedly, NULL) == 0, "cannot create thread");
+    pthread_join(id, NULL);
+  }
+  atomic_store(&stop, true);
+  for (size_t i = 0; i < HAMMERS; ++i)
+    pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SLOTS; ++i)
+    kit_block_free(slots[i]);
+  kit_purge();
+  struct hak_stats stats = kit_stats();
+  printf("%lu forks from %s thread: left %lu superslabs, heaps %lu active + %lu parked\n",
+         (unsigned long)forks, from_main ? "the main" : "another",
+         (unsigned long)stats.superslabs_live, (unsigned long)stats.heaps_active,
+         (unsigned long)stats.heaps_parked);
+  CHECK(stats.superslabs_live <= 4, "superslabs are left");
+  CHECK(stats.heaps_active == 1, "heaps of ended threads are still active");
+  return 0;
+}

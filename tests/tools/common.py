@@ -1,0 +1,104 @@
+"""What the tests of the tool share: where things are, and how the tool is run."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = os.environ.get("HAKMEM_TEST_TOOL", "")
+LIBRARY = os.path.realpath(os.environ.get("HAKMEM_TEST_LIBRARY", ""))
+API_LIBRARY = os.environ.get("HAKMEM_TEST_API", "")
+SUBJECT = os.environ.get("HAKMEM_TEST_SUBJECT", "")
+STATIC = os.environ.get("HAKMEM_TEST_STATIC", "")
+SOURCE = os.environ["HAKMEM_TEST_SOURCE"]
+CC = os.environ.get("HAKMEM_TEST_CC", "cc")
+
+
+def environment(**changes):
+    """The environment of the tests without anything that concerns an allocator; None removes."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("HAKMEM_") and name != "LD_PRELOAD"
+    }
+    kept.update({name: value for name, value in changes.items() if value is not None})
+    for name, value in changes.items():
+        if value is None:
+            kept.pop(name, None)
+    return kept
+
+
+class Result:
+    def __init__(self, done):
+        self.code = done.returncode
+        self.out = done.stdout
+        self.err = done.stderr
+
+    def __repr__(self):
+        return f"code {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+def execute(arguments, env=None, cwd=None, **options):
+    """Runs a command; the code is negative for a signal."""
+    done = subprocess.run(
+        arguments,
+        env=environment() if env is None else env,
+        cwd=cwd,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        **options,
+    )
+    return Result(done)
+
+
+def hakmem(*arguments, tool=None, **options):
+    return execute([tool or TOOL, *arguments], **options)
+
+
+class TestCase(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.directory = os.path.realpath(tempfile.mkdtemp(prefix="hakmem-tools-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write(self, name, content, mode=0o755):
+        """A file in the test's directory."""
+        path = self.path(name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        os.chmod(path, mode)
+        return path
+
+    def copy(self, source, name):
+        path = self.path(name)
+        shutil.copy(source, path)
+        return path
+
+    def assert_code(self, result, code):
+        self.assertEqual(result.code, code, result)
+
+    def assert_refused(self, result, code, *words):
+        """One line of complaint that holds all of `words`, nothing run."""
+        self.assert_code(result, code)
+        self.assertEqual(result.out, "", result)
+        self.assertEqual(len(result.err.splitlines()), 1, result)
+        self.assertTrue(result.err.startswith("hakmem run: "), result)
+        for word in words:
+            self.assertIn(word, result.err)
+
+
+__all__ = [
+    "API_LIBRARY", "CC", "LIBRARY", "SOURCE", "STATIC", "SUBJECT", "TOOL", "TestCase", "environment",
+    "execute", "hakmem", "os", "shutil", "signal", "subprocess", "sys", "unittest",
+]  # fmt: skip

@@ -1,0 +1,193 @@
+"""hakmem options, doctor, version and help."""
+
+import json
+import re
+
+from common import *
+
+
+class Options(TestCase):
+    def names_in_the_table(self):
+        with open(os.path.join(SOURCE, "src/policy/options.def"), encoding="utf-8") as file:
+            return re.findall(r'^HAK_OPTION\(\w+, "(\w+)"', file.read(), re.MULTILINE)
+
+    def test_every_option_is_listed(self):
+        names = self.names_in_the_table()
+        self.assertIn("HAKMEM_PROFILE", names)
+        self.assertEqual(hakmem("options", "--format=names").out.split(), names)
+        text = hakmem("options").out
+        for name in names:
+            self.assertIn(f"{name}=", text)
+
+    def test_one_option(self):
+        result = hakmem("options", "HAKMEM_SS_MEM_LEAN_DECOMMIT")
+        self.assert_code(result, 0)
+        lines = result.out.splitlines()
+        self.assertEqual(lines[0], "HAKMEM_SS_MEM_LEAN_DECOMMIT=OFF|FREE|DONTNEED")
+        self.assertEqual(len(lines), 3)
+        self.assert_code(hakmem("options", "HAKMEM_NONE"), 2)
+
+    def test_json(self):
+        table = json.loads(hakmem("options", "--format=json").out)
+        self.assertEqual([row["name"] for row in table], self.names_in_the_table())
+        for row in table:
+            self.assertEqual(set(row["defaults"]), {"speed", "balanced", "lean"})
+            self.assertTrue(row["help"])
+            if row["type"] == "choice":
+                for value in row["defaults"].values():
+                    self.assertIn(value, row["accepted"].split("|"))
+
+    def test_markdown(self):
+        lines = hakmem("options", "--format=markdown").out.splitlines()
+        self.assertEqual(len(lines), 2 + len(self.names_in_the_table()))
+        for line in lines:
+            self.assertEqual(len(re.findall(r"(?<!\\)\|", line)), 5, line)
+
+    def test_current(self):
+        def current(**changes):
+            lines = hakmem("options", "--current", env=environment(**changes)).out.splitlines()
+            return dict(line.split("=", 1) for line in lines)
+
+        plain = current()
+        self.assertEqual(plain["HAKMEM_PROFILE"], "balanced (default)")
+        self.assertEqual(plain["HAKMEM_SS_OS_STATS"], "0 (default)")
+        lean = current(HAKMEM_PROFILE="lean", HAKMEM_SS_OS_STATS="1")
+        self.assertEqual(lean["HAKMEM_PROFILE"], "lean (environment)")
+        self.assertEqual(lean["HAKMEM_SS_MEM_LEAN"], "1 (profile)")
+        self.assertEqual(lean["HAKMEM_SS_OS_STATS"], "1 (environment)")
+        wrong = current(HAKMEM_SS_OS_STATS="yes")
+        self.assertIn("'yes' in the environment is not understood", wrong["HAKMEM_SS_OS_STATS"])
+
+    def test_current_agrees_with_the_library(self):
+        """A value is either taken by both or by neither: the library complains of what it does not."""
+        for name, value in (("HAKMEM_PROFILE", "lean"), ("HAKMEM_PROFILE", "Lean"),
+                            ("HAKMEM_SS_OS_STATS", "2"), ("HAKMEM_SS_OS_STATS", ""),
+                            ("HAKMEM_SS_MEM_LEAN_TARGET_MB", "100"),
+                            ("HAKMEM_SS_MEM_LEAN_TARGET_MB", "-1"),
+                            ("HAKMEM_SS_MEM_LEAN_TARGET_MB", "99999999999999999999"),
+                            ("HAKMEM_SS_MEM_LEAN_TARGET_MB", "1k"),
+                            ("HAKMEM_SS_HUGEPAGE", "thp"), ("HAKMEM_SS_HUGEPAGE", "thp|off")):  # fmt: skip
+            env = environment(**{name: value})
+            tool = "is not understood" not in hakmem("options", "--current", name, env=env).out
+            library = "not understood" not in hakmem("run", SUBJECT, env=env).err
+            self.assertEqual(tool, library, f"{name}={value}: tool {tool}, library {library}")
+
+    def test_unknown_format(self):
+        self.assert_code(hakmem("options", "--format=xml"), 2)
+
+    def test_full_disk_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([TOOL, "options"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, check=False)  # fmt: skip
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("No space left", done.stderr)
+
+
+class Doctor(TestCase):
+    def test_library_takes_effect(self):
+        result = hakmem("doctor")
+        self.assert_code(result, 0)
+        self.assertIn(f"ok    library: {LIBRARY}\n", result.out)
+        self.assertRegex(result.out, r"ok +child process: hakmem \d+\.\d+\.\d+, \w+ variant\n")
+        self.assertIn("malloc and its family come from the library", result.out)
+        self.assertNotIn("FAIL", result.out)
+
+    def test_program(self):
+        result = hakmem("doctor", "--", SUBJECT, "--whatever")
+        self.assert_code(result, 0)
+        self.assertRegex(result.out, re.escape(SUBJECT) + r": malloc comes from the library in all")
+        self.assertNotIn("pid ", result.out, "the program was started")
+
+    def test_script(self):
+        script = self.write("script", "#!/bin/sh\necho ran\n")
+        result = hakmem("doctor", script)
+        self.assert_code(result, 0)
+        self.assertIn(f"note  {script} is a script; /bin/sh runs it", result.out)
+        self.assertNotIn("\nran", result.out)
+
+    def test_program_with_a_malloc_of_its_own(self):
+        source = self.write("own.c", """
+            #include <stddef.h>
+            static char memory[1 << 20];
+            static size_t used;
+            void *malloc(size_t size) { used += (size + 31) & ~15ul; return memory + used - size; }
+            void *calloc(size_t n, size_t size) { return malloc(n * size); }
+            void *realloc(void *p, size_t size) { (void)p; return malloc(size); }
+            void free(void *p) { (void)p; }
+            int main(void) { return malloc(1) == NULL; }
+            """)  # fmt: skip
+        built = execute([CC, "-fno-builtin", "-rdynamic", "-o", self.path("own"), source])
+        self.assert_code(built, 0)
+        result = hakmem("doctor", self.path("own"))
+        self.assert_code(result, 1)
+        self.assertRegex(result.out, "FAIL .*libc.so.6 takes malloc from " + self.path("own"))
+
+    def test_program_that_takes_the_address_of_malloc(self):
+        """At a fixed address the program itself stands in for malloc; still the library's is called."""
+        source = self.write("fixed.c", """
+            #include <stdlib.h>
+            void *(*volatile allocate)(size_t);
+            int main(void) { allocate = malloc; free(allocate(1)); free(malloc(1)); return 0; }
+            """)  # fmt: skip
+        built = execute([CC, "-O1", "-fno-pie", "-no-pie", "-fno-builtin", "-o", self.path("fixed"),
+                         source])  # fmt: skip
+        self.assert_code(built, 0)
+        result = hakmem("doctor", self.path("fixed"))
+        self.assert_code(result, 0)
+        self.assertIn(self.path("fixed") + ": malloc comes from the library in all", result.out)
+
+    def test_refused_program(self):
+        result = hakmem("doctor", STATIC)
+        self.assert_code(result, 126)
+        self.assertIn("statically linked", result.err)
+
+    def test_library_without_malloc(self):
+        """libhakmem-api.so exports hak_* only: preloading it has no effect, and that is told."""
+        result = hakmem("doctor", "--library", API_LIBRARY)
+        self.assert_code(result, 1)
+        self.assertIn("FAIL  child process: not from the library: malloc (", result.out)
+
+    def test_some_other_library(self):
+        libm = execute([CC, "-print-file-name=libm.so.6"]).out.strip()
+        result = hakmem("doctor", "--library", libm)
+        self.assert_code(result, 1)
+        self.assertIn("FAIL  child process: the library does not load, or is not hakmem", result.out)
+
+    def test_environment_is_told(self):
+        result = hakmem("doctor", env=environment(HAKMEM_PROFILE="lean", HAKMEM_NONSENSE="1"))
+        self.assert_code(result, 0)
+        self.assertIn("set in the environment: HAKMEM_PROFILE=lean", result.out)
+        self.assertIn("hakmem: HAKMEM_NONSENSE: unknown option", result.err)
+
+    def test_forced_libc(self):
+        result = hakmem("doctor", env=environment(HAKMEM_FORCE_LIBC_ALLOC="1"))
+        self.assert_code(result, 0)
+        self.assertIn("hands every call on to libc", result.out)
+
+
+class VersionAndHelp(TestCase):
+    def test_version(self):
+        with open(os.path.join(SOURCE, "include/hakmem.h"), encoding="utf-8") as file:
+            version = re.search(r'HAKMEM_VERSION_STRING "(.*)"', file.read()).group(1)
+        for argument in ("version", "--version"):
+            result = hakmem(argument)
+            self.assert_code(result, 0)
+            first, second = result.out.splitlines()
+            self.assertEqual(first, f"hakmem {version}")
+            self.assertRegex(second, rf"^library {re.escape(version)} \(\w+\), {re.escape(LIBRARY)}$")
+
+    def test_help(self):
+        for arguments in (["help"], ["--help"], ["-h"]):
+            result = hakmem(*arguments)
+            self.assert_code(result, 0)
+            for command in ("run", "options", "doctor", "version"):
+                self.assertRegex(result.out, rf"\n  {command} ")
+        for command in ("run", "options", "doctor", "version"):
+            by_help = hakmem("help", command)
+            self.assert_code(by_help, 0)
+            self.assertIn(f"Usage: hakmem {command}", by_help.out)
+            self.assertEqual(by_help.out, hakmem(command, "--help").out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)  # so that the reason of a skip is printed

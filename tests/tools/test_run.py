@@ -1,0 +1,224 @@
+"""hakmem run: the program gets the library, and everything else as it would have without the tool."""
+
+from common import *
+
+
+def facts(result):
+    """The lines of subject.c by their first word."""
+    table = {"arguments": []}
+    for line in result.out.splitlines():
+        if line.startswith("argument "):
+            table["arguments"].append(line[len("argument ") :])
+        elif "=" in line.split(" ")[0]:
+            name, value = line.split("=", 1)
+            table[name] = value
+        else:
+            name, value = line.split(" ", 1)
+            table[name] = value
+    return table
+
+
+class Run(TestCase):
+    def subject(self, *arguments, before=(), env=None, **options):
+        result = hakmem("run", *before, "--", SUBJECT, *arguments, env=env, **options)
+        return result, facts(result)
+
+    def test_program_runs_on_the_library(self):
+        result, got = self.subject()
+        self.assert_code(result, 0)
+        self.assertEqual(got["allocator"], "hakmem", result)
+        self.assertEqual(got["LD_PRELOAD"], LIBRARY)
+        self.assertEqual(result.err, "")
+
+    def test_without_the_tool_it_does_not(self):
+        """Else the test above would prove nothing."""
+        self.assertEqual(facts(execute([SUBJECT]))["allocator"], "other")
+
+    def test_dashes_may_be_left_out(self):
+        result = hakmem("run", SUBJECT, "--profile", "x", "--help")
+        self.assert_code(result, 0)
+        self.assertEqual(facts(result)["arguments"], [SUBJECT, "--profile", "x", "--help"])
+
+    def test_arguments_are_passed_on_unchanged(self):
+        odd = ["two words", "", " lead", "a'b\"c", "$HOME *", "--", "-x", "é\u00fc", "back\\slash"]
+        result, got = self.subject(*odd)
+        self.assertEqual(got["arguments"], [SUBJECT, *odd], result)
+
+    def test_exit_code_is_the_programs(self):
+        for code in (0, 1, 2, 42, 126, 127, 255):
+            result, _ = self.subject(f"exit={code}")
+            self.assert_code(result, code)
+
+    def test_signal_is_the_programs(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+            result, _ = self.subject(f"signal={int(number)}")
+            self.assert_code(result, -number)
+
+    def test_same_process(self):
+        """A supervisor that waits for the tool waits for the program."""
+        child = subprocess.Popen(
+            [TOOL, "run", "--", SUBJECT], env=environment(), stdout=subprocess.PIPE, text=True
+        )
+        out, _ = child.communicate(timeout=60)
+        self.assertIn(f"pid {child.pid}\n", out)
+
+    def test_environment_is_passed_on(self):
+        _, got = self.subject(env=environment(SUBJECT_VARIABLE="a b=c"))
+        self.assertEqual(got["SUBJECT_VARIABLE"], "a b=c")
+        self.assertNotIn("HAKMEM_PROFILE", got)
+        self.assertNotIn("HAKMEM_SS_OS_STATS", got)
+
+    def test_earlier_preload_is_kept(self):
+        libm = os.path.realpath(
+            execute([CC, "-print-file-name=libm.so.6"]).out.strip()
+        )
+        result, got = self.subject(env=environment(LD_PRELOAD=libm))
+        self.assertEqual(got["LD_PRELOAD"], f"{LIBRARY}:{libm}", result)
+        self.assertEqual(got["allocator"], "hakmem", result)
+
+    def test_profile(self):
+        for profile in ("speed", "balanced", "lean", "MIXED_TINYV3_C7_SAFE"):
+            result, got = self.subject(before=["--profile", profile])
+            self.assertEqual(got.get("HAKMEM_PROFILE"), profile, result)
+            self.assertEqual(result.err, "")
+
+    def test_profile_wins_over_the_environment(self):
+        _, got = self.subject(before=["-p", "lean"], env=environment(HAKMEM_PROFILE="speed"))
+        self.assertEqual(got["HAKMEM_PROFILE"], "lean")
+
+    def test_profile_of_the_environment_stays(self):
+        _, got = self.subject(env=environment(HAKMEM_PROFILE="speed"))
+        self.assertEqual(got["HAKMEM_PROFILE"], "speed")
+
+    def test_unknown_profile_is_refused(self):
+        result, _ = self.subject(before=["--profile=fast"])
+        self.assert_refused(result, 2, "--profile fast: unknown", "speed|balanced|lean")
+
+    def test_stats_are_printed_at_exit(self):
+        result, got = self.subject(before=["--stats"])
+        self.assertEqual(got["HAKMEM_SS_OS_STATS"], "1")
+        lines = result.err.splitlines()
+        self.assertEqual(len(lines), 1, result)
+        self.assertRegex(lines[0], r"^\[SS_OS_STATS\] alloc=\d+ free=\d+ madvise=\d+ ")
+
+    def test_program_is_found_in_path(self):
+        result = hakmem("run", os.path.basename(SUBJECT),
+                        env=environment(PATH="/nonexistent:" + os.path.dirname(SUBJECT)))  # fmt: skip
+        self.assert_code(result, 0)
+        self.assertEqual(facts(result)["arguments"], [os.path.basename(SUBJECT)])
+
+    def test_path_skips_what_cannot_be_executed(self):
+        self.write("subject", "not for execution", mode=0o644)
+        os.mkdir(self.path("bin"))
+        shutil.copy(SUBJECT, self.path("bin/subject"))
+        result = hakmem("run", "subject",
+                        env=environment(PATH=self.directory + ":" + self.path("bin")))  # fmt: skip
+        self.assert_code(result, 0)
+
+    def test_scripts(self):
+        for name, head in (("plain", ""), ("sh", "#!/bin/sh\n"), ("arg", "#! /bin/sh -e \n"),
+                           ("env", "#!/usr/bin/env sh\n"), ("split", "#!/usr/bin/env -S sh -e\n")):  # fmt: skip
+            script = self.write(name, f'{head}exec "{SUBJECT}" "$@"\n')
+            result = hakmem("run", "--", script, "two words")
+            self.assert_code(result, 0)
+            self.assertEqual(facts(result)["arguments"], [SUBJECT, "two words"], result)
+            self.assertEqual(facts(result)["allocator"], "hakmem", result)
+
+    def test_dynamic_linker_as_program(self):
+        linker = execute([CC, "-print-file-name=ld-linux-x86-64.so.2"]).out.strip()
+        if not os.path.isabs(linker):
+            self.skipTest("not x86-64")
+        result = hakmem("run", os.path.realpath(linker), SUBJECT)
+        self.assert_code(result, 0)
+        self.assertEqual(facts(result)["allocator"], "hakmem", result)
+
+    def test_real_programs(self):
+        for command, expected in (
+            (["sh", "-c", "echo $((6*7))"], "42\n"),
+            (["sort", "-r"], ""),
+            ([sys.executable, "-c", "import json; print(json.dumps({'a': [1]}))"], '{"a": [1]}\n'),
+        ):
+            result = hakmem("run", "--", *command)
+            self.assert_code(result, 0)
+            self.assertEqual((result.out, result.err), (expected, ""))
+
+
+class FindLibrary(TestCase):
+    """The tool is copied to where it would be installed."""
+
+    def install(self, libdir, name="libhakmem.so.0"):
+        os.makedirs(self.path("bin"))
+        tool = self.copy(TOOL, "bin/hakmem")
+        os.makedirs(self.path(libdir), exist_ok=True)
+        return tool, self.copy(LIBRARY, os.path.join(libdir, name))
+
+    def assert_uses(self, tool, library, *arguments):
+        result = hakmem("run", *arguments, "--", SUBJECT, tool=tool)
+        self.assert_code(result, 0)
+        self.assertEqual(facts(result)["LD_PRELOAD"], library, result)
+        self.assertEqual(facts(result)["allocator"], "hakmem", result)
+
+    def test_beside_the_tool(self):
+        self.assert_uses(*self.install("bin"))
+
+    def test_in_lib(self):
+        self.assert_uses(*self.install("lib"))
+
+    def test_development_name(self):
+        self.assert_uses(*self.install("lib", "libhakmem.so"))
+
+    def test_tool_called_through_a_link(self):
+        _, library = self.install("lib")
+        os.makedirs(self.path("elsewhere"))
+        os.symlink("../bin/hakmem", self.path("elsewhere/hakmem"))
+        self.assert_uses(self.path("elsewhere/hakmem"), library)
+
+    def test_variant_of_a_build_tree(self):
+        os.makedirs(self.path("build/standard"))
+        tool = self.copy(TOOL, "build/standard/hakmem")
+        os.makedirs(self.path("build/observe"))
+        library = self.copy(LIBRARY, "build/observe/libhakmem.so")
+        self.assert_uses(tool, library, "--variant", "observe")
+
+    def test_named_library(self):
+        library = self.copy(LIBRARY, "other.so")
+        self.assert_uses(TOOL, library, "--library", library)
+
+    def test_missing_library_says_where_it_looked(self):
+        tool, library = self.install("lib")
+        os.remove(library)
+        result = hakmem("run", SUBJECT, tool=tool)
+        if result.code == 0:
+            self.skipTest("hakmem is installed in the configured directory of this machine")
+        self.assert_code(result, 2)
+        self.assertEqual(result.out, "")
+        self.assertIn("hakmem run: cannot find the library; looked at:\n", result.err)
+        self.assertIn(self.path("bin/libhakmem.so"), result.err)
+        self.assertIn("lib/libhakmem.so.0: No such file or directory", result.err)
+
+    def test_missing_variant(self):
+        tool, _ = self.install("lib")
+        result = hakmem("run", "--variant", "observe", SUBJECT, tool=tool)
+        self.assert_code(result, 2)
+        self.assertIn("cannot find the library of variant observe", result.err)
+
+    def test_a_library_that_is_none(self):
+        for content, words in ((b"text", "not a shared library"), (b"", "not a shared library"),
+                               (b"\x7fELF", "not a shared library")):  # fmt: skip
+            result = hakmem("run", "--library", self.write("x.so", content), SUBJECT)
+            self.assert_refused(result, 2, "x.so", words)
+        result = hakmem("run", "--library", SUBJECT, SUBJECT)
+        self.assert_refused(result, 2, "a program, not a shared library")
+        result = hakmem("run", "--library", self.path("none.so"), SUBJECT)
+        self.assert_refused(result, 2, "none.so: No such file or directory")
+
+    def test_a_path_that_cannot_be_preloaded(self):
+        for directory in ("two words", "a:b"):
+            os.mkdir(self.path(directory))
+            library = self.copy(LIBRARY, os.path.join(directory, "libhakmem.so"))
+            result = hakmem("run", "--library", library, SUBJECT)
+            self.assert_refused(result, 2, "space or a colon")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)  # so that the reason of a skip is printed

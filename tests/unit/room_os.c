@@ -1,0 +1,241 @@
+/* room_os.c - the lock, the lines on stderr, and the wrappers of system calls. */
+#include "unit_test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "observe/report.h"
+#include "os/fault.h"
+#include "os/lock.h"
+#include "os/os.h"
+
+/* --- lock ----------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 20000 };
+static struct lock shared_lock;
+static long counter; /* not atomic: the lock is what keeps it right */
+
+static void *count_up(void *unused) {
+  for (int i = 0; i < ROUNDS; i++) {
+    lock_acquire(&shared_lock);
+    counter++;
+    lock_release(&shared_lock);
+  }
+  return unused;
+}
+
+static void one_thread_at_a_time_holds_a_lock(void **state) {
+  (void)state;
+  pthread_t threads[THREADS];
+  counter = 0;
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, count_up, NULL), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  assert_int_equal(counter, (long)THREADS * ROUNDS);
+  assert_int_equal(atomic_load(&shared_lock.state), 0);
+}
+
+static void *try_lock(void *unused) {
+  (void)unused;
+  bool got = lock_try(&shared_lock);
+  if (got) lock_release(&shared_lock);
+  return (void *)(uintptr_t)got;
+}
+
+static void *wait_for_lock(void *unused) {
+  errno = 1234;
+  lock_acquire(&shared_lock);
+  counter = errno == 1234 ? counter + 1 : -1000;
+  lock_release(&shared_lock);
+  return unused;
+}
+
+static void a_held_lock_is_refused_or_waited_for(void **state) {
+  (void)state;
+  pthread_t thread;
+  void *got = NULL;
+  assert_true(lock_try(&shared_lock));
+  assert_int_equal(pthread_create(&thread, NULL, try_lock, NULL), 0);
+  pthread_join(thread, &got);
+  assert_null(got);
+  counter = 0;
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
+  usleep(20000); /* long enough that it sleeps in the kernel, usually; right in any case */
+  assert_int_equal(counter, 0);
+  lock_release(&shared_lock);
+  pthread_join(thread, NULL);
+  assert_int_equal(counter, 1);
+  assert_true(lock_try(&shared_lock));
+  lock_reset(&shared_lock);
+  assert_true(lock_try(&shared_lock));
+  lock_release(&shared_lock);
+}
+
+/* --- report --------------------------------------------------------------------------------------- */
+
+static void write_numbers(void *unused) {
+  (void)unused;
+  struct report line;
+  report_start(&line);
+  report_number(&line, 0);
+  report_text(&line, " ");
+  report_number(&line, UINT64_MAX);
+  report_text(&line, " ");
+  report_pointer(&line, (const void *)(uintptr_t)0x7f0012345678);
+  report_text(&line, " ");
+  report_pointer(&line, NULL);
+  report_text(&line, " ");
+  report_bytes(&line, "abcdef", 3);
+  report_end(&line);
+}
+
+static void write_too_much(void *unused) {
+  (void)unused;
+  struct report line;
+  report_start_bare(&line);
+  for (int i = 0; i < 1000; i++) report_text(&line, "0123456789");
+  report_end(&line);
+}
+
+static void lines_are_what_was_put_together(void **state) {
+  (void)state;
+  char text[4096];
+  capture_stderr(write_numbers, NULL, text, sizeof text);
+  assert_string_equal(text, "hakmem: 0 18446744073709551615 0x7f0012345678 0x0 abc\n");
+}
+
+static void long_lines_are_cut_and_end(void **state) {
+  (void)state;
+  char text[16384];
+  size_t length = capture_stderr(write_too_much, NULL, text, sizeof text);
+  assert_true(length >= 256 && length < 2000);
+  assert_int_equal(text[length - 1], '\n');
+  assert_ptr_equal(strchr(text, '\n'), text + length - 1);
+}
+
+static void report_in_a_child(void *unused) {
+  (void)unused;
+  pid_t child = fork();
+  if (child == 0) report_bad_pointer("free", (const void *)(uintptr_t)0xabc0, REPORT_FOREIGN);
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static void a_bad_pointer_is_one_line_and_abort(void **state) {
+  (void)state;
+  char text[4096];
+  capture_stderr(report_in_a_child, NULL, text, sizeof text);
+  assert_string_equal(text, "hakmem: free(): 0xabc0: not a block of this allocator\n");
+}
+
+/* --- system calls --------------------------------------------------------------------------------- */
+
+static void memory_calls_are_counted_and_keep_errno(void **state) {
+  (void)state;
+  errno = 1234;
+  uint64_t mapped = atomic_load(&os_counts.mmap), unmapped = atomic_load(&os_counts.munmap);
+  size_t bytes = 4 * MIB;
+  char *p = os_map(bytes, OS_READ_WRITE);
+  assert_non_null(p);
+  assert_true(block_is_zero(p, bytes));
+  memset(p, 1, bytes);
+  assert_null(os_map_at(p + MIB, MIB)); /* taken: never mapped over */
+  assert_int_equal(p[MIB], 1);
+  assert_true(os_decommit(p, bytes));
+  assert_true(block_is_zero(p, bytes));
+  assert_true(os_unmap(p, bytes));
+  assert_ptr_equal(os_map_at(p, MIB), p);
+  assert_true(os_unmap(p, MIB));
+  assert_int_equal(atomic_load(&os_counts.mmap) - mapped, 3);
+  assert_int_equal(atomic_load(&os_counts.munmap) - unmapped, 2);
+  assert_int_equal(errno, 1234);
+}
+
+static void read_only_memory_can_be_made_writable(void **state) {
+  (void)state;
+  char *p = os_map(MIB, OS_READ);
+  assert_non_null(p);
+  assert_int_equal(p[5], 0);
+  assert_true(os_make_writable(p, 64 * KIB));
+  p[5] = 1;
+  assert_true(os_unmap(p, MIB));
+}
+
+static void moved_pages_keep_their_bytes(void **state) {
+  (void)state;
+  char *from = os_map(MIB, OS_READ_WRITE), *to = os_map(4 * MIB, OS_READ_WRITE);
+  assert_true(from != NULL && to != NULL);
+  fill_block(from, MIB, 6);
+  assert_true(os_move(from, MIB, to, 4 * MIB));
+  assert_true(block_is_filled(to, MIB, 6));
+  assert_true(block_is_zero(to + MIB, 3 * MIB));
+  assert_true(os_unmap(to, 4 * MIB));
+}
+
+static void the_environment_is_found(void **state) {
+  (void)state;
+  setenv("HAKMEM_TEST_VALUE", "here", 1);
+  assert_string_equal(os_env("HAKMEM_TEST_VALUE"), "here");
+  setenv("HAKMEM_TEST_VALUE", "", 1);
+  assert_string_equal(os_env("HAKMEM_TEST_VALUE"), "");
+  unsetenv("HAKMEM_TEST_VALUE");
+  assert_null(os_env("HAKMEM_TEST_VALUE"));
+  assert_null(os_env("HAKMEM_TEST_VALU"));
+  assert_false(os_is_secure());
+  assert_int_equal(os_page_size(), sysconf(_SC_PAGESIZE));
+  assert_true(os_resident_bytes() > 100 * KIB);
+}
+
+/* --- fault injection ------------------------------------------------------------------------------ */
+
+static void faults_come_where_they_were_ordered(void **state) {
+  (void)state;
+  os_fault_reset();
+  os_fault_fail_nth(2);
+  char *first = os_map(MIB, OS_READ_WRITE);
+  errno = 1234;
+  assert_non_null(first);
+  assert_null(os_map(MIB, OS_READ_WRITE));
+  assert_int_equal(errno, 1234);
+  assert_true(os_decommit(first, MIB));
+  assert_int_equal(os_fault_calls(), 3);
+  assert_int_equal(os_fault_injected(), 1);
+  os_fault_reset();
+  assert_int_equal(os_fault_calls(), 0);
+  os_fault_fail_from(1);
+  assert_false(os_unmap(first, MIB));
+  assert_false(os_decommit(first, MIB));
+  first[0] = 1; /* still there */
+  os_fault_reset();
+  assert_true(os_unmap(first, MIB));
+  int failed = 0;
+  os_fault_random(7, 300);
+  for (int i = 0; i < 1000; i++) {
+    char *p = os_map(4096, OS_READ);
+    failed += p == NULL;
+    while (p != NULL && !os_unmap(p, 4096)) failed++;
+  }
+  assert_int_equal(os_fault_injected(), failed);
+  assert_in_range(failed, 300, 900);
+  os_fault_reset();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_thread_at_a_time_holds_a_lock),
+      cmocka_unit_test(a_held_lock_is_refused_or_waited_for),
+      cmocka_unit_test(lines_are_what_was_put_together),
+      cmocka_unit_test(long_lines_are_cut_and_end),
+      cmocka_unit_test(a_bad_pointer_is_one_line_and_abort),
+      cmocka_unit_test(memory_calls_are_counted_and_keep_errno),
+      cmocka_unit_test(read_only_memory_can_be_made_writable),
+      cmocka_unit_test(moved_pages_keep_their_bytes),
+      cmocka_unit_test(the_environment_is_found),
+      cmocka_unit_test(faults_come_where_they_were_ordered),
+  };
+  return cmocka_run_group_tests_name("os", tests, NULL, NULL);
+}

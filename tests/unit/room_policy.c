@@ -1,0 +1,215 @@
+/* room_policy.c - the options' parser: every option's defaults under every profile, every way to
+ * write a value well or badly. */
+#include "unit_test.h"
+
+#include "policy/options.h"
+
+#if HAK_FAST
+
+int main(void) {
+  printf("skipped: the fast variant has its options fixed at compile time\n");
+  return 77;
+}
+
+#else
+
+enum type { BOOL, CHOICE, NUMBER };
+
+struct expected {
+  const char *name;
+  enum type type;
+  int32_t defaults[3];
+  int32_t low, high;
+  const char *accepted;
+};
+
+static const struct expected table[OPTION_COUNT] = {
+#define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
+  [OPTION_##id] = {name, type, {speed, balanced, lean}, low, high, accepted},
+#include "policy/options.def"
+#undef HAK_OPTION
+};
+
+static void read_now(void *unused) {
+  (void)unused;
+  options_read();
+}
+
+/* Reads the options and gives what was said on stderr. */
+static const char *read_options(void) {
+  static char said[16384];
+  capture_stderr(read_now, NULL, said, sizeof said);
+  return said;
+}
+
+static int clear(void **state) {
+  (void)state;
+  for (int id = 0; id < OPTION_COUNT; id++) unsetenv(table[id].name);
+  unsetenv("HAKMEM_UNKNOWN");
+  unsetenv("HAKMEM_PROFIL");
+  return 0;
+}
+
+/* Options that other options set as well are looked at on their own below. */
+static bool is_plain(int id) { return id != OPTION_PROFILE && id != OPTION_SS_HUGEPAGE; }
+
+static void the_table_is_sound(void **state) {
+  (void)state;
+  for (int id = 0; id < OPTION_COUNT; id++) {
+    assert_int_equal(strncmp(table[id].name, "HAKMEM_", 7), 0);
+    assert_true(table[id].low <= table[id].high);
+    for (int profile = 0; profile < 3; profile++)
+      assert_in_range(table[id].defaults[profile], table[id].low, table[id].high);
+    for (int other = 0; other < id; other++)
+      assert_string_not_equal(table[id].name, table[other].name);
+    int words = 1;
+    for (const char *c = table[id].accepted; *c != 0; c++) words += *c == '|';
+    if (table[id].type != NUMBER) assert_int_equal(words, table[id].high + 1);
+  }
+}
+
+static void profiles_set_the_defaults(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int profile;
+  } names[] = {{"speed", 0},
+               {"balanced", 1},
+               {"lean", 2},
+               {"MIXED_TINYV3_C7_SAFE", 0},
+               {"MIXED_TINYV3_C7_BALANCED", 1},
+               {NULL, 1}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    clear(NULL);
+    if (names[i].name != NULL) setenv("HAKMEM_PROFILE", names[i].name, 1);
+    assert_string_equal(read_options(), "");
+    for (int id = 0; id < OPTION_COUNT; id++)
+      if (id != OPTION_PROFILE)
+        assert_int_equal(option_values[id], table[id].defaults[names[i].profile]);
+    assert_int_equal(option_value(PROFILE), names[i].profile);
+  }
+}
+
+static void a_variable_wins_over_the_profile(void **state) {
+  (void)state;
+  for (int id = 0; id < OPTION_COUNT; id++) {
+    if (!is_plain(id) || table[id].type != NUMBER) continue;
+    for (int profile = 0; profile < 3; profile++) {
+      static const char *const names[] = {"speed", "balanced", "lean"};
+      char text[16];
+      int32_t value = table[id].defaults[profile] == 7 ? 8 : 7;
+      snprintf(text, sizeof text, "%d", value);
+      clear(NULL);
+      setenv("HAKMEM_PROFILE", names[profile], 1);
+      setenv(table[id].name, text, 1);
+      assert_string_equal(read_options(), "");
+      assert_int_equal(option_values[id], value);
+      for (int other = 0; other < OPTION_COUNT; other++)
+        if (other != id && other != OPTION_PROFILE)
+          assert_int_equal(option_values[other], table[other].defaults[profile]);
+    }
+  }
+}
+
+static void every_word_and_bound_is_taken(void **state) {
+  (void)state;
+  for (int id = 0; id < OPTION_COUNT; id++) {
+    if (!is_plain(id)) continue;
+    for (int32_t value = table[id].low; value <= table[id].high;
+         value = table[id].type == NUMBER && value < table[id].high ? table[id].high : value + 1) {
+      char text[64] = "";
+      if (table[id].type == NUMBER) {
+        snprintf(text, sizeof text, "%d", value);
+      } else {
+        const char *word = table[id].accepted;
+        for (int32_t i = 0; i < value; i++) word = strchr(word, '|') + 1;
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(word, "|"), word);
+      }
+      clear(NULL);
+      setenv(table[id].name, text, 1);
+      assert_string_equal(read_options(), "");
+      assert_int_equal(option_values[id], value);
+    }
+  }
+}
+
+static void a_bad_value_leaves_the_default_and_says_so(void **state) {
+  (void)state;
+  static const char *const bad[] = {"",    " ",   "bogus",      "-1",
+                                    "+1",  "1 ",  " 1",         "1x",
+                                    "0x1", "1.5", "4294967296", "18446744073709551616"};
+  for (int id = 0; id < OPTION_COUNT; id++)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+      char start[256];
+      clear(NULL);
+      setenv(table[id].name, bad[i], 1);
+      const char *said = read_options();
+      assert_int_equal(option_values[id], table[id].defaults[PROFILE_BALANCED]);
+      snprintf(start, sizeof start,
+               "hakmem: %s=%s: not understood; accepted: %s (using the default, ", table[id].name,
+               bad[i], table[id].accepted);
+      assert_int_equal(strncmp(said, start, strlen(start)), 0);
+      assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
+      assert_string_equal(said + strlen(said) - 2, ")\n");
+    }
+}
+
+/* The default that is named is the profile's, and a bad profile means balanced. */
+static void the_default_named_is_the_one_used(void **state) {
+  (void)state;
+  setenv("HAKMEM_PROFILE", "lean", 1);
+  setenv("HAKMEM_WARM_POOL_MB", "many", 1);
+  char expected[256];
+  snprintf(expected, sizeof expected,
+           "hakmem: HAKMEM_WARM_POOL_MB=many: not understood; accepted: 0..1048576 "
+           "(using the default, %d)\n",
+           table[OPTION_WARM_POOL_MB].defaults[PROFILE_LEAN]);
+  assert_string_equal(read_options(), expected);
+  assert_int_equal(option_value(WARM_POOL_MB), table[OPTION_WARM_POOL_MB].defaults[PROFILE_LEAN]);
+  clear(NULL);
+  setenv("HAKMEM_PROFILE", "faster", 1);
+  assert_string_equal(read_options(),
+                      "hakmem: HAKMEM_PROFILE=faster: not understood; accepted: "
+                      "speed|balanced|lean|MIXED_TINYV3_C7_SAFE|MIXED_TINYV3_C7_BALANCED "
+                      "(using the default, balanced)\n");
+  assert_int_equal(option_value(PROFILE), PROFILE_BALANCED);
+}
+
+static void the_experiment_is_another_name_of_explicit(void **state) {
+  (void)state;
+  setenv("HAKMEM_SS_HUGEPAGE", "off", 1);
+  assert_string_equal(read_options(), "");
+  assert_int_equal(option_value(SS_HUGEPAGE), HUGEPAGE_OFF);
+  setenv("HAKMEM_SS_HUGEPAGE_EXPERIMENT", "1", 1);
+  assert_string_equal(read_options(), "");
+  assert_int_equal(option_value(SS_HUGEPAGE), HUGEPAGE_EXPLICIT);
+  setenv("HAKMEM_SS_HUGEPAGE_EXPERIMENT", "0", 1);
+  assert_string_equal(read_options(), "");
+  assert_int_equal(option_value(SS_HUGEPAGE), HUGEPAGE_OFF);
+}
+
+static void unknown_names_are_told(void **state) {
+  (void)state;
+  setenv("HAKMEM_UNKNOWN", "1", 1);
+  setenv("HAKMEM_PROFIL", "lean", 1);
+  const char *said = read_options();
+  assert_non_null(strstr(said, "hakmem: HAKMEM_UNKNOWN: unknown option (see 'hakmem options')\n"));
+  assert_non_null(strstr(said, "hakmem: HAKMEM_PROFIL: unknown option (see 'hakmem options')\n"));
+  assert_int_equal(option_value(PROFILE), PROFILE_BALANCED);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(the_table_is_sound, clear),
+      cmocka_unit_test_setup(profiles_set_the_defaults, clear),
+      cmocka_unit_test_setup(a_variable_wins_over_the_profile, clear),
+      cmocka_unit_test_setup(every_word_and_bound_is_taken, clear),
+      cmocka_unit_test_setup(a_bad_value_leaves_the_default_and_says_so, clear),
+      cmocka_unit_test_setup(the_default_named_is_the_one_used, clear),
+      cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
+      cmocka_unit_test_setup(unknown_names_are_told, clear),
+  };
+  return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* room_size_class.c - slab/size_class.h and the table of bins that is made from it. */
+#include "unit_test.h"
+
+#include "front/fast.h"
+#include "slab/size_class.h"
+
+static void classes_rise_in_steps_of_sixteen(void **state) {
+  (void)state;
+  assert_int_equal(class_size(0), 16);
+  assert_int_equal(class_size(CLASS_COUNT - 1), SMALL_MAX);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    assert_int_equal(class_size(c) % BLOCK_ALIGNMENT, 0);
+    if (c > 0) assert_true(class_size(c) > class_size(c - 1));
+  }
+}
+
+static void every_request_gets_the_smallest_class_that_holds_it(void **state) {
+  (void)state;
+  unsigned expected = 0;
+  for (size_t size = 0; size <= SMALL_MAX; size++) {
+    while (class_size(expected) < size) expected++;
+    assert_int_equal(class_for(size), expected);
+  }
+}
+
+static void at_most_an_eighth_of_a_block_is_lost(void **state) {
+  (void)state;
+  for (size_t size = 129; size <= SMALL_MAX; size++)
+    assert_true((class_size(class_for(size)) - size) * 8 <= class_size(class_for(size)));
+}
+
+static void slabs_hold_several_blocks_and_lose_at_most_an_eighth(void **state) {
+  (void)state;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    size_t bytes = (size_t)class_slices(c) << SLICE_SHIFT;
+    size_t blocks = bytes / class_size(c);
+    assert_true(class_slices(c) >= 1 && class_slices(c) <= SLICES_PER_UNIT);
+    assert_true(blocks >= 4);
+    assert_true(blocks <= UINT16_MAX);
+    assert_true((bytes - blocks * class_size(c)) * 8 <= bytes);
+  }
+}
+
+static void aligned_classes_are_aligned_at_every_block(void **state) {
+  (void)state;
+  for (size_t alignment = 1; alignment <= SMALL_MAX; alignment *= 2)
+    for (size_t size = 0; size <= SMALL_MAX; size += 13) {
+      unsigned c = class_for_aligned(size, alignment);
+      if (c == CLASS_COUNT) {
+        /* Only where rounding the size up to the alignment leaves the classes. */
+        assert_true(((size + alignment - 1) & ~(alignment - 1)) > SMALL_MAX);
+        continue;
+      }
+      assert_true(c < CLASS_COUNT);
+      assert_true(class_size(c) >= size);
+      assert_int_equal(class_size(c) % alignment, 0);
+    }
+  assert_int_equal(class_for_aligned(SMALL_MAX + 1, 16), CLASS_COUNT);
+  assert_int_equal(class_for_aligned(16, SMALL_MAX * 2), CLASS_COUNT);
+}
+
+static void the_table_of_bins_agrees_with_class_for(void **state) {
+  (void)state;
+  for (size_t size = 0; size <= TABLE_MAX; size++) {
+    size_t index = (size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT;
+    assert_int_equal(bin_offsets[index], class_for(size) * sizeof(struct bin));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(classes_rise_in_steps_of_sixteen),
+      cmocka_unit_test(every_request_gets_the_smallest_class_that_holds_it),
+      cmocka_unit_test(at_most_an_eighth_of_a_block_is_lost),
+      cmocka_unit_test(slabs_hold_several_blocks_and_lose_at_most_an_eighth),
+      cmocka_unit_test(aligned_classes_are_aligned_at_every_block),
+      cmocka_unit_test(the_table_of_bins_agrees_with_class_for),
+  };
+  return cmocka_run_group_tests_name("size classes", tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/* room_superslab.c - the address map, metadata, units, spans and huge blocks, each by its own
+ * interface and below any heap. */
+#include "unit_test.h"
+
+#include <sys/mman.h>
+
+#include "large/large.h"
+#include "policy/options.h"
+#include "superslab/superslab.h"
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  return map_init() ? 0 : -1;
+}
+
+static bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+/* --- map ------------------------------------------------------------------------------------------ */
+
+static char *reserve_unit(void) {
+  char *p =
+      mmap(NULL, 3 * UNIT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_ptr_not_equal(p, MAP_FAILED);
+  return (char *)(((uintptr_t)p + UNIT_BYTES - 1) & ~(UNIT_BYTES - 1));
+}
+
+static void map_finds_a_unit_by_any_of_its_bytes(void **state) {
+  (void)state;
+  char *base = reserve_unit();
+  struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
+  assert_non_null(superslab);
+  assert_true(map_covers(base, 1));
+  assert_null(map_superslab(base));
+  assert_true(map_set(base, 1, superslab));
+  for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
+    assert_ptr_equal(map_superslab(base + offset), superslab);
+    struct slab *slab = map_slab_or_dummy(base + offset);
+    assert_ptr_equal(slab, &superslab->slabs[offset >> SLICE_SHIFT]);
+  }
+  assert_ptr_equal(map_superslab(base + UNIT_BYTES - 1), superslab);
+  assert_null(map_superslab(base - 1));
+  assert_null(map_superslab(base + UNIT_BYTES));
+  assert_ptr_equal(map_clear(base, 1), superslab);
+  assert_null(map_clear(base, 1));
+  assert_null(map_superslab(base));
+  assert_null(map_superslab(base + UNIT_BYTES - 1));
+}
+
+/* What is not ours leads to a descriptor without a bin, or has no entry: free() relies on it. */
+static void map_leads_foreign_addresses_to_a_dummy(void **state) {
+  (void)state;
+  int on_stack;
+  const uintptr_t foreign[] = {0,
+                               1,
+                               0xfff,
+                               0x1fffff,
+                               0x200000,
+                               0x3fffffff,
+                               0x40000000,
+                               0xdeadbeef,
+                               (uintptr_t)&on_stack,
+                               (uintptr_t)map_leads_foreign_addresses_to_a_dummy,
+                               0x7fffffffffff,
+                               0x800000000000,
+                               0xdeadbeefdeadbeef,
+                               0xffff800000000000,
+                               UINTPTR_MAX};
+  for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+    for (size_t slice = 0; slice < SLICES_PER_UNIT; slice++) {
+      uintptr_t address = (foreign[i] & ~(UNIT_BYTES - 1)) | slice << SLICE_SHIFT;
+      assert_null(map_superslab((const void *)address));
+      if (map_has_entry((const void *)address))
+        assert_null(atomic_load(&map_slab_or_dummy((const void *)address)->bin));
+      else assert_true(address >> UNIT_SHIFT >= map_limit);
+    }
+}
+
+static const char *unit_address(uintptr_t unit) { return (const char *)(unit << UNIT_SHIFT); }
+
+static void map_covers_only_its_table(void **state) {
+  (void)state;
+  assert_true(map_covers(unit_address(map_limit / 2), 1));
+  assert_true(map_covers(unit_address(map_limit / 2), map_limit / 2));
+  assert_true(map_covers(unit_address(map_limit - 1), 1));
+  assert_false(map_covers(unit_address(map_limit - 1), 2));
+  assert_false(map_covers(unit_address(map_limit), 1));
+  assert_false(map_covers(unit_address(map_limit / 2), SIZE_MAX));
+  assert_false(map_covers((const char *)UINTPTR_MAX, 1));
+}
+
+/* --- metadata ------------------------------------------------------------------------------------- */
+
+static void metadata_is_zeroed_aligned_and_apart(void **state) {
+  (void)state;
+  unsigned char *before = NULL;
+  size_t bytes_before = 0;
+  uint64_t used = meta_bytes_used();
+  uint64_t random = 5, total = 0;
+  for (int i = 0; i < 2000; i++) {
+    size_t alignment = (size_t)8 << random_below(&random, 11);
+    size_t bytes = 1 + random_below(&random, i % 100 == 0 ? 600000 : 3000);
+    unsigned char *p = meta_allocate(bytes, alignment);
+    assert_non_null(p);
+    assert_true(is_aligned(p, alignment));
+    assert_true(block_is_zero(p, bytes));
+    memset(p, 0xee, bytes);
+    assert_true(before == NULL || p >= before + bytes_before || p + bytes <= before);
+    before = p;
+    bytes_before = bytes;
+    total += bytes;
+  }
+  assert_int_equal(meta_bytes_used() - used, total);
+}
+
+/* --- units ---------------------------------------------------------------------------------------- */
+
+static struct unit_stats unit_figures(void) {
+  struct unit_stats stats;
+  unit_stats_get(&stats);
+  return stats;
+}
+
+static void units_are_aligned_apart_and_what_they_say(void **state) {
+  (void)state;
+  enum { RUNS = 60 };
+  struct {
+    struct unit_run run;
+    size_t units;
+  } held[RUNS] = {0};
+  uint64_t random = 17;
+  unit_trim();
+  uint64_t mapped = unit_figures().bytes_mapped;
+  for (int step = 0; step < 3000; step++) {
+    int i = (int)random_below(&random, RUNS);
+    if (held[i].run.base != NULL) {
+      for (size_t u = 0; u < held[i].units; u++) {
+        assert_int_equal(held[i].run.base[u << UNIT_SHIFT], (char)i);
+        assert_int_equal(held[i].run.base[((u + 1) << UNIT_SHIFT) - 1], (char)i);
+      }
+      unit_release(held[i].run.base, held[i].units);
+      held[i].run.base = NULL;
+      continue;
+    }
+    held[i].units = 1 + (random_below(&random, 4) == 0 ? random_below(&random, 20) : 0);
+    size_t alignment = UNIT_BYTES << (random_below(&random, 5) == 0 ? random_below(&random, 5) : 0);
+    held[i].run = unit_acquire(held[i].units, alignment);
+    char *base = held[i].run.base;
+    assert_non_null(base);
+    assert_true(is_aligned(base, alignment));
+    assert_true(map_covers(base, held[i].units));
+    for (size_t u = 0; u < held[i].units; u++) {
+      char *first = base + (u << UNIT_SHIFT), *last = first + UNIT_BYTES - 1;
+      if (held[i].run.zeroed) {
+        assert_int_equal(*first, 0);
+        assert_int_equal(*last, 0);
+      }
+      *first = *last = (char)i;
+    }
+  }
+  for (int i = 0; i < RUNS; i++)
+    if (held[i].run.base != NULL) unit_release(held[i].run.base, held[i].units);
+  unit_trim();
+  assert_int_equal(unit_figures().units_warm, 0);
+  assert_int_equal(unit_figures().bytes_mapped, mapped);
+}
+
+static void units_come_from_the_warm_pool_first(void **state) {
+  (void)state;
+  unit_trim();
+  struct unit_run first = unit_acquire(3, UNIT_BYTES);
+  assert_non_null(first.base);
+  unit_release(first.base, 3);
+  if (option_value(WARM_POOL_MB) < 8) return; /* a pool too small to keep it: nothing to see */
+  assert_int_equal(unit_figures().units_warm, 3);
+  uint64_t mapped = atomic_load(&os_counts.mmap);
+  struct unit_run part = unit_acquire(1, UNIT_BYTES);
+  struct unit_run rest = unit_acquire(2, UNIT_BYTES);
+  assert_int_equal(atomic_load(&os_counts.mmap), mapped);
+  assert_true(part.base >= first.base && part.base < first.base + 3 * UNIT_BYTES);
+  assert_true(rest.base >= first.base && rest.base < first.base + 3 * UNIT_BYTES);
+  assert_int_equal(unit_figures().units_warm, 0);
+  unit_release(part.base, 1);
+  unit_release(rest.base, 2);
+  assert_int_equal(unit_figures().units_warm, 3);
+  assert_int_equal(unit_trim(), 3 * UNIT_BYTES);
+  assert_int_equal(unit_figures().units_warm, 0);
+}
+
+static void units_refuse_what_no_address_space_holds(void **state) {
+  (void)state;
+  assert_null(unit_acquire(0, UNIT_BYTES).base);
+  assert_null(unit_acquire(map_limit, UNIT_BYTES).base);
+  assert_null(unit_acquire(SIZE_MAX >> UNIT_SHIFT, UNIT_BYTES).base);
+  assert_null(unit_acquire(SIZE_MAX, UNIT_BYTES).base);
+}
+
+/* --- spans ---------------------------------------------------------------------------------------- */
+
+enum { SPANS = 300 };
+
+struct held_span {
+  struct slab *span; /* NULL: none */
+  unsigned slices;
+  uint64_t seed;
+};
+
+static struct superslab_stats span_figures(void) {
+  struct superslab_stats stats;
+  superslab_stats_get(&stats, true);
+  return stats;
+}
+
+static void check_span(const struct held_span *held) {
+  assert_int_equal(held->span->slices, held->slices);
+  assert_int_equal(held->span->offset, 0);
+  char *base = slab_base(held->span);
+  for (unsigned i = 0; i < held->slices; i++) {
+    const struct slab *slice = map_slab_or_dummy(base + ((size_t)i << SLICE_SHIFT));
+    assert_ptr_equal(slice, held->span + i);
+    assert_int_equal(slice->offset, i);
+    assert_null(atomic_load(&slice->bin));
+    /* One line a page would do as well; both ends of the slice are where a neighbour would write. */
+    assert_true(block_is_filled(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i));
+    assert_true(
+        block_is_filled(base + ((size_t)(i + 1) << SLICE_SHIFT) - 128, 128, held->seed + i));
+  }
+}
+
+static void fill_span(struct held_span *held, unsigned from) {
+  char *base = slab_base(held->span);
+  for (unsigned i = from; i < held->slices; i++) {
+    fill_block(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i);
+    fill_block(base + ((size_t)(i + 1) << SLICE_SHIFT) - 128, 128, held->seed + i);
+  }
+}
+
+static void acquire_span(struct held_span *held, uint64_t *random) {
+  bool zeroed = false;
+  unsigned alignment = 1u << (random_below(random, 3) == 0 ? random_below(random, 6) : 0);
+  held->slices = 1 + (unsigned)random_below(random, random_below(random, 3) == 0 ? 32 : 6);
+  held->span = span_acquire(held->slices, alignment, KIND_LARGE, false, &zeroed);
+  assert_non_null(held->span);
+  assert_int_equal(held->span->index % alignment, 0);
+  assert_true(held->span->index + held->slices <= SLICES_PER_UNIT);
+  char *base = slab_base(held->span);
+  if (zeroed) assert_true(block_is_zero(base, (size_t)held->slices << SLICE_SHIFT));
+  held->seed = next_random(random);
+  fill_span(held, 0);
+}
+
+static void spans_do_not_overlap(void **state) {
+  (void)state;
+  static struct held_span held[SPANS];
+  uint64_t random = 23, slices = 0;
+  struct superslab_stats before = span_figures();
+  for (int step = 0; step < 12000; step++) {
+    struct held_span *h = &held[random_below(&random, SPANS)];
+    if (h->span == NULL) {
+      acquire_span(h, &random);
+      continue;
+    }
+    check_span(h);
+    if (random_below(&random, 3) != 0) {
+      span_release(h->span);
+      h->span = NULL;
+      continue;
+    }
+    unsigned old = h->slices, wanted = 1 + (unsigned)random_below(&random, 16);
+    bool resized = span_resize(h->span, wanted);
+    assert_true(resized || wanted > old);
+    if (resized) {
+      h->slices = wanted;
+      fill_span(h, wanted < old ? wanted : old);
+    }
+    check_span(h);
+  }
+  for (int i = 0; i < SPANS; i++)
+    if (held[i].span != NULL) slices += held[i].slices;
+  assert_int_equal(span_figures().slab_bytes - before.slab_bytes, slices << SLICE_SHIFT);
+  assert_int_equal(span_figures().large_bytes - before.large_bytes, slices << SLICE_SHIFT);
+  for (int i = 0; i < SPANS; i++)
+    if (held[i].span != NULL) {
+      check_span(&held[i]);
+      span_release(held[i].span);
+    }
+  struct superslab_stats after = span_figures();
+  assert_int_equal(after.live, before.live);
+  assert_int_equal(after.slab_bytes, before.slab_bytes);
+  assert_true(after.peak >= slices / SLICES_PER_UNIT);
+}
+
+/* What was freed is used before a new SuperSlab is made: 32 spans of one slice fill one exactly. */
+static void spans_fill_superslabs(void **state) {
+  (void)state;
+  enum { COUNT = 5 * SLICES_PER_UNIT };
+  struct slab *spans[COUNT];
+  bool zeroed;
+  uint64_t live = span_figures().live;
+  for (int i = 0; i < COUNT; i++) {
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, &zeroed);
+    assert_non_null(spans[i]);
+  }
+  assert_int_equal(span_figures().live, live + 5);
+  for (int i = 0; i < COUNT; i += 2) span_release(spans[i]);
+  for (int i = 0; i < COUNT; i += 2) {
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, &zeroed);
+    assert_non_null(spans[i]);
+  }
+  assert_int_equal(span_figures().live, live + 5);
+  for (int i = 0; i < COUNT; i++) span_release(spans[i]);
+  assert_int_equal(span_figures().live, live);
+}
+
+/* --- huge blocks ---------------------------------------------------------------------------------- */
+
+static void huge_blocks_keep_their_bytes_when_resized(void **state) {
+  (void)state;
+  uint64_t random = 31;
+  struct superslab_stats before = span_figures();
+  uint64_t mapped = unit_figures().bytes_mapped - unit_figures().units_warm * UNIT_BYTES;
+  for (int round = 0; round < 40; round++) {
+    bool zeroed = false;
+    size_t bytes = MIB + random_below(&random, 12 * MIB);
+    size_t alignment = UNIT_BYTES << random_below(&random, 4);
+    struct superslab *huge = huge_acquire(bytes, alignment, &zeroed);
+    assert_non_null(huge);
+    assert_true(is_aligned(huge->base, alignment));
+    assert_true(huge->huge_usable >= bytes);
+    assert_true(huge->huge_usable <= (size_t)huge->huge_units << UNIT_SHIFT);
+    assert_ptr_equal(map_superslab(huge->base), huge);
+    if (zeroed) assert_true(block_is_zero(huge->base, bytes));
+    fill_block(huge->base, bytes, (uint64_t)round);
+    for (int step = 0; step < 6; step++) {
+      size_t next = MIB + random_below(&random, 24 * MIB);
+      struct superslab *resized = huge_resize(huge, next);
+      if (resized == NULL) { /* not possible in place or by moving: as it was */
+        assert_true(next > bytes);
+        assert_true(block_is_filled(huge->base, bytes, (uint64_t)round));
+        continue;
+      }
+      huge = resized;
+      assert_ptr_equal(map_superslab(huge->base), huge);
+      assert_true(huge->huge_usable >= next);
+      assert_true(huge->huge_usable <= (size_t)huge->huge_units << UNIT_SHIFT);
+      assert_true(block_is_filled(huge->base, bytes < next ? bytes : next, (uint64_t)round));
+      bytes = next;
+      fill_block(huge->base, bytes, (uint64_t)round);
+    }
+    char *base = huge->base;
+    size_t units = huge->huge_units;
+    for (size_t u = 0; u < units; u++)
+      assert_ptr_equal(map_superslab(base + (u << UNIT_SHIFT)), huge);
+    assert_int_equal(span_figures().huge_live, before.huge_live + 1);
+    assert_true(huge_release(huge));
+    for (size_t u = 0; u < units; u++) assert_null(map_superslab(base + (u << UNIT_SHIFT)));
+  }
+  struct superslab_stats after = span_figures();
+  assert_int_equal(after.huge_live, before.huge_live);
+  assert_int_equal(after.huge_bytes, before.huge_bytes);
+  assert_int_equal(unit_figures().bytes_mapped - unit_figures().units_warm * UNIT_BYTES, mapped);
+}
+
+static void huge_blocks_of_any_alignment(void **state) {
+  (void)state;
+  for (size_t alignment = 16; alignment <= GIB; alignment *= 2) {
+    bool zeroed;
+    struct superslab *huge = huge_acquire(3 * MIB, alignment, &zeroed);
+    assert_non_null(huge);
+    assert_true(is_power_of_two(alignment) && is_aligned(huge->base, alignment));
+    assert_true(huge_release(huge));
+  }
+  bool zeroed;
+  assert_null(huge_acquire(SIZE_MAX / 2, UNIT_BYTES, &zeroed));
+  assert_null(huge_acquire(SIZE_MAX - UNIT_BYTES - 1, UNIT_BYTES, &zeroed));
+}
+
+/* --- span cache ----------------------------------------------------------------------------------- */
+
+static void the_span_cache_gives_back_what_it_took(void **state) {
+  (void)state;
+  struct span_cache cache = {0};
+  enum { BLOCKS = 30 };
+  void *blocks[BLOCKS];
+  uint64_t random = 41;
+  struct superslab_stats before = span_figures();
+  for (int round = 0; round < 200; round++) {
+    size_t sizes[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+      bool zeroed = false;
+      sizes[i] = 65 * KIB + random_below(&random, LARGE_MAX - 65 * KIB);
+      blocks[i] = large_allocate(i % 5 == 0 ? NULL : &cache, sizes[i], 16, &zeroed);
+      assert_non_null(blocks[i]);
+      if (zeroed) assert_true(block_is_zero(blocks[i], sizes[i]));
+      memset(blocks[i], i, sizes[i]);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+      unsigned char *bytes = blocks[i];
+      assert_int_equal(bytes[0], i);
+      assert_int_equal(memcmp(bytes, bytes + 1, sizes[i] - 1), 0);
+      large_free(&cache, map_slab_or_dummy(blocks[i]));
+    }
+    assert_true(cache.count <= sizeof cache.spans / sizeof cache.spans[0]);
+  }
+  assert_true(span_cache_flush(&cache) > 0);
+  assert_int_equal(cache.count, 0);
+  assert_int_equal(span_cache_flush(&cache), 0);
+  assert_int_equal(span_figures().live, before.live);
+  assert_int_equal(span_figures().slab_bytes, before.slab_bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
+      cmocka_unit_test(map_leads_foreign_addresses_to_a_dummy),
+      cmocka_unit_test(map_covers_only_its_table),
+      cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
+      cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
+      cmocka_unit_test(units_come_from_the_warm_pool_first),
+      cmocka_unit_test(units_refuse_what_no_address_space_holds),
+      cmocka_unit_test(spans_do_not_overlap),
+      cmocka_unit_test(spans_fill_superslabs),
+      cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
+      cmocka_unit_test(huge_blocks_of_any_alignment),
+      cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+  };
+  return cmocka_run_group_tests_name("superslab", tests, start, NULL);
+}

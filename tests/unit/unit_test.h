@@ -1,0 +1,44 @@
+/* unit_test.h - what the unit tests share. They link the allocator without its malloc, so cmocka and
+ * the tests' own bookkeeping stay on libc. */
+#ifndef UNIT_TEST_H
+#define UNIT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include "blocks.h"
+#include "hakmem.h"
+
+#include <cmocka.h>
+
+/* splitmix64: small, and the same everywhere for the same seed. */
+static inline uint64_t next_random(uint64_t *state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static inline uint64_t random_below(uint64_t *state, uint64_t limit) {
+  return next_random(state) % limit;
+}
+
+/* What `body` writes to stderr, at most `room` - 1 bytes. */
+static inline size_t capture_stderr(void (*body)(void *), void *argument, char *text, size_t room) {
+  FILE *file = tmpfile();
+  if (file == NULL) abort();
+  fflush(stderr);
+  int saved = dup(STDERR_FILENO);
+  if (saved < 0 || dup2(fileno(file), STDERR_FILENO) < 0) abort();
+  body(argument);
+  fflush(stderr);
+  if (dup2(saved, STDERR_FILENO) < 0) abort();
+  close(saved);
+  rewind(file);
+  size_t length = fread(text, 1, room - 1, file);
+  text[length] = 0;
+  fclose(file);
+  return length;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* cli.h - what the parts of the command-line tool share. */
+#ifndef HAKMEM_CLI_H
+#define HAKMEM_CLI_H
+
+#include <stdbool.h>
+
+/* As env(1) and nice(1): what goes wrong before the program runs is told apart from the program's own
+ * exit codes as far as possible. */
+enum {
+  EXIT_USAGE = 2,        /* bad arguments, or the library is missing */
+  EXIT_CANNOT_RUN = 126, /* the program is there, but cannot run on hakmem */
+  EXIT_NO_PROGRAM = 127, /* there is no such program */
+};
+
+/** One line on stderr: "hakmem COMMAND: ...". The command is the one being executed. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Called once, before any complain(). */
+void set_command_name(const char *name);
+
+/* The commands. argv[0] is "hakmem COMMAND"; each returns the exit code. */
+int command_run(int argc, char **argv);
+int command_options(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_version(int argc, char **argv);
+
+/** The child that doctor and version start on the library: tells on stdout what it finds. */
+int command_probe(void);
+
+#endif

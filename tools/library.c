@@ -1,0 +1,141 @@
+/* library.c - see library.h. */
+#define _GNU_SOURCE
+#include "library.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "hakmem.h"
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+/* The name that an installation without development files has comes first. */
+static const char *const file_names[] = {
+    "libhakmem.so." TEXT(HAKMEM_VERSION_MAJOR),
+    "libhakmem.so",
+};
+
+/* The places that were looked at, for the message when nothing was found. */
+struct search {
+  struct library *library;
+  char *looked;
+  size_t looked_size;
+  FILE *log;
+};
+
+/* Reads the file as a library; `why` gets what is wrong with it. */
+static bool read_library(const char *path, struct library *library, const char **why) {
+  if (realpath(path, library->path) == NULL) {
+    *why = strerror(errno);
+    return false;
+  }
+  int fd = open(library->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    *why = strerror(errno);
+    return false;
+  }
+  elf_file_read(fd, &library->elf);
+  close(fd);
+  if (!library->elf.is_elf || library->elf.damaged) *why = "not a shared library";
+  else if (!library->elf.is_ours) *why = "a library for another machine";
+  else if (!library->elf.is_shared || library->elf.interpreter[0] != 0)
+    *why = "a program, not a shared library";
+  else return true;
+  return false;
+}
+
+/* Looks into the directory `base`/`sub`. */
+static bool look(struct search *search, const char *base, const char *sub) {
+  for (size_t i = 0; i < sizeof file_names / sizeof file_names[0]; i++) {
+    char path[PATH_MAX];
+    const char *slash = sub[0] != 0 ? "/" : "";
+    int length = snprintf(path, sizeof path, "%s%s%s/%s", base, slash, sub, file_names[i]);
+    if (length < 0 || (size_t)length >= sizeof path) continue;
+    const char *why = NULL;
+    if (read_library(path, search->library, &why)) return true;
+    fprintf(search->log, "  %s: %s\n", path, why);
+  }
+  return false;
+}
+
+/* The directory of this tool; false when /proc is not there. */
+static bool own_directory(char *directory, size_t size) {
+  ssize_t length = readlink("/proc/self/exe", directory, size - 1);
+  if (length <= 0) return false;
+  directory[length] = 0;
+  char *slash = strrchr(directory, '/');
+  if (slash == NULL) return false;
+  *(slash == directory ? slash + 1 : slash) = 0;
+  return true;
+}
+
+static bool search_all(struct search *search, const char *variant) {
+  char directory[PATH_MAX];
+  bool known = own_directory(directory, sizeof directory);
+  if (variant != NULL && strcmp(variant, HAKMEM_TOOL_VARIANT) != 0) {
+    /* Only a build tree holds several variants: build/VARIANT/. */
+    char sub[64];
+    snprintf(sub, sizeof sub, "../%s", variant);
+    return known && look(search, directory, sub);
+  }
+  if (known && (look(search, directory, "") || look(search, directory, HAKMEM_BINDIR_TO_LIBDIR)))
+    return true;
+  if (known && strcmp(HAKMEM_BINDIR_TO_LIBDIR, "../lib") != 0 && look(search, directory, "../lib"))
+    return true;
+  return look(search, HAKMEM_LIBDIR, "");
+}
+
+bool library_find(const char *given, const char *variant, struct library *library) {
+  if (given != NULL) {
+    const char *why = NULL;
+    if (read_library(given, library, &why)) return true;
+    complain("%s: %s", given, why);
+    return false;
+  }
+  struct search search = {.library = library};
+  search.log = open_memstream(&search.looked, &search.looked_size);
+  if (search.log == NULL) {
+    complain("%s", strerror(errno));
+    return false;
+  }
+  bool found = search_all(&search, variant);
+  fclose(search.log);
+  if (!found) {
+    complain("cannot find the library%s%s; looked at:", variant != NULL ? " of variant " : "",
+             variant != NULL ? variant : "");
+    fputs(search.looked, stderr);
+    fputs(variant != NULL
+              ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere name the "
+                "library with --library\n"
+              : "name it with --library, or install it again\n",
+          stderr);
+  }
+  free(search.looked);
+  return found;
+}
+
+bool library_set_preload(const struct library *library) {
+  if (strpbrk(library->path, ": \t\n") != NULL) {
+    complain(
+        "%s: the dynamic linker cannot preload a path with a space or a colon; put the library "
+        "elsewhere",
+        library->path);
+    return false;
+  }
+  const char *before = getenv("LD_PRELOAD");
+  char *value = NULL;
+  int length = before != NULL && before[0] != 0 ? asprintf(&value, "%s:%s", library->path, before)
+                                                : asprintf(&value, "%s", library->path);
+  if (length < 0 || setenv("LD_PRELOAD", value, 1) != 0) {
+    complain("%s", strerror(ENOMEM));
+    return false;
+  }
+  free(value);
+  return true;
+}

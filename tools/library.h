@@ -1,0 +1,24 @@
+/* library.h - where libhakmem.so lies, and how it gets into a program. */
+#ifndef HAKMEM_LIBRARY_H
+#define HAKMEM_LIBRARY_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "elf_file.h"
+
+struct library {
+  char path[PATH_MAX]; /* absolute */
+  struct elf_file elf;
+};
+
+/** Finds the library: `given` (from --library) when not NULL, else that of `variant` (from --variant)
+ * when not NULL, else the one beside the tool or where it was installed. Complains, with the places
+ * where it looked, and returns false when there is none that can be preloaded. */
+bool library_find(const char *given, const char *variant, struct library *library);
+
+/** Puts the library in front of LD_PRELOAD in this process's environment. Complains and returns false
+ * when that cannot be done. */
+bool library_set_preload(const struct library *library);
+
+#endif

@@ -1,0 +1,105 @@
+/* main.c - hakmem: the command-line tool. Finds the command and hands over. */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "probe.h"
+
+struct command {
+  const char *name;
+  int (*execute)(int argc, char **argv);
+  const char *help;
+};
+
+static const struct command commands[] = {
+    {"run", command_run, "run a program on hakmem"},
+    {"options", command_options, "list the HAKMEM_* variables"},
+    {"doctor", command_doctor, "check that a program really would run on hakmem"},
+    {"version", command_version, "print the versions of the tool and of the library"},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static const char *command_name = "";
+
+void set_command_name(const char *name) { command_name = name; }
+
+void complain(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "hakmem%s%s: ", command_name[0] != 0 ? " " : "", command_name);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+}
+
+static void print_help(FILE *out) {
+  fputs("usage: hakmem COMMAND [ARGUMENTS]\n\ncommands:\n", out);
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
+  fputs("  help      print this, or with a command's name its help\n\n"
+        "example: hakmem run --profile speed -- python3 script.py\n",
+        out);
+}
+
+static const struct command *find_command(const char *name) {
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    if (strcmp(commands[i].name, name) == 0) return &commands[i];
+  return NULL;
+}
+
+static int execute(const struct command *command, int argc, char **argv) {
+  /* argp names the program by argv[0] in its messages. */
+  char name[32];
+  snprintf(name, sizeof name, "hakmem %s", command->name);
+  argv[0] = name;
+  program_invocation_name = name;
+  program_invocation_short_name = name;
+  set_command_name(command->name);
+  argp_err_exit_status = EXIT_USAGE;
+  int code = command->execute(argc, argv);
+  /* A full disk or a closed pipe must not look like success. */
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    complain("cannot write: %s", strerror(errno));
+    return code != 0 ? code : 1;
+  }
+  return code;
+}
+
+static int help(int argc, char **argv) {
+  if (argc < 3) {
+    print_help(stdout);
+    return 0;
+  }
+  const struct command *command = find_command(argv[2]);
+  if (command == NULL) {
+    complain("help: no command '%s'; 'hakmem help' lists them", argv[2]);
+    return EXIT_USAGE;
+  }
+  char option[] = "--help";
+  char *arguments[] = {argv[0], option, NULL};
+  return execute(command, 2, arguments);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return EXIT_USAGE;
+  }
+  const char *name = argv[1];
+  if (strcmp(name, PROBE_ARGUMENT) == 0) return command_probe();
+  if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+      strcmp(name, "-?") == 0)
+    return help(argc, argv);
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) name = "version";
+  const struct command *command = find_command(name);
+  if (command == NULL) {
+    complain("no command '%s'; 'hakmem help' lists them", name);
+    return EXIT_USAGE;
+  }
+  return execute(command, argc - 1, argv + 1);
+}

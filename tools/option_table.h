@@ -1,0 +1,39 @@
+/* option_table.h - the library's options as the tool shows them, from the same table as the library's
+ * own (src/policy/options.def). */
+#ifndef HAKMEM_OPTION_TABLE_H
+#define HAKMEM_OPTION_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum option_type { OPTION_BOOL, OPTION_CHOICE, OPTION_NUMBER };
+enum { PROFILE_COUNT = 3 };
+
+struct option_row {
+  const char *name;
+  enum option_type type;
+  long defaults[PROFILE_COUNT]; /* speed, balanced, lean */
+  long low, high;
+  const char *accepted;
+  const char *help;
+};
+
+extern const struct option_row option_table[];
+extern const size_t option_count;
+extern const char *const profile_names[PROFILE_COUNT];
+
+enum { OPTION_TEXT_SIZE = 64 };
+
+/** The value as a user would write it. */
+void option_text(const struct option_row *option, long value, char text[OPTION_TEXT_SIZE]);
+
+/** True when the library would take `text` for the option. */
+bool option_accepts(const struct option_row *option, const char *text);
+
+/** The option of that name, or NULL. */
+const struct option_row *option_find(const char *name);
+
+/** The profile (0..2) that a name stands for, or -1. */
+int profile_find(const char *name);
+
+#endif

@@ -1,0 +1,97 @@
+/* run.c - hakmem run: executes a program with the library preloaded. */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "library.h"
+#include "option_table.h"
+#include "program.h"
+
+struct arguments {
+  const char *profile;
+  const char *variant;
+  const char *library;
+  bool stats;
+  char **program; /* the program and its arguments, NULL-terminated */
+};
+
+enum { KEY_STATS = 1000, KEY_VARIANT, KEY_LIBRARY };
+
+static const struct argp_option options[] = {
+    {"profile", 'p', "PROFILE", 0, "speed, balanced or lean (sets HAKMEM_PROFILE)", 0},
+    {"stats", KEY_STATS, NULL, 0, "Print a line of statistics at exit (sets HAKMEM_SS_OS_STATS)",
+     0},
+    {"variant", KEY_VARIANT, "VARIANT", 0,
+     "In a build tree: the library of build/VARIANT (standard, fast, observe, hardened, check)", 0},
+    {"library", KEY_LIBRARY, "FILE", 0, "Preload this library", 0},
+    {0},
+};
+
+static error_t parse(int key, char *value, struct argp_state *state) {
+  struct arguments *arguments = state->input;
+  switch (key) {
+  case 'p':
+    if (profile_find(value) < 0)
+      argp_failure(state, EXIT_USAGE, 0, "--profile %s: unknown; accepted: %s", value,
+                   option_find("HAKMEM_PROFILE")->accepted);
+    arguments->profile = value;
+    return 0;
+  case KEY_STATS:
+    arguments->stats = true;
+    return 0;
+  case KEY_VARIANT:
+    if (value[0] == 0 || strspn(value, "abcdefghijklmnopqrstuvwxyz") != strlen(value))
+      argp_failure(state, EXIT_USAGE, 0, "--variant %s: not the name of a variant", value);
+    arguments->variant = value;
+    return 0;
+  case KEY_LIBRARY:
+    arguments->library = value;
+    return 0;
+  case ARGP_KEY_ARGS:
+    arguments->program = state->argv + state->next;
+    state->next = state->argc;
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    argp_error(state, "no program given");
+    return EINVAL;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[--] PROGRAM [ARGUMENTS]",
+    .doc =
+        "Run PROGRAM with hakmem in place of its memory allocator.\v"
+        "The exit code is the program's own; 2 for a mistake in the arguments or when the library "
+        "is missing, 126 when the program cannot be run on hakmem, 127 when there is no such "
+        "program. The environment is passed on; 'hakmem options' lists the HAKMEM_* variables.",
+};
+
+int command_run(int argc, char **argv) {
+  struct arguments arguments = {0};
+  /* In order: what follows the program's name is the program's. */
+  if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments) != 0) return EXIT_USAGE;
+  if (arguments.library != NULL && arguments.variant != NULL) {
+    complain("--library and --variant cannot be used together");
+    return EXIT_USAGE;
+  }
+  static struct library library;
+  static struct program program;
+  if (!library_find(arguments.library, arguments.variant, &library)) return EXIT_USAGE;
+  int code = program_find(arguments.program[0], &library, &program);
+  if (code != 0) return code;
+  if (!library_set_preload(&library)) return EXIT_USAGE;
+  if ((arguments.profile != NULL && setenv("HAKMEM_PROFILE", arguments.profile, 1) != 0) ||
+      (arguments.stats && setenv("HAKMEM_SS_OS_STATS", "1", 1) != 0)) {
+    complain("%s", strerror(errno));
+    return EXIT_USAGE;
+  }
+  return program_execute(&program, arguments.program);
+}
