@@ -150,8 +150,9 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     if (!heap_calls_libc()) report_bad_pointer("free", pointer, block.wrong);
     libc_free(pointer);
   } else if (block.tier == BLOCK_LARGE) {
-    large_free(span_cache_of_thread(), block.slab);
-  } else if (!huge_release(block.superslab)) {
+    if (!large_free(span_cache_of_thread(), block.slab))
+      report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+  } else if (!huge_release(block.superslab, pointer)) {
     report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
   }
 }

@@ -101,7 +101,9 @@ static struct heap *new_heap(void) {
   struct heap *heap = &first_heap;
   if (first_heap_given) heap = meta_allocate(sizeof *heap, _Alignof(struct heap));
   first_heap_given = true;
-  if (heap != NULL) list(heap);
+  if (heap == NULL) return NULL;
+  lock_init(&heap->lock);
+  list(heap);
   return heap;
 }
 
@@ -138,10 +140,9 @@ struct heap *heap_of_thread(void) {
     park(heap);
     return NULL;
   }
-  /* One heap alone cannot be caught with a lock held by a fork: no handlers are needed before the
-   * second, which keeps small programs free of them. */
-  if (heap != &first_heap && !atomic_exchange_explicit(&fork_registered, true, memory_order_relaxed))
-    fork_register();
+  /* With the first heap: pthread_create allocates in the thread that calls it, so that comes before any
+   * other thread could hold a lock that a fork would copy. */
+  if (!atomic_exchange_explicit(&fork_registered, true, memory_order_relaxed)) fork_register();
   return heap;
 }
 

@@ -49,7 +49,8 @@ struct heap {
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used; /* bytes that all bins' capacities add up to */
 
-  /* Under `lock`. Its thread takes it on slow paths only; others only ever try it. */
+  /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
+   * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   _Atomic size_t slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 

@@ -39,13 +39,17 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   return span != NULL ? slab_base(span) : NULL;
 }
 
-void large_free(struct span_cache *cache, struct slab *span) {
+bool large_free(struct span_cache *cache, struct slab *span) {
   enum { SPANS = sizeof cache->spans / sizeof cache->spans[0] };
+  uint8_t kind = KIND_LARGE;
+  /* relaxed: it only decides who of several callers goes on; the span passes to others under locks */
+  if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_CACHED,
+                                               memory_order_relaxed, memory_order_relaxed))
+    return false;
   if (cache == NULL) {
     span_release(span);
-    return;
+    return true;
   }
-  mark(span, KIND_CACHED);
   if (cache->count == SPANS) {
     struct slab *oldest = cache->spans[0];
     for (uint32_t i = 0; i + 1 < SPANS; i++) cache->spans[i] = cache->spans[i + 1];
@@ -53,6 +57,7 @@ void large_free(struct span_cache *cache, struct slab *span) {
     span_release(oldest);
   }
   cache->spans[cache->count++] = span;
+  return true;
 }
 
 bool large_resize(struct slab *span, size_t bytes) {

@@ -20,8 +20,9 @@ struct span_cache {
  * zeros. */
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed);
 
-/** Frees a Large block; `span` is its first descriptor. */
-void large_free(struct span_cache *cache, struct slab *span);
+/** Frees a Large block; `span` is its first descriptor. False when it is free already: of two threads that
+ * free it, one gets true. */
+bool large_free(struct span_cache *cache, struct slab *span);
 
 /** Makes a Large block at least `bytes` long where it is, or gives slices back. */
 bool large_resize(struct slab *span, size_t bytes);

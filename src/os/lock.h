@@ -53,6 +53,12 @@ HAK_INLINE void lock_release(struct lock *lock) {
     lock_wake(lock);
 }
 
+/** For a lock that others are about to see for the first time: free, unless this thread is forking; it
+ * then counts as holding every lock, this one too. */
+HAK_INLINE void lock_init(struct lock *lock) {
+  atomic_store_explicit(&lock->state, lock_is_mine_by_fork() ? 1 : 0, memory_order_relaxed);
+}
+
 /** Sets a lock free whoever held it. Only for the child of a fork, where no other thread exists. */
 HAK_INLINE void lock_reset(struct lock *lock) {
   atomic_store_explicit(&lock->state, 0, memory_order_relaxed);

@@ -63,23 +63,31 @@ static bool make_window_writable(uintptr_t window) {
   return true;
 }
 
+static intptr_t distance_of(const struct superslab *superslab) {
+  return (const char *)superslab - (const char *)map_entries + (intptr_t)MAP_DUMMY_BYTES;
+}
+
 bool map_set(const char *base, size_t units, struct superslab *superslab) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, last = first + units - 1;
   for (uintptr_t window = first / WINDOW_UNITS; window <= last / WINDOW_UNITS; window++)
     if (!make_window_writable(window)) return false;
-  intptr_t distance = (char *)superslab - (char *)map_entries + (intptr_t)MAP_DUMMY_BYTES;
   /* release: who finds the entry finds the descriptor filled in */
   for (uintptr_t unit = first; unit <= last; unit++)
-    atomic_store_explicit(&map_entries[unit], distance, memory_order_release);
+    atomic_store_explicit(&map_entries[unit], distance_of(superslab), memory_order_release);
   return true;
 }
 
-struct superslab *map_clear(const char *base, size_t units) {
+void map_clear(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
-  /* acquire: what was done to the block before it was freed is seen by the one that frees it */
-  intptr_t distance = atomic_exchange_explicit(&map_entries[first], 0, memory_order_acq_rel);
-  if (distance == 0) return NULL;
-  for (uintptr_t unit = first + 1; unit < first + units; unit++)
+  for (uintptr_t unit = first; unit < first + units; unit++)
     atomic_store_explicit(&map_entries[unit], 0, memory_order_release);
-  return map_superslab_at(distance);
+}
+
+bool map_claim(const char *base, struct superslab *superslab) {
+  intptr_t expected = distance_of(superslab);
+  /* acquire: what was done to the block before it was freed is seen by the one that frees it; release:
+   * who enters the unit next comes after. */
+  return atomic_compare_exchange_strong_explicit(&map_entries[(uintptr_t)base >> UNIT_SHIFT],
+                                                 &expected, 0, memory_order_acq_rel,
+                                                 memory_order_relaxed);
 }

@@ -324,10 +324,16 @@ static void huge_delist(struct superslab *superslab) {
   huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
 }
 
-bool huge_release(struct superslab *superslab) {
+bool huge_release(struct superslab *superslab, const char *pointer) {
+  /* The claim decides; only the winner may look at the descriptor, which may be another's by then. */
+  if (!map_claim(pointer, superslab)) return false;
   char *base = superslab->base;
   size_t units = superslab->huge_units;
-  if (map_clear(base, units) != superslab) return false;
+  if (base != pointer || units == 0) {
+    map_set(pointer, 1, superslab); /* reused meanwhile; its window is writable: cannot fail */
+    return false;
+  }
+  map_clear(base, units);
   lock_acquire(&superslab_lock);
   huge_delist(superslab);
   descriptor_free(superslab);
@@ -352,10 +358,12 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes, size_t 
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
   /* Out of the map before the address range is free for others to map and enter. */
+  if (!map_claim(from->base, from))
+    report_bad_pointer("realloc", from->base, REPORT_DOUBLE_FREE);
   map_clear(from->base, old);
   if (!os_move(from->base, old << UNIT_SHIFT, to->base, units << UNIT_SHIFT)) {
     map_set(from->base, old, from); /* its windows are writable: cannot fail */
-    huge_release(to);
+    huge_release(to, to->base);
     return NULL;
   }
   unit_account(-(ptrdiff_t)old);

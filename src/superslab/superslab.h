@@ -142,9 +142,11 @@ bool map_covers(const char *base, size_t units);
 char *map_next_hint(size_t units, size_t alignment);
 /** Enters units; false, and none is entered, when the table could not be made writable. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
-/** Takes them out. Returns what the first one was entered with: of several threads that clear the same
- * unit, one gets it and the others NULL. */
-struct superslab *map_clear(const char *base, size_t units);
+/** Takes units out. */
+void map_clear(const char *base, size_t units);
+/** Takes out the one unit that `base` is in if `superslab` is what it was entered with: of several
+ * threads that free the same unit, one gets true. */
+bool map_claim(const char *base, struct superslab *superslab);
 
 /* --- metadata (meta.c) ------------------------------------------------------------------------ */
 
@@ -212,8 +214,9 @@ bool span_resize(struct slab *span, unsigned slices);
 
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
-/** False when it is not there (any more): of two threads that free it, one gets true. */
-bool huge_release(struct superslab *superslab);
+/** Frees the huge block at `base`, whose unit was entered with `superslab`. False when it is not there
+ * (any more): of two threads that free it, one gets true. */
+bool huge_release(struct superslab *superslab, const char *base);
 /** Makes the block `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
  * another unit), or NULL: it is as it was. */
 struct superslab *huge_resize(struct superslab *superslab, size_t bytes);
