@@ -55,7 +55,9 @@ if(NOT HAK_SANITIZED)
   set(merged ${PROJECT_BINARY_DIR}/hakmem-merged.o)
   add_custom_command(
     OUTPUT ${merged}
-    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${merged} $<TARGET_OBJECTS:hakmem_core>
+    # Groups are dissolved: the personality pointer of nothrow.cc is made local below, and a local
+    # symbol in a group that the program has too would lose its definition.
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} $<TARGET_OBJECTS:hakmem_core>
             $<TARGET_OBJECTS:hakmem_override>
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --weaken-symbol=_Zn* --weaken-symbol=_Zd*
             ${merged}

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/totals.h"
 #include "observe/report.h"
+#include "os/libc.h"
 
 /* Declared here, not by <stdlib.h> and <malloc.h>: musl's lack some, and glibc's carry attributes
  * that say things about libc's allocator. */
@@ -82,15 +83,22 @@ HAK_EXPORT void *pvalloc(size_t size) {
 
 HAK_EXPORT size_t malloc_usable_size(void *pointer) { return api_usable_size(pointer); }
 
+/* With HAKMEM_FORCE_LIBC_ALLOC=1 these too are libc's, about libc's heap. */
+#define FORWARD(type, name, arguments)                                                             \
+  if (heap_calls_libc()) {                                                                         \
+    __typeof__((type)NULL) function = (type)libc_function(name);                                   \
+    if (function != NULL) return function arguments;                                               \
+  }
+
 HAK_EXPORT int malloc_trim(size_t pad) {
-  (void)pad; /* what to keep is the profile's business */
-  return heap_purge() > 0;
+  FORWARD(int (*)(size_t), "malloc_trim", (pad))
+  return heap_purge() > 0; /* what to keep is the profile's business */
 }
 
 /* glibc's parameters are accepted and have no effect: their values describe arenas, fast bins and
  * a break that are not there. */
 HAK_EXPORT int mallopt(int parameter, int value) {
-  (void)value;
+  FORWARD(int (*)(int, int), "mallopt", (parameter, value))
   return parameter >= -8 && parameter <= 1;
 }
 
@@ -108,6 +116,7 @@ HAK_EXPORT struct mallinfo_size mallinfo2(void);
 HAK_EXPORT struct mallinfo_int mallinfo(void);
 
 HAK_EXPORT struct mallinfo_size mallinfo2(void) {
+  FORWARD(struct mallinfo_size(*)(void), "mallinfo2", ())
   struct totals totals;
   totals_get(&totals, true);
   struct mallinfo_size info = {0};
@@ -124,6 +133,7 @@ HAK_EXPORT struct mallinfo_size mallinfo2(void) {
 static int clamp(size_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
 
 HAK_EXPORT struct mallinfo_int mallinfo(void) {
+  FORWARD(struct mallinfo_int(*)(void), "mallinfo", ())
   struct mallinfo_size info = mallinfo2();
   return (struct mallinfo_int){
       clamp(info.arena),   clamp(info.ordblks),  clamp(info.smblks),   clamp(info.hblks),
@@ -133,6 +143,7 @@ HAK_EXPORT struct mallinfo_int mallinfo(void) {
 }
 
 HAK_EXPORT int malloc_info(int options, FILE *stream) {
+  FORWARD(int (*)(int, FILE *), "malloc_info", (options, stream))
   if (options != 0 || stream == NULL) {
     errno = EINVAL;
     return -1;
@@ -170,6 +181,11 @@ static void stat_line(const char *name, uint64_t value) {
 }
 
 HAK_EXPORT void malloc_stats(void) {
+  if (heap_calls_libc()) {
+    void (*function)(void) = (void (*)(void))libc_function("malloc_stats");
+    if (function != NULL) function();
+    return;
+  }
   struct totals totals;
   totals_get(&totals, true);
   stat_line("system bytes", totals.unit.bytes_mapped);

@@ -11,6 +11,7 @@
 
 #include "front/fork.h"
 #include "observe/report.h"
+#include "os/libc.h"
 #include "policy/options.h"
 
 struct heap heap_none;
@@ -27,6 +28,7 @@ static struct lock heap_list_lock; /* parked_heaps, first_heap_given, initialisa
 static struct heap *parked_heaps;
 static atomic_bool initialised;
 static pthread_key_t key;
+static bool key_made;
 static atomic_bool fork_registered;
 static _Atomic uint64_t active, parked;
 
@@ -74,14 +76,35 @@ static void at_thread_end(void *heap) {
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
 
+static void refuse_libc_where_there_is_none(void) {
+#if !HAK_FAST
+  if (!option_value(FORCE_LIBC_ALLOC) || libc_is_reachable()) return;
+  struct report line;
+  report_start(&line);
+  report_text(&line, "HAKMEM_FORCE_LIBC_ALLOC=1: libc's allocator is not in this (static) program");
+  report_end(&line);
+  option_values[OPTION_FORCE_LIBC_ALLOC] = 0;
+#endif
+}
+
+/* What is done once even if the address map cannot be had at the first attempt. */
+static void read_options_and_make_key(void) {
+  static bool done;
+  if (done) return;
+  done = true;
+  options_read();
+  refuse_libc_where_there_is_none();
+  /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */
+  key_made = pthread_key_create(&key, at_thread_end) == 0;
+}
+
 static bool initialise(void) {
   if (atomic_load_explicit(&initialised, memory_order_acquire)) return true;
   lock_acquire(&heap_list_lock);
   bool done = atomic_load_explicit(&initialised, memory_order_relaxed);
   if (!done) {
-    options_read();
-    done = option_value(FORCE_LIBC_ALLOC) ||
-           (map_init() && pthread_key_create(&key, at_thread_end) == 0);
+    read_options_and_make_key();
+    done = option_value(FORCE_LIBC_ALLOC) || map_init();
     /* release: options and map are read without the lock afterwards */
     if (done) atomic_store_explicit(&initialised, true, memory_order_release);
   }
@@ -135,7 +158,7 @@ struct heap *heap_of_thread(void) {
   if (heap == NULL) return NULL;
   thread_heap = heap;
   /* From here on this thread may allocate, and both calls below may do so. */
-  if (pthread_setspecific(key, heap) != 0) {
+  if (key_made && pthread_setspecific(key, heap) != 0) {
     thread_heap = &heap_none;
     park(heap);
     return NULL;

@@ -15,8 +15,14 @@ extern void *__libc_realloc(void *, size_t) __attribute__((weak));
 extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
 extern void __libc_free(void *) __attribute__((weak));
 
-static void *next(const char *name) {
-  return dlsym(RTLD_NEXT, name);
+void *libc_function(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+bool libc_is_reachable(void) {
+#if defined(__GLIBC__)
+  return __libc_malloc != NULL; /* no dlsym(): in a static program it would call our malloc */
+#else
+  return libc_function("malloc") != NULL;
+#endif
 }
 
 static void *no_memory(void) {
@@ -26,7 +32,7 @@ static void *no_memory(void) {
 
 #define RESOLVE(name)                                                                              \
   __typeof__(&libc_##name) function = __libc_##name;                                               \
-  if (function == NULL) function = (__typeof__(function))next(#name)
+  if (function == NULL) function = (__typeof__(function))libc_function(#name)
 
 void *libc_malloc(size_t size) {
   RESOLVE(malloc);
@@ -54,6 +60,6 @@ void libc_free(void *block) {
 }
 
 size_t libc_usable_size(void *block) {
-  size_t (*function)(void *) = (size_t(*)(void *))next("malloc_usable_size");
+  size_t (*function)(void *) = (size_t(*)(void *))libc_function("malloc_usable_size");
   return function != NULL ? function(block) : 0;
 }

@@ -1,12 +1,18 @@
 /* libc.h - libc's own allocator, for HAKMEM_FORCE_LIBC_ALLOC=1 (same code layout, other allocator).
  *
- * Each function has the contract of the one whose name it carries. Where libc's allocator cannot be
- * reached (a static program holds ours in its place), allocations fail with ENOMEM.
+ * Each function has the contract of the one whose name it carries.
  */
 #ifndef HAK_OS_LIBC_H
 #define HAK_OS_LIBC_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/** False in a program that holds no other allocator than ours. */
+bool libc_is_reachable(void);
+
+/** The function `name` as it would be without this library; NULL when there is none. */
+void *libc_function(const char *name);
 
 void *libc_malloc(size_t size);
 void *libc_calloc(size_t count, size_t size);

@@ -350,23 +350,40 @@ static void huge_set_size(struct superslab *superslab, size_t units, size_t byte
   superslab->huge_usable = round_to_page(bytes);
 }
 
-/* Moves the pages to a longer reservation elsewhere. */
-static struct superslab *huge_move(struct superslab *from, size_t bytes, size_t units) {
+/* Moves the block's pages to the start of another run and gives its units up. Huge pages are advised for
+ * whole units only, so its last unit may be a mapping of its own, and kernels before 6.17 move one
+ * mapping a call: then the last unit is copied. False: nothing was moved. */
+static bool move_pages(struct superslab *from, char *to) {
+  size_t units = from->huge_units, whole = from->huge_usable >> UNIT_SHIFT;
+  size_t whole_bytes = whole << UNIT_SHIFT;
+  if (os_move(from->base, units << UNIT_SHIFT, to, units << UNIT_SHIFT)) {
+    unit_account(-(ptrdiff_t)units);
+    return true;
+  }
+  if (whole == 0 || whole == units || !os_move(from->base, whole_bytes, to, whole_bytes))
+    return false;
+  unit_account(-(ptrdiff_t)whole);
+  memcpy(to + whole_bytes, from->base + whole_bytes, from->huge_usable - whole_bytes);
+  unit_release(from->base + whole_bytes, units - whole);
+  return true;
+}
+
+/* Moves the block to a longer run elsewhere. */
+static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
-  size_t old = from->huge_units;
   if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
+  size_t old = from->huge_units;
   /* Out of the map before the address range is free for others to map and enter. */
   if (!map_claim(from->base, from))
     report_bad_pointer("realloc", from->base, REPORT_DOUBLE_FREE);
   map_clear(from->base, old);
-  if (!os_move(from->base, old << UNIT_SHIFT, to->base, units << UNIT_SHIFT)) {
+  if (!move_pages(from, to->base)) {
     map_set(from->base, old, from); /* its windows are writable: cannot fail */
     huge_release(to, to->base);
     return NULL;
   }
-  unit_account(-(ptrdiff_t)old);
   lock_acquire(&superslab_lock);
   huge_delist(from);
   descriptor_free(from);
@@ -394,7 +411,7 @@ struct superslab *huge_resize(struct superslab *superslab, size_t bytes) {
     return superslab;
   }
   if (units > old && !huge_extend(superslab, old, units - old))
-    return huge_move(superslab, bytes, units);
+    return huge_move(superslab, bytes);
   huge_set_size(superslab, units, bytes);
   return superslab;
 }

@@ -56,7 +56,7 @@ static struct warm_run pool_remove(size_t at) {
 
 static bool merges(const struct warm_run *a, const struct warm_run *b) {
   return a->base + (a->units << UNIT_SHIFT) == b->base && a->zeroed == b->zeroed &&
-         a->huge_pages == b->huge_pages;
+         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed;
 }
 
 /* The caller has made sure of a free place. */

@@ -15,7 +15,12 @@ namespace {
 pthread_key_t first_key, second_key;
 
 extern "C" void preinit(int, char **, char **) {
-  // Keys made before the allocator can have made one: their destructors run before its own.
+  // Keys made before the allocator can have made one: their destructors run before its own, and where it
+  // comes after the 32nd, glibc has to allocate for its value.
+  for (int i = 0; i < 40; i++) {
+    pthread_key_t unused;
+    if (pthread_key_create(&unused, nullptr) != 0) abort();
+  }
   if (pthread_key_create(&first_key, [](void *value) {
         uintptr_t round = reinterpret_cast<uintptr_t>(value);
         lifetime_pass(stage(STAGE_KEY_DESTRUCTOR_1 + int(round) - 1));
