@@ -34,4 +34,15 @@ static void in_child(void) {
   heap_fork_release(true);
 }
 
-void fork_register(void) { pthread_atfork(prepare, in_parent, in_child); }
+static atomic_bool registered;
+
+void fork_register_once(void) {
+  if (!atomic_exchange_explicit(&registered, true, memory_order_relaxed))
+    pthread_atfork(prepare, in_parent, in_child);
+}
+
+#if !defined(__GLIBC__)
+/* Other libcs create threads without allocating: there the first heap may be a second thread's, and a
+ * fork could come before it is done. */
+__attribute__((constructor)) static void register_early(void) { fork_register_once(); }
+#endif

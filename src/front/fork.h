@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/** Registers the handlers; called once, by the second heap. */
-void fork_register(void);
+/** Registers the handlers, at the first call. */
+void fork_register_once(void);
 
 /* heap.c: its part of the handlers. */
 void heap_fork_prepare(void);

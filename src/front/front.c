@@ -169,7 +169,7 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
   if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;
   if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
   if (size <= LARGE_MAX && !keeps_half) return NULL;
-  struct superslab *superslab = huge_resize(block->superslab, size);
+  struct superslab *superslab = huge_resize(block->superslab, pointer, size);
   return superslab != NULL ? superslab->base : NULL;
 }
 

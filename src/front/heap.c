@@ -29,7 +29,6 @@ static struct heap *parked_heaps;
 static atomic_bool initialised;
 static pthread_key_t key;
 static bool key_made;
-static atomic_bool fork_registered;
 static _Atomic uint64_t active, parked;
 
 struct heap *heap_first(void) {
@@ -165,7 +164,7 @@ struct heap *heap_of_thread(void) {
   }
   /* With the first heap: pthread_create allocates in the thread that calls it, so that comes before any
    * other thread could hold a lock that a fork would copy. */
-  if (!atomic_exchange_explicit(&fork_registered, true, memory_order_relaxed)) fork_register();
+  fork_register_once();
   return heap;
 }
 

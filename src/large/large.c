@@ -46,6 +46,10 @@ bool large_free(struct span_cache *cache, struct slab *span) {
   if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_CACHED,
                                                memory_order_relaxed, memory_order_relaxed))
     return false;
+  if (span->offset != 0) { /* freed and handed out again meanwhile, as a part of another block */
+    mark(span, KIND_LARGE);
+    return false;
+  }
   if (cache == NULL) {
     span_release(span);
     return true;

@@ -324,15 +324,19 @@ static void huge_delist(struct superslab *superslab) {
   huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
 }
 
-bool huge_release(struct superslab *superslab, const char *pointer) {
-  /* The claim decides; only the winner may look at the descriptor, which may be another's by then. */
+/* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
+ * descriptor, which may be another block's by then if the program frees twice. */
+static bool huge_claim(struct superslab *superslab, const char *pointer) {
   if (!map_claim(pointer, superslab)) return false;
+  if (superslab->base == pointer && superslab->huge_units != 0) return true;
+  map_set(pointer, 1, superslab); /* reused meanwhile; its window is writable: cannot fail */
+  return false;
+}
+
+bool huge_release(struct superslab *superslab, const char *pointer) {
+  if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
   size_t units = superslab->huge_units;
-  if (base != pointer || units == 0) {
-    map_set(pointer, 1, superslab); /* reused meanwhile; its window is writable: cannot fail */
-    return false;
-  }
   map_clear(base, units);
   lock_acquire(&superslab_lock);
   huge_delist(superslab);
@@ -369,15 +373,14 @@ static bool move_pages(struct superslab *from, char *to) {
 }
 
 /* Moves the block to a longer run elsewhere. */
-static struct superslab *huge_move(struct superslab *from, size_t bytes) {
+static struct superslab *huge_move(struct superslab *from, const char *pointer, size_t bytes) {
   bool zeroed;
   if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
-  size_t old = from->huge_units;
   /* Out of the map before the address range is free for others to map and enter. */
-  if (!map_claim(from->base, from))
-    report_bad_pointer("realloc", from->base, REPORT_DOUBLE_FREE);
+  if (!huge_claim(from, pointer)) report_bad_pointer("realloc", pointer, REPORT_DOUBLE_FREE);
+  size_t old = from->huge_units;
   map_clear(from->base, old);
   if (!move_pages(from, to->base)) {
     map_set(from->base, old, from); /* its windows are writable: cannot fail */
@@ -400,7 +403,7 @@ static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
   return false;
 }
 
-struct superslab *huge_resize(struct superslab *superslab, size_t bytes) {
+struct superslab *huge_resize(struct superslab *superslab, const char *pointer, size_t bytes) {
   size_t units = units_for(bytes), old = superslab->huge_units;
   if (units > UINT32_MAX / 2) return NULL;
   if (units < old) {
@@ -411,7 +414,7 @@ struct superslab *huge_resize(struct superslab *superslab, size_t bytes) {
     return superslab;
   }
   if (units > old && !huge_extend(superslab, old, units - old))
-    return huge_move(superslab, bytes);
+    return huge_move(superslab, pointer, bytes);
   huge_set_size(superslab, units, bytes);
   return superslab;
 }

@@ -217,9 +217,9 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
 /** Frees the huge block at `base`, whose unit was entered with `superslab`. False when it is not there
  * (any more): of two threads that free it, one gets true. */
 bool huge_release(struct superslab *superslab, const char *base);
-/** Makes the block `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
+/** Makes the block at `base` `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
  * another unit), or NULL: it is as it was. */
-struct superslab *huge_resize(struct superslab *superslab, size_t bytes);
+struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes);
 
 /** Locks of this room around fork, in the order of the glossary. */
 void superslab_fork_prepare(void);

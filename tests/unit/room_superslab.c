@@ -339,7 +339,7 @@ static void huge_blocks_keep_their_bytes_when_resized(void **state) {
     fill_block(huge->base, bytes, (uint64_t)round);
     for (int step = 0; step < 6; step++) {
       size_t next = MIB + random_below(&random, 24 * MIB);
-      struct superslab *resized = huge_resize(huge, next);
+      struct superslab *resized = huge_resize(huge, huge->base, next);
       if (resized == NULL) { /* not possible in place or by moving: as it was */
         assert_true(next > bytes);
         assert_true(block_is_filled(huge->base, bytes, (uint64_t)round));
@@ -381,7 +381,7 @@ static void huge_blocks_move_when_they_cannot_grow_in_place(void **state) {
     /* Fails when something else lies there already, which is as good. */
     void *blocker =
         mmap(end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    struct superslab *moved = huge_resize(huge, 2 * sizes[i]);
+    struct superslab *moved = huge_resize(huge, huge->base, 2 * sizes[i]);
     assert_non_null(moved);
     assert_ptr_not_equal(moved->base, base);
     assert_null(map_superslab(base));
@@ -392,7 +392,7 @@ static void huge_blocks_move_when_they_cannot_grow_in_place(void **state) {
     end = moved->base + ((size_t)moved->huge_units << UNIT_SHIFT);
     void *second =
         mmap(end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    huge = huge_resize(moved, 5 * sizes[i]);
+    huge = huge_resize(moved, moved->base, 5 * sizes[i]);
     assert_non_null(huge);
     assert_true(block_is_filled(huge->base, 2 * sizes[i], i));
     assert_true(huge_release(huge, huge->base));
