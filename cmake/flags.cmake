@@ -94,7 +94,7 @@ function(hak_set_shared_flags target exports)
             -Wl,--hash-style=gnu
             -Wl,-O1)
   if(NOT HAK_VARIANT STREQUAL "hardened")
-    # Two segments less to map: 2 system calls and about 12 KB at the start of every program. The
+    # Two segments less to map, 2 system calls less at the start of every program. The
     # price, constants in executable pages, is not for the hardened build.
     target_link_options(${target} PRIVATE -Wl,-z,noseparate-code)
   endif()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Real programs on hakmem and on glibc in turn: time, peak memory, same output? Under three minutes.
-# Usage: scripts/demo.sh [--lib LIBRARY] [--only PROGRAM]... [--rounds N]
+# Builds, then runs real programs on hakmem and on glibc in turn: time, peak memory, same output?
+# Under three minutes, once everything is installed. With --lib nothing is installed or built.
+# Usage: scripts/demo.sh [--lib LIBRARY] [--only PROGRAM]... [--rounds N] [--list]
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -8,11 +9,8 @@ cd "$root"
 case " $* " in
 *" --lib"* | *" -h"* | *" --help"* | *" --list"*) ;;
 *)
-  # `make demo` has seen to both already; this is for a call by hand in a fresh clone.
-  if [ ! -f build/standard/libhakmem.so ]; then
-    bash scripts/setup.sh
-    make
-  fi
+  bash scripts/setup.sh build demo
+  make --no-print-directory VARIANT=standard
   ;;
 esac
 exec python3 -B scripts/demo/demo.py "$@"

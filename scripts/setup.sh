@@ -91,12 +91,31 @@ apt() {
     apt-get -q -y -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@" </dev/null >>"$log" 2>&1
 }
 
-say "installing ${#missing[@]} packages: ${missing[*]}"
-if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
+run_apt() {
+  apt "$@" && return
   tail -n 20 "$log" >&2
-  die "apt-get failed; the last lines of its output are above"
-fi
+  die "apt-get $1 failed; the last lines of its output are above"
+}
 
+run_apt update
+
+# Another release may not have all of them: what needs these is skipped, or another version serves.
+installable=()
+absent=()
+for name in "${missing[@]}"; do
+  if [ -n "$(apt-cache madison "$name" 2>/dev/null)" ]; then
+    installable+=("$name")
+  else
+    absent+=("$name")
+  fi
+done
+[ ${#absent[@]} -eq 0 ] || say "not in this machine's package sources: ${absent[*]}"
+[ ${#installable[@]} -gt 0 ] || exit 0
+
+say "installing ${#installable[@]} packages: ${installable[*]}"
+run_apt install --no-install-recommends "${installable[@]}"
+
+wanted=("${installable[@]}")
 mapfile -t missing < <(missing_packages)
 [ ${#missing[@]} -eq 0 ] || die "still missing after apt-get: ${missing[*]}"
 say "done"

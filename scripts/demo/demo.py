@@ -3,6 +3,7 @@
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import shutil
 import signal
@@ -82,13 +83,13 @@ def print_table(rows, count):
     lines = list(HEAD) + [row.cells() for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD[0]))]
     for number, line in enumerate(lines):
-        padded = [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths))]
+        padded = [line[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(line[1:], widths[1:])]
         print("  ".join(padded).rstrip())
         if number == len(HEAD) - 1:
             print("-" * (sum(widths) + 2 * len(widths) - 2))
     print(
-        f"\nTime: wall clock, the best of {count} run{'s' if count != 1 else ''} a side, in turn; ratio below 1: hakmem is"
-        " faster.\nPeak: resident memory of the largest single process of the program, the highest of its runs."
+        f"\nTime: wall clock, the best of {count} run{'s' if count != 1 else ''} a side, in turn; ratio below 1:"
+        " hakmem is faster.\nPeak: resident memory of the largest single process of the program, the highest of its runs."
     )
     for row in rows:
         if row.problem:
@@ -185,6 +186,9 @@ def main():
     if not chosen or args.rounds < 1:
         parser.error("nothing to run")
 
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores:
+        print(f"the machine is busy (load {load:.0f} on {cores} cores): times will be rough, peaks are not affected")
     signal.signal(signal.SIGTERM, stop)
     demo = Demo(args.lib.resolve(), chosen, args.rounds)
     code = 0

@@ -239,12 +239,13 @@ void *front_refill(struct heap *heap, unsigned size_class) {
 /* --- bins that run over ------------------------------------------------------------------------------------- */
 
 /* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
- * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 1 MiB, or
- * an eighth of what the heap owns if that is more (docs/decisions/0002). */
+ * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 4 MiB, or
+ * an eighth of what the heap owns if that is more: 1 MiB cost mid sizes a third of their time and more
+ * memory (docs/decisions/0002). */
 #define FIRST_CAPACITY_BYTES (2 * KIB)
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
-#define BUDGET_BYTES (1 * MIB)
+#define BUDGET_BYTES (4 * MIB)
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t more = bin->capacity;

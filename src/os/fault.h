@@ -24,8 +24,8 @@ __attribute__((visibility("default"))) void os_fault_fail_nth(uint64_t n);
 /** The n-th call from now on and all that follow fail, until os_fault_reset. */
 __attribute__((visibility("default"))) void os_fault_fail_from(uint64_t n);
 
-/** Each call fails with a probability of `permille` / 1000, from a generator started at `seed`. */
-__attribute__((visibility("default"))) void os_fault_random(uint32_t seed, uint32_t permille);
+/** Each call fails with a probability of `chance` / 1000, from a generator started at `seed`. */
+__attribute__((visibility("default"))) void os_fault_random(uint32_t seed, uint32_t chance);
 
 /** Calls asked for (made or failed) since the last reset. */
 __attribute__((visibility("default"))) uint64_t os_fault_calls(void);

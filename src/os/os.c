@@ -146,8 +146,6 @@ uint64_t os_clock_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-extern char **environ;
-
 /* glibc's loader exports where the kernel put argc, argv and the environment. The loader calls a
  * preloaded malloc before libc has set `environ`, so options would be missed without this. */
 extern void *__libc_stack_end __attribute__((weak));
