@@ -372,15 +372,14 @@ static bool move_pages(struct superslab *from, char *to) {
   return true;
 }
 
-/* Moves the block to a longer run elsewhere. */
-static struct superslab *huge_move(struct superslab *from, const char *pointer, size_t bytes) {
+/* Moves the block, which the caller has claimed, to a longer run elsewhere. */
+static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
-  /* Out of the map before the address range is free for others to map and enter. */
-  if (!huge_claim(from, pointer)) report_bad_pointer("realloc", pointer, REPORT_DOUBLE_FREE);
   size_t old = from->huge_units;
+  /* Out of the map before the address range is free for others to map and enter. */
   map_clear(from->base, old);
   if (!move_pages(from, to->base)) {
     map_set(from->base, old, from); /* its windows are writable: cannot fail */
@@ -403,19 +402,29 @@ static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
   return false;
 }
 
-struct superslab *huge_resize(struct superslab *superslab, const char *pointer, size_t bytes) {
+/* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
+static bool resize_claimed(struct superslab *superslab, size_t bytes) {
   size_t units = units_for(bytes), old = superslab->huge_units;
-  if (units > UINT32_MAX / 2) return NULL;
+  if (units > old && !huge_extend(superslab, old, units - old)) return false;
+  huge_set_size(superslab, units, bytes);
   if (units < old) {
     char *rest = superslab->base + (units << UNIT_SHIFT);
     map_clear(rest, old - units);
-    huge_set_size(superslab, units, bytes);
     unit_release(rest, old - units);
-    return superslab;
   }
-  if (units > old && !huge_extend(superslab, old, units - old))
-    return huge_move(superslab, pointer, bytes);
-  huge_set_size(superslab, units, bytes);
+  return true;
+}
+
+struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
+  if (units_for(bytes) > UINT32_MAX / 2) return NULL;
+  if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
+  if (!resize_claimed(superslab, bytes)) {
+    struct superslab *moved = huge_move(superslab, bytes);
+    if (moved != NULL) return moved;
+    map_set(base, 1, superslab); /* its window is writable: cannot fail */
+    return NULL;
+  }
+  map_set(base, 1, superslab);
   return superslab;
 }
 

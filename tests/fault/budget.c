@@ -94,7 +94,7 @@ static int start(const char *library, const char *empty) {
   int library_calls = calls(library);
   printf("/bin/true, empty library preloaded: %ld KB at peak, %d system calls\n", empty_kb,
          empty_calls);
-  printf("/bin/true, %s preloaded: %ld KB (+%ld, at most +%d), %d system calls (+%d, at most +%d)\n",
+  printf("/bin/true, %s preloaded: %ld KB (%+ld, at most +%d), %d system calls (%+d, at most +%d)\n",
          library, library_kb, library_kb - empty_kb, START_MORE_KB, library_calls,
          library_calls - empty_calls, START_MORE_CALLS);
   int bad = 0;

@@ -27,6 +27,8 @@ static struct result *shared;
 
 static void run(const struct scenario *scenario, enum mode mode, uint64_t n, uint32_t permille) {
   struct world *world = world_make(n);
+  if (KIT_ASAN && mode != FROM)
+    hak_free(hak_malloc(1));
   os_fault_reset();
   if (mode == NTH)
     os_fault_fail_nth(n);
@@ -68,11 +70,20 @@ static struct result in_child(const struct scenario *scenario, enum mode mode, u
 }
 
 static void all_runs(const struct scenario *scenario, enum mode mode) {
+  if (KIT_ASAN && mode != FROM && strncmp(scenario->name, "first-", 6) == 0) {
+    /* When the large address map is refused and the small one is not, blocks lie below 256 GiB,
+     * and ASan has taken all of that for itself. So there the library is up before the faults. */
+    printf("%s %s: left out under ASan, which takes the low addresses\n", mode_names[mode],
+           scenario->name);
+    return;
+  }
   uint64_t calls = in_child(scenario, COUNT, 0, 0).calls;
+  if (mode == RANDOM && calls < 10)
+    return; /* the other modes have tried all there is */
   uint64_t runs = 0, injected = 0, refused = 0;
   if (mode == RANDOM) {
     static const uint32_t permilles[] = {10, 50, 200, 500};
-    for (uint64_t seed = 1; seed <= kit_rounds(24); ++seed)
+    for (uint64_t seed = 1; seed <= kit_rounds(6); ++seed)
       for (size_t i = 0; i < sizeof permilles / sizeof *permilles; ++i, ++runs) {
         struct result result = in_child(scenario, RANDOM, seed, permilles[i]);
         injected += result.injected;
@@ -80,10 +91,10 @@ static void all_runs(const struct scenario *scenario, enum mode mode) {
       }
   } else {
     /* The first calls one by one; where a scenario makes very many, every few of the rest. */
-    uint64_t step = 1 + calls / (KIT_SANITIZED ? 40 : 150);
-    for (uint64_t n = 1; n <= calls; n += n < 30 ? 1 : step, ++runs) {
+    uint64_t step = 1 + calls / (KIT_SANITIZED ? 20 : 40);
+    for (uint64_t n = 1; n <= calls; n += n < 20 ? 1 : step, ++runs) {
       struct result result = in_child(scenario, mode, n, 0);
-      CHECK(result.injected > 0 || mode == NTH, "no call was refused in run %lu", (unsigned long)n);
+      CHECK(result.injected > 0 || n > 1, "no call was refused");
       injected += result.injected;
       refused += result.refused;
     }

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
                                  4 * KIT_MB,   64 * KIT_MB,  300 * KIT_KB, 32 * KIT_KB,  500,
                                  16 * KIT_MB,  128};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
-    if (room / sizes[i] <= 10000000)
+    if (room / sizes[i] <= 4000000)
       exhaust(sizes[i], room);
   if (room >= 32 * KIT_MB) {
     kit_purge(); /* a stack does not come from malloc */

@@ -126,8 +126,8 @@ static void purge(struct world *world) {
 }
 
 static void mixed(struct world *world) {
-  for (int i = 0; i < 2500; ++i)
-    world_random_step(world, i % 500 < 250 ? KIT_LARGE : KIT_HUGE);
+  for (int i = 0; i < 1500; ++i)
+    world_random_step(world, (enum kit_tier)(i / 20 % KIT_TIERS));
 }
 
 /* Blocks handed over by a thread that ends: its heap is made, given back and taken again. */

@@ -194,7 +194,7 @@ void world_check(struct world *world) {
 void world_recover(struct world *world) {
   world->damaged_since = os_fault_injected();
   world_check(world);
-  static const size_t sizes[] = {1, 100, 1000, 3000, 30000, 70000, 900000, 3000000};
+  static const size_t sizes[] = {1, 100, 1000, 3000, 30000, 70000, 900000, 1500000};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     CHECK(world_malloc(world, sizes[i]), "malloc(%zu) after recovery", sizes[i]);
     CHECK(world_realloc(world, world->count - 1, 2 * sizes[i]), "realloc after recovery");
@@ -203,7 +203,7 @@ void world_recover(struct world *world) {
     CHECK(world_posix_memalign(world, 4 * KIT_MB, sizes[i]), "posix_memalign after recovery");
   }
   for (int i = 0; i < 200; ++i)
-    world_random_step(world, i % 10 ? KIT_LARGE : KIT_HUGE);
+    world_random_step(world, i % 50 ? KIT_LARGE : KIT_HUGE);
   world_check(world);
   world_free_some(world, 2);
   world_check(world);

@@ -110,7 +110,7 @@ class Matrix:
         }
         # The last command keeps bash from replacing itself with the program, whose log is to be its own.
         result = execute.run_script(case.probe + "\nexit $?", probe, env, case.timeout, folder / "probe")
-        found = in_effect.problems(probe, self.library, case.process, case.mixed)
+        found = in_effect.problems(probe, self.library, case)
         if result.exit_code:
             last = result.stderr.decode(errors="replace").strip().splitlines()[-1:]
             found.append(f"the probe ended with exit code {result.exit_code} {' '.join(last)}")
@@ -178,7 +178,8 @@ def run_one(matrix, case):
     print("\n".join(text[:SHOWN_LINES]))
     if len(text) > SHOWN_LINES:
         print(f"... {len(text) - SHOWN_LINES} lines more")
-    print(f"all of it: {matrix.work / case.name}/diff.txt; run it again by hand: {matrix.work / case.name}/reproduce.sh")
+    folder = matrix.work / case.name
+    print(f"all of it: {folder}/diff.txt; run it again by hand: {folder}/reproduce.sh")
     return 1
 
 

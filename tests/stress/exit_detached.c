@@ -70,7 +70,7 @@ static void process(unsigned number) {
 
 int main(int argc, char **argv) {
   kit_start();
-  unsigned processes = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : (unsigned)kit_rounds(200);
+  unsigned processes = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : (unsigned)kit_rounds(100);
   for (unsigned i = 0; i < processes; ++i) {
     pid_t child = fork();
     CHECK(child >= 0, "fork");

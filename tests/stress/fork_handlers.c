@@ -54,7 +54,7 @@ static void *hammer(void *argument) {
 int main(int argc, char **argv) {
   kit_start();
   kit_watchdog(280);
-  uint64_t forks = argc > 1 ? strtoull(argv[1], NULL, 10) : kit_rounds(200);
+  uint64_t forks = argc > 1 ? strtoull(argv[1], NULL, 10) : kit_rounds(100);
   turns(1, 100);
   register_handlers();
   pthread_t ids[HAMMERS];

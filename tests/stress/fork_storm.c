@@ -1,6 +1,6 @@
 /* Threads allocate, resize and free in all tiers while the process forks. Each child allocates in
  * every tier at once, frees blocks of threads that do not exist in it, starts a thread of its own,
- * forks a grand-child, and exits. A deadlock ends by the watchdog.
+ * every second one forks a grand-child, and exits. A deadlock ends by the watchdog.
  *
  * usage: fork_storm [main|thread [forks]]      who forks: the main thread or another */
 #include "kit.h"
@@ -45,7 +45,7 @@ static void *hammer(void *argument) {
 
 static void *in_child(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 40; ++i)
     turn(&rng);
   return NULL;
 }
@@ -91,9 +91,9 @@ static void child(uint64_t number, int generation) {
   if (!KIT_TSAN)
     CHECK(pthread_create(&id, NULL, in_child, (void *)(uintptr_t)number) == 0,
           "cannot create thread");
-  for (int i = 0; i < 20; ++i)
+  for (int i = 0; i < 10; ++i)
     turn(&rng);
-  if (generation == 0) {
+  if (generation == 0 && number % 2 == 0) {
     pid_t grandchild = fork();
     if (grandchild == 0) {
       child(number + 1000000, 1);
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
   bool from_main = argc < 2 || strcmp(argv[1], "main") == 0;
   if (KIT_TSAN)
     puts("under TSan without threads in the children: it cannot follow them");
-  forks = argc > 2 ? strtoull(argv[2], NULL, 10) : kit_rounds(250);
+  forks = argc > 2 ? strtoull(argv[2], NULL, 10) : kit_rounds(from_main ? 200 : 120);
   pthread_t ids[HAMMERS];
   for (uintptr_t i = 0; i < HAMMERS; ++i)
     CHECK(pthread_create(&ids[i], NULL, hammer, (void *)i) == 0, "cannot create thread");

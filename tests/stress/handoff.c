@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
       mapped = kit_stats().bytes_mapped;
     }
     size_t passed = (size_t)blocks * (traffic->low + traffic->high) / 2;
-    size_t bound = 2 * traffic->slots * traffic->high + 48 * KIT_MB;
+    size_t bound = 2 * traffic->slots * traffic->high + 96 * KIT_MB;
     printf("%s: %lu producers, %lu consumers: %zu MB passed on, %zu MB mapped (bound %zu)\n",
            traffic->name, (unsigned long)producers, (unsigned long)consumers, passed / KIT_MB,
            mapped / KIT_MB, bound / KIT_MB);

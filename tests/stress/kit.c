@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,7 @@ void kit_fail(const char *file, int line, const char *condition, const char *for
 }
 
 void kit_start(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0); /* abort() would lose what is in the buffer */
 #if HAK_TEST_PRELOAD
   *(void **)&stats_get = dlsym(RTLD_DEFAULT, "hak_stats_get");
   *(void **)&purge = dlsym(RTLD_DEFAULT, "hak_purge");
@@ -46,9 +48,24 @@ void kit_start(void) {
 #endif
 }
 
+/* The process stays as it is, for `gdb -p`. */
+static void hold(int signal_number) {
+  char text[80];
+  int length = snprintf(text, sizeof text, "HELD: process %d, signal %d\n", (int)getpid(),
+                        signal_number);
+  ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);
+  (void)ignored;
+  for (;;)
+    pause();
+}
+
 void kit_watchdog(unsigned seconds) {
-  if (!getenv("HAK_TEST_HOLD"))
-    alarm(seconds);
+  if (getenv("HAK_TEST_HOLD")) {
+    static const int signals[] = {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGILL};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i)
+      signal(signals[i], hold);
+  }
+  alarm(seconds);
 }
 
 uint64_t kit_rounds(uint64_t rounds) {

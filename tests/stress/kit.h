@@ -6,8 +6,8 @@
  * with the shared library preloaded.
  *
  * Environment: HAK_TEST_SCALE=x multiplies the number of rounds (default 1); HAK_TEST_SEED=n starts
- * the random numbers elsewhere; HAK_TEST_HOLD=1 turns the watchdog off, for a debugger;
- * HAK_TEST_ANY_MALLOC=1 lets a preload program run on another allocator, for comparison.
+ * the random numbers elsewhere; HAK_TEST_HOLD=1 makes a process that fails, crashes or
+ * hangs wait for a debugger instead of ending; HAK_TEST_ANY_MALLOC=1 lets a preload program run on another allocator, for comparison.
  */
 #ifndef HAK_TEST_KIT_H
 #define HAK_TEST_KIT_H
@@ -44,6 +44,11 @@
 #else
 #define KIT_SANITIZED 0
 #endif
+#ifdef __SANITIZE_ADDRESS__
+#define KIT_ASAN 1
+#else
+#define KIT_ASAN 0
+#endif
 #ifdef __SANITIZE_THREAD__
 #define KIT_TSAN 1
 #else
@@ -72,7 +77,8 @@ __attribute__((noreturn, format(printf, 4, 5))) void kit_fail(const char *file, 
 void kit_start(void);
 
 /** Ends this process by SIGALRM when it is still running after `seconds`: a deadlock becomes a
- * failure. A forked child has to set its own. */
+ * failure. A forked child has to set its own. Under HAK_TEST_HOLD it waits for a debugger instead,
+ * as it does from then on when it crashes. */
 void kit_watchdog(unsigned seconds);
 
 /** `rounds` times HAK_TEST_SCALE, a tenth of that under a sanitizer, at least 1. */

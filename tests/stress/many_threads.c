@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
   CHECK(KIT_SANITIZED || resident <= 128 * KIT_KB, "a thread costs too much memory");
   CHECK(mapped <= KIT_MB, "a thread costs too much address space");
   CHECK(after.superslabs_live <= 4, "superslabs of ended threads are left");
-  CHECK(after.heaps_active == 1, "heaps of ended threads are still active");
+  /* The main thread has a heap only if it allocated here: not with hak_* alone. */
+  CHECK(after.heaps_active <= 1, "heaps of ended threads are still active");
   return 0;
 }

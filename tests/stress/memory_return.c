@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define TOTAL (96 * KIT_MB)
+#define TOTAL ((KIT_SANITIZED ? 24 : 96) * KIT_MB)
 #define MAX_BLOCKS (TOTAL / 48)
 
 static kit_block blocks[MAX_BLOCKS];
@@ -51,7 +51,7 @@ static void run(const char *who, const size_t *size, bool fill_elsewhere, bool e
   size_t returned = kit_purge();
   struct hak_stats stats = kit_stats();
   size_t resident = kit_resident();
-  printf("%zu B, %s: mapped %zu MB full, %zu freed, %lu purged (%zu returned by purge); resident +%ld KB\n",
+  printf("%zu B, %s: mapped %zu MB full, %zu freed, %lu purged (%zu returned by purge); resident %+ld KB\n",
          *size, who, full / KIT_MB, freed / KIT_MB, (unsigned long)(stats.bytes_mapped / KIT_MB),
          returned / KIT_MB, ((long)resident - (long)resident_before) / 1024);
   CHECK(full >= TOTAL / 16 * 15, "bytes_mapped does not count these blocks");

@@ -14,6 +14,7 @@
 
 #define WORKERS 3
 #define SHARED 128
+#define FEWEST_SIGNALS 500 /* with fewer, little was tested */
 
 static _Atomic(kit_block) shared[SHARED];
 static atomic_ulong signals_seen;
@@ -33,7 +34,7 @@ static void on_profile(int signal_number) {
 static void *work(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
   pthread_barrier_wait(&started);
-  for (uint64_t i = 0; i < operations; ++i) {
+  for (uint64_t i = 0; i < operations || atomic_load(&signals_seen) < FEWEST_SIGNALS; ++i) {
     /* Few blocks of many sizes: most operations leave the fast path. */
     kit_block block = 0;
     if (kit_random(&rng) & 1) {
@@ -74,8 +75,7 @@ int main(int argc, char **argv) {
     pthread_join(ids[i], NULL);
   for (size_t i = 0; i < SHARED; ++i)
     kit_block_free(shared[i]);
-  printf("%lu signals during %d x %lu operations\n", (unsigned long)signals_seen, WORKERS,
+  printf("%lu signals during %d x %lu operations or more\n", (unsigned long)signals_seen, WORKERS,
          (unsigned long)operations);
-  CHECK(signals_seen > 100, "hardly a signal was handled: nothing was tested");
   return 0;
 }

@@ -38,6 +38,7 @@ class Case:
     path: list
     normalise: list
     mixed: str
+    own_operators: str
     timeout: int
 
     def missing(self):
@@ -82,6 +83,7 @@ def make_case(name, entry):
         path=entry.get("path", []),
         normalise=rules,
         mixed=entry.get("mixed", ""),
+        own_operators=entry.get("own_operators", ""),
         timeout=entry.get("timeout", 60),
     )
 

@@ -20,7 +20,7 @@ def belongs(symbol):
 class Log:
     """The bindings of one process, as LD_DEBUG=bindings wrote them with LD_BIND_NOW=1."""
 
-    def __init__(self, file, library, processes):
+    def __init__(self, file, library, case):
         bound = {}  # (source, symbol) -> names of the targets
         for source, target, symbol in BINDING.findall(file.read_text(errors="replace")):
             source, target = pathlib.Path(source).name, pathlib.Path(target).name
@@ -34,26 +34,25 @@ class Log:
             for target in targets:
                 # A program that is not position independent and takes malloc's address lends its own
                 # jump-table entry to everybody; the entry leads where the program's call is bound.
-                through = bound.get((target, symbol), set()) if target in processes else ()
+                through = bound.get((target, symbol), set()) if target in case.process else ()
                 if library.name in (target, *through):
                     self.ours.add(symbol)
-                else:
+                elif not (case.own_operators and target in case.process and OPERATOR.match(symbol)):
                     self.foreign.add(f"{symbol} of {source} bound to {target}")
 
 
-def problems(folder, library, processes, mixed):
-    """Sentences that say for which of `processes` the override is missing or partial. `mixed`: the
-    program is known to have an allocator of its own beside ours, so foreign bindings are right."""
-    logs = [Log(file, library, processes) for file in sorted(pathlib.Path(folder).glob("bindings.*"))]
+def problems(folder, library, case):
+    """Sentences that say for which of the case's processes the override is missing or partial."""
+    logs = [Log(file, library, case) for file in sorted(pathlib.Path(folder).glob("bindings.*"))]
     found = []
-    for process in processes:
+    for process in case.process:
         matching = [log for log in logs if process in log.programs]
         if not matching:
             found.append(f"no process named {process} was seen by the dynamic linker")
         for log in matching:
             if not log.ours:
                 found.append(f"{process}: no allocation function is bound to {library.name}")
-            if log.foreign and not mixed:
+            if log.foreign and not case.mixed:
                 found.append(f"{process}: {'; '.join(sorted(log.foreign)[:4])}")
     return found
 
