@@ -15,6 +15,13 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/cxx.c PROPERTIES COMPI
 # It needs no C++ runtime, and asks for none: linked as C.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES COMPILE_OPTIONS -fno-rtti)
 
+# Files that run at start, at exit or beside a system call are built for size: the kernel maps all of a
+# small library's code into each process that loads it, and every 4 KiB count there.
+set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
+list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
+     "/src/(policy|observe)/|/src/os/(os|libc)\\.c|/src/superslab/(unit|map|meta)\\.c|/src/api/(totals|atexit)\\.c|/src/front/(fork|heap)\\.c")
+set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
+
 add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})
 hak_set_library_flags(hakmem_core ${HAK_CHECKED})
 target_include_directories(hakmem_core PRIVATE include src)

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 
 extern void *__libc_malloc(size_t) __attribute__((weak));
 extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
@@ -15,7 +16,21 @@ extern void *__libc_realloc(void *, size_t) __attribute__((weak));
 extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
 extern void __libc_free(void *) __attribute__((weak));
 
-void *libc_function(const char *name) { return dlsym(RTLD_NEXT, name); }
+void *libc_function(const char *name) {
+#if defined(__GLIBC__)
+  /* In libc itself, not the next in line: a program may be linked with another allocator, and then
+   * half of the calls would go there. */
+  static _Atomic(void *) libc;
+  void *handle = atomic_load_explicit(&libc, memory_order_relaxed);
+  if (handle == NULL) {
+    handle = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    atomic_store_explicit(&libc, handle, memory_order_relaxed);
+  }
+  return handle != NULL ? dlsym(handle, name) : NULL;
+#else
+  return dlsym(RTLD_NEXT, name);
+#endif
+}
 
 bool libc_is_reachable(void) {
 #if defined(__GLIBC__)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,6 +128,12 @@ bool os_populate(void *address, size_t bytes) {
   /* EINVAL: no such advice here (an old kernel, valgrind, qemu-user). Others may pass. */
   if (!ok && errno == EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
   return succeeded(ok, saved);
+}
+
+size_t os_address_space_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return (size_t)limit.rlim_cur;
 }
 
 size_t os_page_size(void) {

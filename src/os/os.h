@@ -67,6 +67,9 @@ bool os_advise_huge(void *address, size_t bytes);
  * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */
 bool os_populate(void *address, size_t bytes);
 
+/** Most bytes of address space that the process may have (RLIMIT_AS); SIZE_MAX without a limit. */
+size_t os_address_space_limit(void);
+
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 

@@ -2,13 +2,16 @@
  *
  * The table is reserved read-only and made writable piece by piece where units lie. Reserved so, it
  * costs 512 MiB of address space and no memory: it is not charged under strict overcommit, and
- * mlockall() fills it with the shared zero page. Where the address space is limited (ulimit -v) and
- * the reservation is refused, a small table covers the lowest 256 GiB only, and units are placed
+ * mlockall() fills it with the shared zero page. Where the address space is limited (ulimit -v below
+ * 8 GiB) or the reservation is refused, a small table covers the lowest 256 GiB only, and units are placed
  * there by hint.
  */
 #include "superslab/superslab.h"
 
 #define SMALL_UNITS ((uintptr_t)1 << (38 - UNIT_SHIFT)) /* 256 GiB: a table of 1 MiB */
+
+/* Under a limit of the address space the full table may take at most this part of it. */
+#define FULL_TABLE_SHARE 16
 
 /* A piece of the table made writable at once: 64 KiB, the units of 16 GiB. Larger than any page
  * size, small enough not to matter under strict overcommit. */
@@ -25,7 +28,9 @@ static _Atomic uintptr_t next_hint;
 bool map_init(void) {
   if (map_limit != 0) return true;
   uintptr_t units = MAP_FULL_UNITS;
-  char *zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
+  char *zeros = NULL;
+  if (os_address_space_limit() / FULL_TABLE_SHARE >= units * sizeof(intptr_t))
+    zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
   if (zeros == NULL) {
     units = SMALL_UNITS;
     zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);

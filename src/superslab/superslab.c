@@ -379,10 +379,12 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
   if (to == NULL) return NULL;
   size_t old = from->huge_units;
-  /* Out of the map before the address range is free for others to map and enter. */
-  map_clear(from->base, old);
+  /* All out of the map (the first unit is by the claim) before the address range is free for others. */
+  map_clear(from->base + UNIT_BYTES, old - 1);
   if (!move_pages(from, to->base)) {
-    map_set(from->base, old, from); /* its windows are writable: cannot fail */
+    /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
+     * be undone. */
+    if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
     huge_release(to, to->base);
     return NULL;
   }

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define START_RUNS 20
+#define START_RUNS 60
 #define START_MORE_KB 100
 #define START_MORE_CALLS 4
 #define STEADY_FAULTS 200

@@ -2,7 +2,8 @@
  *
  * Models: src/front/front.c (front_free_slow), src/front/block.c (block_find), src/superslab/map.c
  * (map_set, map_claim, map_clear), src/superslab/superslab.c (huge_acquire, huge_claim,
- * huge_release, huge_move, huge_resize, superslab_new, slices_free, descriptor_new).
+ * huge_release, huge_move, huge_resize, resize_claimed, superslab_new, slices_free,
+ * descriptor_new).
  * Two threads free the huge block at unit 1, which is the program's error; a third allocates and
  * frees SuperSlabs and huge blocks of one or two units, which reuse its unit and descriptor.
  * REALLOC: the second thread moves the block instead, which succeeds or fails, and frees it where
@@ -17,15 +18,16 @@
  * of the new one, which nobody can tell.
  *
  * check: states 1,218,243
- * check REALLOC: states 971,481
- * check SHRINK: states 151,870
+ * check REALLOC: states 957,760
+ * check SHRINK: states 154,364
  * mutant RELEASE_BY_DESCRIPTOR: assertion violated (clears the address that the descriptor names)
  * mutant CLAIM_IN_TWO_STEPS: assertion violated (load, then store 0)
  * mutant BASE_UNCHECKED: assertion violated (the winner does not look again)
  * mutant UNITS_FIRST: assertion violated (units are free before the map is cleared)
- * mutant REALLOC MOVE_UNCLAIMED: assertion violated (moved whoever has it)
- * mutant SHRINK SHRINK_UNCLAIMED: assertion violated (shrunk whoever has it)
- * mutant REALLOC MOVE_BY_DESCRIPTOR: assertion violated (claims what the descriptor names)
+ * mutant REALLOC RESIZE_UNCLAIMED: assertion violated (moved whoever has it)
+ * mutant REALLOC RESIZE_BY_DESCRIPTOR: assertion violated (claims what the descriptor names)
+ * mutant REALLOC ENTERED_TWICE: assertion violated (free in between, then entered again)
+ * mutant SHRINK RESIZE_UNCLAIMED: assertion violated (shrunk whoever has it)
  */
 #define UNITS 3
 #define DESCRIPTORS 3
@@ -200,14 +202,13 @@ inline huge_release(pointer) {
 
 /* --- realloc ---------------------------------------------------------------------------------- */
 
-/* huge_move of block 1, found before, to `pointer`. */
-inline huge_move() {
-  atomic { acquire(2, false, to, pointer, count) };
-#ifdef MOVE_UNCLAIMED
-  map[ADDRESS] = 0;
+/* huge_resize of block 1, found before: claims it, does the work, and enters it again at the end.
+ * `pointer`: where the program has it then, NULL when it was another's. */
+inline claim_to_resize() {
+#ifdef RESIZE_UNCLAIMED
   won = true;
 #else
-#ifdef MOVE_BY_DESCRIPTOR
+#ifdef RESIZE_BY_DESCRIPTOR
   first = base[found];
   assert(first != NULL);
   map_claim(first, ADDRESS);
@@ -217,48 +218,64 @@ inline huge_move() {
 #endif
 #endif
   if
-  :: won -> /* os_move succeeds: the old address range is the kernel's, and may be mapped again */
-     check_release(ADDRESS);
-     give_units(ADDRESS, 1);
-     give_descriptor(found)
-  :: won -> /* os_move fails */
-     assert(base_of[block_of[found]] == ADDRESS && !released[block_of[found]]);
-     map[ADDRESS] = found + 1;
-     atomic {
-       map_clear(pointer, count);
-       give_descriptor(to);
-       give_units(pointer, count);
-       pointer = ADDRESS
-     }
+  :: won
   :: else -> excused = true; pointer = NULL
   fi
 }
 
-/* huge_resize to one unit of block 1, found before; `pointer` is NULL when it is another's now. */
-inline huge_shrink() {
-#ifdef SHRINK_UNCLAIMED
-  won = true;
-#else
-  map_claim(ADDRESS, ADDRESS);
-  check_claim(ADDRESS);
+inline enter_again() {
+  assert(base_of[block_of[found]] == ADDRESS && !released[block_of[found]]);
+  map[ADDRESS] = found + 1
+}
+
+/* huge_move. */
+inline huge_move() {
+  claim_to_resize();
+  if
+  :: won -> enter_again() /* no memory to move to */
+  :: won ->
+     atomic { acquire(2, false, to, pointer, count) };
+     if
+     :: true -> /* the old address range is the kernel's then, and may be mapped again */
+        map[ADDRESS] = 0;
+        check_release(ADDRESS);
+        give_units(ADDRESS, 1);
+        give_descriptor(found)
+     :: true -> /* the pages could not be moved */
+#ifdef ENTERED_TWICE
+        enter_again();
 #endif
+        atomic {
+          map_clear(pointer, count);
+          give_descriptor(to);
+          give_units(pointer, count);
+          pointer = ADDRESS
+        };
+#ifdef ENTERED_TWICE
+        map[ADDRESS] = found + 1
+#else
+        enter_again()
+#endif
+     fi
+  :: else
+  fi
+}
+
+/* resize_claimed to one unit. */
+inline huge_shrink() {
+  claim_to_resize();
   if
   :: won ->
      count = units[found];
      if
      :: count == 2 ->
+        units[found] = 1;
         map[ADDRESS + 1] = 0;
-        units[found] = 1
+        give_units(ADDRESS + 1, 1)
      :: else
      fi;
-#ifndef SHRINK_UNCLAIMED
-     map[ADDRESS] = found + 1;
-#endif
-     if
-     :: count == 2 -> give_units(ADDRESS + 1, 1)
-     :: else
-     fi
-  :: else -> excused = true; pointer = NULL
+     enter_again()
+  :: else
   fi
 }
 

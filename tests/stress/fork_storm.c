@@ -1,4 +1,4 @@
-/* Threads allocate, resize and free in all tiers while the process forks. Each child allocates in
+/* Threads allocate, resize and free in all tiers, and are born and end, while the process forks. Each child allocates in
  * every tier at once, frees blocks of threads that do not exist in it, starts a thread of its own,
  * every second one forks a grand-child, and exits. A deadlock ends by the watchdog.
  *
@@ -43,6 +43,24 @@ static void *hammer(void *argument) {
   return NULL;
 }
 
+/* Threads that are born and end, so that a fork can fall into both. Sanitizers keep books of threads
+ * that their own forked children cannot read: not there. */
+static void *brief(void *argument) {
+  struct kit_rng rng = kit_rng_make((uintptr_t)argument);
+  for (int i = 0; i < 5; ++i)
+    turn(&rng);
+  return NULL;
+}
+
+static void *bear(void *argument) {
+  for (uintptr_t i = 0; !KIT_SANITIZED && !atomic_load(&stop); ++i) {
+    pthread_t id;
+    CHECK(pthread_create(&id, NULL, brief, (void *)(i + 1000)) == 0, "cannot create thread");
+    pthread_join(id, NULL);
+  }
+  return argument;
+}
+
 static void *in_child(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
   for (int i = 0; i < 40; ++i)
@@ -78,6 +96,9 @@ __attribute__((noreturn)) static void leave(uint64_t number) {
 
 static void child(uint64_t number, int generation) {
   kit_watchdog(KIT_SANITIZED ? 120 : 30);
+  struct hak_stats stats = kit_stats();
+  CHECK(stats.heaps_active == 1, "%lu heaps active in a child with one thread",
+        (unsigned long)stats.heaps_active);
   struct kit_rng rng = kit_rng_make(number);
   every_tier(&rng);
   for (int tier = 0; tier < KIT_TIERS; ++tier) {
@@ -139,7 +160,7 @@ int main(int argc, char **argv) {
   forks = argc > 2 ? strtoull(argv[2], NULL, 10) : kit_rounds(from_main ? 200 : 120);
   pthread_t ids[HAMMERS];
   for (uintptr_t i = 0; i < HAMMERS; ++i)
-    CHECK(pthread_create(&ids[i], NULL, hammer, (void *)i) == 0, "cannot create thread");
+    CHECK(pthread_create(&ids[i], NULL, i ? hammer : bear, (void *)i) == 0, "cannot create thread");
   if (from_main) {
     fork_repeatedly(NULL);
   } else {
