@@ -99,24 +99,24 @@ HAK_API const char *hak_variant(void);
  * library does not know of stay as they are. Taken without stopping other threads: each figure is
  * right by itself, sums over several may be a moment apart. */
 struct hak_stats {
-  uint32_t size;                /* in: sizeof(struct hak_stats) */
-  uint32_t version;             /* out: 1 */
-  uint64_t superslabs_live;     /* 2 MiB units that hold at least one slab or span */
-  uint64_t superslabs_warm;     /* 2 MiB units kept empty for reuse */
-  uint64_t superslabs_peak;     /* most units that were ever live at once */
-  uint64_t huge_live;           /* blocks of the Huge tier in use */
-  uint64_t huge_bytes;          /* bytes mapped for them */
-  uint64_t heaps_active;        /* thread heaps with a living thread */
-  uint64_t heaps_parked;        /* thread heaps of ended threads, waiting for a new one */
-  uint64_t os_mmap;             /* system calls made, by kind */
+  uint32_t size;            /* in: sizeof(struct hak_stats) */
+  uint32_t version;         /* out: 1 */
+  uint64_t superslabs_live; /* 2 MiB units that hold at least one slab or span */
+  uint64_t superslabs_warm; /* 2 MiB units kept empty for reuse */
+  uint64_t superslabs_peak; /* most units that were ever live at once */
+  uint64_t huge_live;       /* blocks of the Huge tier in use */
+  uint64_t huge_bytes;      /* bytes mapped for them */
+  uint64_t heaps_active;    /* thread heaps with a living thread */
+  uint64_t heaps_parked;    /* thread heaps of ended threads, waiting for a new one */
+  uint64_t os_mmap;         /* system calls made, by kind */
   uint64_t os_munmap;
   uint64_t os_mprotect;
   uint64_t os_madvise;
   uint64_t os_mremap;
-  uint64_t os_failed;           /* of these, refused by the kernel */
-  uint64_t bytes_mapped;        /* bytes of address space held for blocks, warm units included */
-  uint64_t bytes_slab;          /* bytes of slabs and spans handed out inside SuperSlabs */
-  uint64_t bytes_metadata;      /* bytes of metadata in use */
+  uint64_t os_failed;      /* of these, refused by the kernel */
+  uint64_t bytes_mapped;   /* bytes of address space held for blocks, warm units included */
+  uint64_t bytes_slab;     /* bytes of slabs and spans handed out inside SuperSlabs */
+  uint64_t bytes_metadata; /* bytes of metadata in use */
 };
 
 /** Fills `*stats`. Returns 0, or EINVAL when stats is NULL or stats->size is too small. */

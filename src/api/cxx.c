@@ -78,14 +78,14 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
   HAK_EXPORT void *symbol(size_t size);                                                            \
   HAK_EXPORT void *symbol(size_t size) {                                                           \
     void *block = api_malloc(size);                                                                \
-    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, CALLER);                          \
+    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, CALLER);                      \
   }
 
 #define NEW_ALIGNED(symbol)                                                                        \
   HAK_EXPORT void *symbol(size_t size, size_t alignment);                                          \
   HAK_EXPORT void *symbol(size_t size, size_t alignment) {                                         \
     void *block = allocate_or_null(size, alignment);                                               \
-    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, alignment, CALLER);                  \
+    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, alignment, CALLER);              \
   }
 
 #define NEW_NOTHROW(symbol)                                                                        \
@@ -124,18 +124,18 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
     api_free(pointer);                                                                             \
   }
 
-NEW(_Znwm)                                        /* new(size_t) */
-NEW(_Znam)                                        /* new[](size_t) */
-NEW_ALIGNED(_ZnwmSt11align_val_t)                 /* new(size_t, align_val_t) */
-NEW_ALIGNED(_ZnamSt11align_val_t)                 /* new[](size_t, align_val_t) */
-NEW_NOTHROW(_ZnwmRKSt9nothrow_t)                  /* new(size_t, nothrow) */
-NEW_NOTHROW(_ZnamRKSt9nothrow_t)                  /* new[](size_t, nothrow) */
+NEW(_Znwm)                        /* new(size_t) */
+NEW(_Znam)                        /* new[](size_t) */
+NEW_ALIGNED(_ZnwmSt11align_val_t) /* new(size_t, align_val_t) */
+NEW_ALIGNED(_ZnamSt11align_val_t) /* new[](size_t, align_val_t) */
+NEW_NOTHROW(_ZnwmRKSt9nothrow_t)  /* new(size_t, nothrow) */
+NEW_NOTHROW(_ZnamRKSt9nothrow_t)  /* new[](size_t, nothrow) */
 NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-DELETE1(_ZdlPv)                                   /* delete(void *) */
-DELETE1(_ZdaPv)                                   /* delete[](void *) */
-DELETE2(_ZdlPvm)                                  /* delete(void *, size_t) */
+DELETE1(_ZdlPv)  /* delete(void *) */
+DELETE1(_ZdaPv)  /* delete[](void *) */
+DELETE2(_ZdlPvm) /* delete(void *, size_t) */
 DELETE2(_ZdaPvm)
 DELETE2(_ZdlPvSt11align_val_t)
 DELETE2(_ZdaPvSt11align_val_t)

@@ -14,8 +14,10 @@ __asm__(".weak __gxx_personality_v0\n"
 
 extern "C" {
 /* cxx.c: the throwing forms' slow half. */
-__attribute__((visibility("hidden"))) void *cxx_new_slow(size_t size, size_t alignment, void *caller);
-__attribute__((visibility("hidden"))) void *cxx_new_or_null(size_t size, size_t alignment, void *caller);
+__attribute__((visibility("hidden"))) void *cxx_new_slow(size_t size, size_t alignment,
+                                                         void *caller);
+__attribute__((visibility("hidden"))) void *cxx_new_or_null(size_t size, size_t alignment,
+                                                            void *caller);
 
 void *cxx_new_or_null(size_t size, size_t alignment, void *caller) {
   try {

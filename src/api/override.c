@@ -136,8 +136,8 @@ HAK_EXPORT struct mallinfo_int mallinfo(void) {
   FORWARD(struct mallinfo_int(*)(void), "mallinfo", ())
   struct mallinfo_size info = mallinfo2();
   return (struct mallinfo_int){
-      clamp(info.arena),   clamp(info.ordblks),  clamp(info.smblks),   clamp(info.hblks),
-      clamp(info.hblkhd),  clamp(info.usmblks),  clamp(info.fsmblks),  clamp(info.uordblks),
+      clamp(info.arena),    clamp(info.ordblks),  clamp(info.smblks),  clamp(info.hblks),
+      clamp(info.hblkhd),   clamp(info.usmblks),  clamp(info.fsmblks), clamp(info.uordblks),
       clamp(info.fordblks), clamp(info.keepcost),
   };
 }
@@ -165,9 +165,9 @@ HAK_EXPORT int malloc_info(int options, FILE *stream) {
       (unsigned long long)totals.superslab.live, (unsigned long long)totals.superslab.peak,
       (unsigned long long)totals.unit.units_warm, (unsigned long long)totals.superslab.slab_bytes,
       (unsigned long long)totals.superslab.huge_live,
-      (unsigned long long)totals.superslab.huge_bytes,
-      (unsigned long long)totals.unit.bytes_mapped, (unsigned long long)totals.in_use,
-      (unsigned long long)totals.in_bins, (unsigned long long)totals.metadata_bytes);
+      (unsigned long long)totals.superslab.huge_bytes, (unsigned long long)totals.unit.bytes_mapped,
+      (unsigned long long)totals.in_use, (unsigned long long)totals.in_bins,
+      (unsigned long long)totals.metadata_bytes);
   return written < 0 ? -1 : 0;
 }
 

@@ -27,6 +27,6 @@ void totals_get(struct totals *totals, bool deep) {
     totals->in_bins += bytes_held(heap);
   const struct superslab_stats *s = &totals->superslab;
   uint64_t out = s->block_bytes_carved - s->block_bytes_free;
-  totals->in_use = (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes +
-                   s->huge_bytes;
+  totals->in_use =
+      (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
 }

@@ -11,7 +11,8 @@ struct totals {
   uint64_t metadata_bytes;
   /* with `deep` only, bytes: */
   uint64_t in_use; /* blocks handed out: small (bins taken off), Large and Huge */
-  uint64_t in_bins; /* free blocks that threads keep: in bins, or sent to a heap and not yet looked at */
+  uint64_t
+      in_bins; /* free blocks that threads keep: in bins, or sent to a heap and not yet looked at */
 };
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart. */

@@ -10,7 +10,7 @@ enum block_tier { BLOCK_SMALL, BLOCK_LARGE, BLOCK_HUGE };
 struct block {
   const char *wrong; /* NULL, or one of REPORT_*: the other fields are not set then */
   enum block_tier tier;
-  struct slab *slab;           /* first descriptor of the span; NULL for Huge */
+  struct slab *slab; /* first descriptor of the span; NULL for Huge */
   struct superslab *superslab;
   size_t usable; /* bytes */
 };

@@ -8,7 +8,7 @@
 #include "os/libc.h"
 
 /* Offset in heap->bins of the bin for each multiple of 16 bytes. */
-#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_OF((size_t)(i) * BLOCK_ALIGNMENT)),
+#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_OF((size_t)(i)*BLOCK_ALIGNMENT)),
 #define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
 #define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
 #define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)
@@ -16,10 +16,9 @@
  * tests compares the two. */
 #define LOG2(n) ((n) < 512 ? 8 : (n) < 1024 ? 9 : 10)
 #define CLASS_OF(n)                                                                                \
-  ((n) == 0 ? 0                                                                                    \
-   : (n) <= 256                                                                                    \
-       ? ((n)-1) >> 4                                                                              \
-       : 16 + (size_t)(LOG2((n)-1) - 8) * 8 + ((((n)-1) >> (LOG2((n)-1) - 3)) & 7))
+  ((n) == 0     ? 0                                                                                \
+   : (n) <= 256 ? ((n)-1) >> 4                                                                     \
+                : 16 + (size_t)(LOG2((n)-1) - 8) * 8 + ((((n)-1) >> (LOG2((n)-1) - 3)) & 7))
 
 const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {O64(0) O64(64) O1(128)};
 

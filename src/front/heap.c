@@ -216,7 +216,8 @@ void heap_fork_prepare(void) {
 
 void heap_fork_release(bool in_child) {
   if (!in_child) {
-    for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) lock_release(&heap->lock);
+    for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+      lock_release(&heap->lock);
     lock_release(&heap_list_lock);
     return;
   }

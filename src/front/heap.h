@@ -28,7 +28,8 @@ struct bin {
 struct class_slabs {
   struct slab *first; /* slabs with free blocks or uncarved memory, to be used in this order */
   struct slab *last;
-  _Atomic uint32_t count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
+  _Atomic uint32_t
+      count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
 };
 
 enum { OUTGOING_SLOTS = 64 };
@@ -47,12 +48,13 @@ struct heap {
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
   struct span_cache spans; /* freed Large blocks */
-  size_t bin_budget_used; /* bytes that all bins' capacities add up to */
+  size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
-  _Atomic size_t slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
+  _Atomic size_t
+      slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
   /* Once. */
   struct heap *next; /* list of all heaps */
@@ -62,9 +64,9 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state;                  /* enum heap_state; written under `lock` */
-  _Atomic int64_t inbox_bytes;            /* relaxed: a hint; about the bytes in all inboxes */
-  _Atomic uintptr_t inbox[CLASS_COUNT];   /* block | count << 48; push release, take acquire */
+  _Atomic uint8_t state;                /* enum heap_state; written under `lock` */
+  _Atomic int64_t inbox_bytes;          /* relaxed: a hint; about the bytes in all inboxes */
+  _Atomic uintptr_t inbox[CLASS_COUNT]; /* block | count << 48; push release, take acquire */
 };
 
 /* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one and

@@ -77,8 +77,8 @@ static void put_block(struct heap *heap, void *block, bool keep_last) {
   slab_put(slab, block);
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
-    bool last = atomic_load_explicit(&heap->classes[slab->size_class].count,
-                                     memory_order_relaxed) == 1;
+    bool last =
+        atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed) == 1;
     if (!(last && keep_last)) {
       disown(heap, slab);
       slab_release(slab);
@@ -132,7 +132,8 @@ static unsigned refill_blocks(uint32_t size) {
 
 static size_t populate_piece(struct heap *heap, const struct slab *slab) {
   if (slab_block_size(slab) > REFILL_BYTES) return 0;
-  size_t others = atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed);
+  size_t others =
+      atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed);
   size_t has = (others - 1) * SLICE_BYTES + slab_carved(slab) * slab_block_size(slab);
   return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
 }
@@ -186,8 +187,8 @@ static bool adopt(struct heap *heap, unsigned size_class) {
   for (struct heap *from = heap_first(); from != NULL && looked < ADOPT_HEAPS; from = from->next) {
     if (from == heap) continue;
     bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    bool sleeping = atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >=
-                    SLEEPING_INBOX_BYTES;
+    bool sleeping =
+        atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= SLEEPING_INBOX_BYTES;
     if ((!parked && !sleeping) ||
         atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) == 0)
       continue;

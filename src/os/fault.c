@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 static _Atomic uint64_t calls, injected;
-static _Atomic uint64_t fail_at;   /* value of `calls` that fails; 0: none */
+static _Atomic uint64_t fail_at;    /* value of `calls` that fails; 0: none */
 static _Atomic uint64_t fail_since; /* all calls from this one on fail; 0: none */
 static _Atomic uint32_t permille;
 static _Atomic uint64_t random_state;
@@ -19,9 +19,7 @@ void os_fault_reset(void) {
   atomic_store(&injected, 0);
 }
 
-void os_fault_fail_nth(uint64_t n) {
-  atomic_store(&fail_at, n == 0 ? 0 : atomic_load(&calls) + n);
-}
+void os_fault_fail_nth(uint64_t n) { atomic_store(&fail_at, n == 0 ? 0 : atomic_load(&calls) + n); }
 
 void os_fault_fail_from(uint64_t n) {
   atomic_store(&fail_since, n == 0 ? 0 : atomic_load(&calls) + n);

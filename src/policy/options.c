@@ -134,7 +134,8 @@ void options_read(void) {
   if (!secure) {
     read_option(OPTION_PROFILE, PROFILE_BALANCED);
     profile = option_values[OPTION_PROFILE];
-    if (profile > PROFILE_LEAN) profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
+    if (profile > PROFILE_LEAN)
+      profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
   }
   for (int id = 0; id < OPTION_COUNT; id++) {
     if (id == OPTION_PROFILE) option_values[id] = profile;

@@ -77,7 +77,8 @@ unsigned slab_take_list(struct slab *slab, void **list) {
 void slab_put(struct slab *slab, void *block) {
   unsigned count = slab_free_count(slab) + 1;
   /* More blocks back than were ever made: one of them came twice. */
-  if (HAK_UNLIKELY(count > slab_carved(slab))) report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
+  if (HAK_UNLIKELY(count > slab_carved(slab)))
+    report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
   *(void **)block = slab->free_list;
   slab->free_list = block;
   atomic_store_explicit(&slab->free_count, (uint16_t)count, memory_order_relaxed);

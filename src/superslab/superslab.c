@@ -178,8 +178,8 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   return span;
 }
 
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
-                          bool huge_pages, bool *zeroed) {
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
+                          bool *zeroed) {
   unsigned first = 0;
   lock_acquire(&superslab_lock);
   struct superslab *superslab = find_room(slices, alignment, &first);
@@ -198,7 +198,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
 
 /* Makes [first, first + slices) free. True when the SuperSlab is empty now and was taken out of
  * every list and the address map: the caller releases the lock and then the unit. */
-static bool slices_free(struct superslab *superslab, unsigned first, unsigned slices, uint32_t dirty) {
+static bool slices_free(struct superslab *superslab, unsigned first, unsigned slices,
+                        uint32_t dirty) {
   HAK_CHECK((superslab->free_mask & slices_mask(first, slices)) == 0);
   for (unsigned i = first; i < first + slices; i++)
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
@@ -462,7 +463,8 @@ static void add_blocks(const struct superslab *superslab, struct superslab_stats
     } else if (kind == KIND_SLAB) {
       uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
       stats->block_bytes_carved += size * atomic_load_explicit(&slab->carved, memory_order_relaxed);
-      stats->block_bytes_free += size * atomic_load_explicit(&slab->free_count, memory_order_relaxed);
+      stats->block_bytes_free +=
+          size * atomic_load_explicit(&slab->free_count, memory_order_relaxed);
     }
   }
 }

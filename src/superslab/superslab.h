@@ -63,16 +63,17 @@ _Static_assert(sizeof(struct slab) == 1u << SLAB_BYTES_SHIFT, "free() shifts by 
 
 /* What is known of a unit. Lives for ever once made (type-stable), is reused through a free list. */
 struct superslab {
-  char *base;                     /* once per use: first byte, a multiple of UNIT_BYTES */
-  struct superslab *next, *prev;  /* superslab_lock: list of SuperSlabs with the same longest run */
-  uint32_t free_mask;             /* superslab_lock: bit i: slice i is free */
-  uint32_t dirty_mask;            /* superslab_lock: bit i: slice i may hold something but zeros */
-  uint32_t longest_run;           /* superslab_lock: which list */
-  uint32_t huge_units;            /* once per use: 0 for a SuperSlab, else units of a huge block */
-  size_t huge_usable;             /* huge: bytes the program may use; only its holder changes it */
-  bool huge_pages;                /* once per use: transparent or explicit huge pages are asked for */
-  bool was_used;                  /* meta: needs clearing before the next use */
-  _Atomic(uint64_t) *guard_bits;  /* hardened: a bit for each 16 bytes, set: a live block starts here */
+  char *base;                    /* once per use: first byte, a multiple of UNIT_BYTES */
+  struct superslab *next, *prev; /* superslab_lock: list of SuperSlabs with the same longest run */
+  uint32_t free_mask;            /* superslab_lock: bit i: slice i is free */
+  uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
+  uint32_t longest_run;          /* superslab_lock: which list */
+  uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
+  size_t huge_usable;            /* huge: bytes the program may use; only its holder changes it */
+  bool huge_pages; /* once per use: transparent or explicit huge pages are asked for */
+  bool was_used;   /* meta: needs clearing before the next use */
+  _Atomic(uint64_t)
+      *guard_bits; /* hardened: a bit for each 16 bytes, set: a live block starts here */
   struct slab slabs[SLICES_PER_UNIT];
 };
 
@@ -161,7 +162,7 @@ void meta_lock_reset(void);
 /* --- units (unit.c) --------------------------------------------------------------------------- */
 
 struct unit_run {
-  char *base; /* NULL: no memory */
+  char *base;  /* NULL: no memory */
   bool zeroed; /* reads as zeros */
   bool huge_pages;
 };
@@ -205,8 +206,8 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
  * two). `huge_pages`: a SuperSlab that has to be made for it may use transparent huge pages.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
  * `kind` and bin NULL. NULL when there is no memory. */
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
-                          bool huge_pages, bool *zeroed);
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
+                          bool *zeroed);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. */
 void span_release(struct slab *span);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */

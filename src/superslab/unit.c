@@ -173,7 +173,7 @@ static void free_lazily(void) {
     }
     lock_release(&unit_lock);
     if (found && os_unmap(run.base, run.units << UNIT_SHIFT))
-      count(&units_mapped, (uint64_t)-(int64_t)run.units);
+      count(&units_mapped, (uint64_t) - (int64_t)run.units);
   }
 }
 
@@ -182,7 +182,7 @@ static void free_lazily(void) {
 static void give_back(struct warm_run run) {
   size_t bytes = run.units << UNIT_SHIFT;
   if (os_unmap(run.base, bytes)) {
-    count(&units_mapped, (uint64_t)-(int64_t)run.units);
+    count(&units_mapped, (uint64_t) - (int64_t)run.units);
     return;
   }
   run.zeroed = os_decommit(run.base, bytes);

@@ -34,20 +34,17 @@ static void run(const char *program, const char *library, int traced) {
   snprintf(name, sizeof name, "%s", program);
   char *environment[] = {preload, NULL};
   char *arguments[] = {name, NULL};
-  if (traced && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-    _exit(125);
+  if (traced && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(125);
   execve(program, arguments, environment);
   _exit(126);
 }
 
 static struct rusage usage_of(const char *program, const char *library) {
   pid_t child = fork();
-  if (child == 0)
-    run(program, library, 0);
+  if (child == 0) run(program, library, 0);
   int status;
   struct rusage usage;
-  if (wait4(child, &status, 0, &usage) != child || status != 0)
-    fail(program);
+  if (wait4(child, &status, 0, &usage) != child || status != 0) fail(program);
   return usage;
 }
 
@@ -56,8 +53,7 @@ static long peak_kb(const char *library) {
   long least = 0;
   for (int i = 0; i < START_RUNS; ++i) {
     long peak = usage_of("/bin/true", library).ru_maxrss;
-    if (least == 0 || peak < least)
-      least = peak;
+    if (least == 0 || peak < least) least = peak;
   }
   return least;
 }
@@ -65,13 +61,10 @@ static long peak_kb(const char *library) {
 /* System calls from exec to exit; -1 when tracing is not allowed here. */
 static int calls(const char *library) {
   pid_t child = fork();
-  if (child == 0)
-    run("/bin/true", library, 1);
+  if (child == 0) run("/bin/true", library, 1);
   int status;
-  if (waitpid(child, &status, 0) != child)
-    fail("waitpid");
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 125)
-    return -1;
+  if (waitpid(child, &status, 0) != child) fail("waitpid");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 125) return -1;
   /* Stopped after exec. From here each call stops the child twice, exit once. */
   if (ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(long)PTRACE_O_TRACESYSGOOD) != 0)
     fail("ptrace");
@@ -79,11 +72,9 @@ static int calls(const char *library) {
   while (WIFSTOPPED(status)) {
     if (ptrace(PTRACE_SYSCALL, child, NULL, NULL) != 0 || waitpid(child, &status, 0) != child)
       fail("ptrace");
-    if (WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80))
-      ++stops;
+    if (WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80)) ++stops;
   }
-  if (status != 0)
-    fail("/bin/true under ptrace");
+  if (status != 0) fail("/bin/true under ptrace");
   return (stops + 1) / 2;
 }
 
@@ -94,14 +85,14 @@ static int start(const char *library, const char *empty) {
   int library_calls = calls(library);
   printf("/bin/true, empty library preloaded: %ld KB at peak, %d system calls\n", empty_kb,
          empty_calls);
-  printf("/bin/true, %s preloaded: %ld KB (%+ld, at most +%d), %d system calls (%+d, at most +%d)\n",
-         library, library_kb, library_kb - empty_kb, START_MORE_KB, library_calls,
-         library_calls - empty_calls, START_MORE_CALLS);
+  printf(
+      "/bin/true, %s preloaded: %ld KB (%+ld, at most +%d), %d system calls (%+d, at most +%d)\n",
+      library, library_kb, library_kb - empty_kb, START_MORE_KB, library_calls,
+      library_calls - empty_calls, START_MORE_CALLS);
   int bad = 0;
   if (library_kb - empty_kb > START_MORE_KB)
     bad = puts("FAILED: too much resident memory at start");
-  if (empty_calls < 0)
-    puts("system calls not counted: ptrace is not allowed here");
+  if (empty_calls < 0) puts("system calls not counted: ptrace is not allowed here");
   else if (library_calls - empty_calls > START_MORE_CALLS)
     bad = puts("FAILED: too many system calls at start (see: strace -E LD_PRELOAD=... /bin/true)");
   return bad ? 1 : 0;
@@ -112,19 +103,15 @@ static int steady(const char *library, const char *program) {
   printf("%ld page faults (at most %d), %ld KB at peak (at most %d)\n", usage.ru_minflt,
          STEADY_FAULTS - 1, usage.ru_maxrss, STEADY_KB - 1);
   int bad = 0;
-  if (usage.ru_minflt >= STEADY_FAULTS)
-    bad = puts("FAILED: too many page faults");
-  if (usage.ru_maxrss >= STEADY_KB)
-    bad = puts("FAILED: too much resident memory");
+  if (usage.ru_minflt >= STEADY_FAULTS) bad = puts("FAILED: too many page faults");
+  if (usage.ru_maxrss >= STEADY_KB) bad = puts("FAILED: too much resident memory");
   return bad ? 1 : 0;
 }
 
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
-  if (argc == 4 && strcmp(argv[1], "start") == 0)
-    return start(argv[2], argv[3]);
-  if (argc == 4 && strcmp(argv[1], "steady") == 0)
-    return steady(argv[2], argv[3]);
+  if (argc == 4 && strcmp(argv[1], "start") == 0) return start(argv[2], argv[3]);
+  if (argc == 4 && strcmp(argv[1], "steady") == 0) return steady(argv[2], argv[3]);
   fprintf(stderr, "usage: budget start <library> <empty library> | steady <library> <program>\n");
   return 2;
 }

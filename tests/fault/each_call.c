@@ -27,15 +27,11 @@ static struct result *shared;
 
 static void run(const struct scenario *scenario, enum mode mode, uint64_t n, uint32_t permille) {
   struct world *world = world_make(n);
-  if (KIT_ASAN && mode != FROM)
-    hak_free(hak_malloc(1));
+  if (KIT_ASAN && mode != FROM) hak_free(hak_malloc(1));
   os_fault_reset();
-  if (mode == NTH)
-    os_fault_fail_nth(n);
-  else if (mode == FROM)
-    os_fault_fail_from(n);
-  else if (mode == RANDOM)
-    os_fault_random((uint32_t)n, permille);
+  if (mode == NTH) os_fault_fail_nth(n);
+  else if (mode == FROM) os_fault_fail_from(n);
+  else if (mode == RANDOM) os_fault_random((uint32_t)n, permille);
   scenario->run(world);
   world_check(world);
   *shared = (struct result){os_fault_calls(), os_fault_injected(), world->refused};
@@ -78,8 +74,7 @@ static void all_runs(const struct scenario *scenario, enum mode mode) {
     return;
   }
   uint64_t calls = in_child(scenario, COUNT, 0, 0).calls;
-  if (mode == RANDOM && calls < 10)
-    return; /* the other modes have tried all there is */
+  if (mode == RANDOM && calls < 10) return; /* the other modes have tried all there is */
   uint64_t runs = 0, injected = 0, refused = 0;
   if (mode == RANDOM) {
     static const uint32_t permilles[] = {10, 50, 200, 500};
@@ -114,20 +109,17 @@ int main(int argc, char **argv) {
   enum mode mode = NTH;
   if (argc > 1) {
     mode = COUNT;
-    while (mode <= RANDOM && strcmp(mode_names[mode], argv[1]) != 0)
-      ++mode;
+    while (mode <= RANDOM && strcmp(mode_names[mode], argv[1]) != 0) ++mode;
     CHECK(mode <= RANDOM, "nth, from or random expected, not %s", argv[1]);
   }
   size_t found = 0;
   for (const struct scenario *scenario = scenarios; scenario->name; ++scenario) {
-    if (argc > 2 && strcmp(argv[2], scenario->name) != 0)
-      continue;
+    if (argc > 2 && strcmp(argv[2], scenario->name) != 0) continue;
     ++found;
     if (argc > 3)
       run(scenario, mode, strtoull(argv[3], NULL, 10),
           argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0);
-    else
-      all_runs(scenario, mode);
+    else all_runs(scenario, mode);
   }
   CHECK(found, "no scenario of that name");
   return 0;

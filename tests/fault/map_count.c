@@ -17,10 +17,9 @@ static void *mappings[MAX_MAPPINGS];
 static size_t use_up(size_t page) {
   size_t count = 0;
   while (count < MAX_MAPPINGS) {
-    void *memory = mmap(NULL, page, count % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
-    if (memory == MAP_FAILED)
-      return count;
+    void *memory =
+        mmap(NULL, page, count % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return count;
     mappings[count++] = memory;
   }
   return 0;
@@ -41,14 +40,12 @@ static size_t work(struct kit_rng *rng, size_t rounds) {
       kit_block resized = kit_block_resize(*block, size, draw);
       CHECK(resized || size > kit_block_size(*block), "a shrink was refused");
       refused += !resized;
-      if (resized)
-        *block = resized;
+      if (resized) *block = resized;
     } else {
       kit_block_free(*block);
       *block = 0;
     }
-    if (i % 100 == 0)
-      kit_purge();
+    if (i % 100 == 0) kit_purge();
   }
   return refused;
 }
@@ -66,21 +63,19 @@ int main(void) {
   size_t refused = 0;
   for (size_t left = 0; left <= 16; left += 4) {
     refused += work(&rng, 500);
-    for (size_t i = 0; i < 4; ++i)
-      munmap(mappings[--count], page);
+    for (size_t i = 0; i < 4; ++i) munmap(mappings[--count], page);
   }
   size_t most = count;
-  while (count > 0)
-    munmap(mappings[--count], page);
+  while (count > 0) munmap(mappings[--count], page);
   CHECK(work(&rng, 1000) == 0, "malloc fails though there is room again");
-  for (size_t i = 0; i < BLOCKS; ++i)
-    kit_block_free(blocks[i]);
+  for (size_t i = 0; i < BLOCKS; ++i) kit_block_free(blocks[i]);
   kit_purge();
   struct hak_stats stats = kit_stats();
-  printf("%zu mappings: %zu times ENOMEM; left %lu superslabs, %lu huge, %lu KB mapped\n", most, refused,
-         (unsigned long)stats.superslabs_live, (unsigned long)stats.huge_live,
+  printf("%zu mappings: %zu times ENOMEM; left %lu superslabs, %lu huge, %lu KB mapped\n", most,
+         refused, (unsigned long)stats.superslabs_live, (unsigned long)stats.huge_live,
          (unsigned long)(stats.bytes_mapped / KIT_KB));
   CHECK(stats.huge_live == 0 && stats.superslabs_live <= 4, "memory is left");
-  CHECK(stats.bytes_mapped <= 16 * KIT_MB, "mappings that could not be removed then are still there");
+  CHECK(stats.bytes_mapped <= 16 * KIT_MB,
+        "mappings that could not be removed then are still there");
   return 0;
 }

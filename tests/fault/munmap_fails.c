@@ -31,8 +31,7 @@ int main(void) {
     size_t resident = kit_resident();
     size_t address_space = kit_address_space();
     uint64_t refused = 0;
-    for (int round = 0; round < ROUNDS; ++round)
-      round_trip(alignments[i], &refused);
+    for (int round = 0; round < ROUNDS; ++round) round_trip(alignments[i], &refused);
     size_t resident_refused = kit_resident();
     size_t address_space_refused = kit_address_space();
     os_fault_reset();
@@ -40,13 +39,14 @@ int main(void) {
     struct hak_stats stats = kit_stats();
     size_t resident_after = kit_resident();
     size_t address_space_after = kit_address_space();
-    printf("alignment %zu: %d blocks of %zu MB freed, %lu calls refused: resident %+ld MB, then %+ld; "
-           "address space %+ld MB, then %+ld\n",
-           alignments[i], ROUNDS, BYTES / KIT_MB, (unsigned long)refused,
-           ((long)resident_refused - (long)resident) >> 20,
-           ((long)resident_after - (long)resident) >> 20,
-           ((long)address_space_refused - (long)address_space) >> 20,
-           ((long)address_space_after - (long)address_space) >> 20);
+    printf(
+        "alignment %zu: %d blocks of %zu MB freed, %lu calls refused: resident %+ld MB, then %+ld; "
+        "address space %+ld MB, then %+ld\n",
+        alignments[i], ROUNDS, BYTES / KIT_MB, (unsigned long)refused,
+        ((long)resident_refused - (long)resident) >> 20,
+        ((long)resident_after - (long)resident) >> 20,
+        ((long)address_space_refused - (long)address_space) >> 20,
+        ((long)address_space_after - (long)address_space) >> 20);
     CHECK(refused > 0, "no call was refused: nothing was tested");
     CHECK(stats.huge_live == 0, "%lu huge blocks are left", (unsigned long)stats.huge_live);
     CHECK(KIT_SANITIZED || resident_after <= resident + 32 * KIT_MB, "memory is lost");

@@ -40,13 +40,13 @@ static bool add(struct chain *chain, void *memory, size_t size) {
 }
 
 static void fill_up(struct chain *chain, size_t size) {
-  do
-    errno = 0;
+  do errno = 0;
   while (add(chain, malloc(size), size));
 }
 
 static struct link *checked(struct link *link, size_t size) {
-  CHECK(link->tag == tag_of(link, size), "block %p of %zu bytes was overwritten", (void *)link, size);
+  CHECK(link->tag == tag_of(link, size), "block %p of %zu bytes was overwritten", (void *)link,
+        size);
   return link;
 }
 
@@ -125,8 +125,7 @@ int main(int argc, char **argv) {
   CHECK(getrlimit(RLIMIT_AS, &limit) == 0, "getrlimit");
   size_t bytes = strtoull(argv[1] + above_use, NULL, 10) * KIT_MB;
   if (above_use || limit.rlim_cur != bytes) {
-    if (above_use)
-      bytes += kit_address_space();
+    if (above_use) bytes += kit_address_space();
     limit.rlim_cur = bytes;
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
     if (!above_use) {
@@ -139,13 +138,12 @@ int main(int argc, char **argv) {
   printf("limit %zu MB, in use %zu MB\n", bytes / KIT_MB, used / KIT_MB);
   /* From small to large and back: what one size had must serve the next. Small ones
    * take too long in a large room. */
-  static const size_t sizes[] = {16,           64,           256,          1000,         4 * KIT_KB,
-                                 16 * KIT_KB,  60 * KIT_KB,  64 * KIT_KB,  256 * KIT_KB, KIT_MB,
-                                 4 * KIT_MB,   64 * KIT_MB,  300 * KIT_KB, 32 * KIT_KB,  500,
-                                 16 * KIT_MB,  128};
+  static const size_t sizes[] = {16,          64,          256,          1000,         4 * KIT_KB,
+                                 16 * KIT_KB, 60 * KIT_KB, 64 * KIT_KB,  256 * KIT_KB, KIT_MB,
+                                 4 * KIT_MB,  64 * KIT_MB, 300 * KIT_KB, 32 * KIT_KB,  500,
+                                 16 * KIT_MB, 128};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
-    if (room / sizes[i] <= 4000000)
-      exhaust(sizes[i], room);
+    if (room / sizes[i] <= 4000000) exhaust(sizes[i], room);
   if (room >= 32 * KIT_MB) {
     kit_purge(); /* a stack does not come from malloc */
     static const size_t thread_sizes[] = {100, 10000, 300000, 3000000};

@@ -55,8 +55,7 @@ std::size_t exhaust(std::size_t size) {
     thrown = true;
   }
   CHECK(thrown, "aligned new in exhaustion did not throw");
-  while (first)
-    ::operator delete(std::exchange(first, first->next));
+  while (first) ::operator delete(std::exchange(first, first->next));
   return count;
 }
 

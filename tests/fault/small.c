@@ -43,11 +43,9 @@ int main(int argc, char **argv) {
   pthread_t ids[MAX_THREADS];
   for (uintptr_t i = 0; i < threads; ++i)
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
-  for (uintptr_t i = 0; i < threads; ++i)
-    pthread_join(ids[i], NULL);
+  for (uintptr_t i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
   work((void *)threads);
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(slots[i]);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(slots[i]);
   puts("fine");
   return 0;
 }

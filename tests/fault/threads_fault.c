@@ -49,17 +49,14 @@ static void *work(void *argument) {
       own[slot] = take(&rng);
     } else if (draw & 2) {
       kit_block bigger = kit_block_resize(own[slot], kit_any_size(&rng), draw);
-      if (bigger)
-        own[slot] = bigger;
+      if (bigger) own[slot] = bigger;
     } else {
       kit_block_free(own[slot]);
       own[slot] = 0;
     }
-    if (draw >> 52 == 0)
-      kit_purge();
+    if (draw >> 52 == 0) kit_purge();
   }
-  for (size_t i = 0; i < OWN; ++i)
-    kit_block_free(own[i]);
+  for (size_t i = 0; i < OWN; ++i) kit_block_free(own[i]);
   return NULL;
 }
 
@@ -101,8 +98,7 @@ int main(int argc, char **argv) {
       CHECK(pthread_create(&extra, NULL, brief, (void *)(uintptr_t)(round + 100)) == 0,
             "cannot create thread");
     usleep(2000);
-    if (round % 4 == 0)
-      pthread_join(extra, NULL);
+    if (round % 4 == 0) pthread_join(extra, NULL);
     injected += os_fault_injected();
     os_fault_reset();
     if (round % 4 == 3) {
@@ -113,10 +109,8 @@ int main(int argc, char **argv) {
     }
   }
   atomic_store(&stop, true);
-  for (uintptr_t i = 0; i < threads; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SHARED; ++i)
-    kit_block_free(shared[i]);
+  for (uintptr_t i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SHARED; ++i) kit_block_free(shared[i]);
   kit_purge();
   struct hak_stats stats = kit_stats();
   printf("%lu threads, %lu rounds: %lu system calls refused, malloc gave %lu blocks and %lu times "

@@ -68,8 +68,7 @@ bool world_malloc(struct world *world, size_t size) {
 bool world_calloc(struct world *world, size_t count, size_t size) {
   struct before before = begin();
   void *memory = hak_calloc(count, size);
-  if (memory)
-    kit_verify_zero(memory, count * size);
+  if (memory) kit_verify_zero(memory, count * size);
   return keep(world, before, memory, count * size, 0, "calloc");
 }
 
@@ -126,12 +125,9 @@ void world_free(struct world *world, size_t index) {
   kit_verify(block.memory, block.size, block.size, block.tag);
   world->live[index] = world->live[--world->count];
   errno = SENTINEL;
-  if (block.tag & 1)
-    hak_free(block.memory);
-  else if (block.alignment)
-    hak_free_aligned_sized(block.memory, block.alignment, block.size);
-  else
-    hak_free_sized(block.memory, block.size);
+  if (block.tag & 1) hak_free(block.memory);
+  else if (block.alignment) hak_free_aligned_sized(block.memory, block.alignment, block.size);
+  else hak_free_sized(block.memory, block.size);
   CHECK(errno == SENTINEL, "free of %zu bytes changed errno to %d", block.size, errno);
   look_around(world);
 }
@@ -139,8 +135,7 @@ void world_free(struct world *world, size_t index) {
 void world_free_some(struct world *world, size_t step) {
   /* From the end, so that the block moved into the gap has had its turn. */
   for (size_t index = world->count; index-- > 0;)
-    if (index % step == 0)
-      world_free(world, index);
+    if (index % step == 0) world_free(world, index);
 }
 
 void world_free_all(struct world *world) { world_free_some(world, 1); }
@@ -158,26 +153,16 @@ void world_random_step(struct world *world, enum kit_tier largest) {
   size_t alignment = (size_t)16 << kit_below(rng, 18);
   uint64_t draw = kit_below(rng, 100);
   /* Around 150 blocks. */
-  if (world->count > 100 + kit_below(rng, 100))
-    draw = 99;
-  if (draw < 35)
-    world_malloc(world, size);
-  else if (draw < 43)
-    world_calloc(world, 1 + size / 7, 7);
-  else if (draw < 47)
-    world_aligned(world, alignment, size);
-  else if (draw < 51)
-    world_posix_memalign(world, alignment, size);
-  else if (world->count == 0)
-    world_malloc(world, size);
-  else if (draw < 65)
-    world_realloc(world, index, size);
-  else if (draw < 68)
-    world_reallocarray(world, index, 1 + size / 24, 24);
-  else if (draw < 69)
-    purge_now(world);
-  else
-    world_free(world, index);
+  if (world->count > 100 + kit_below(rng, 100)) draw = 99;
+  if (draw < 35) world_malloc(world, size);
+  else if (draw < 43) world_calloc(world, 1 + size / 7, 7);
+  else if (draw < 47) world_aligned(world, alignment, size);
+  else if (draw < 51) world_posix_memalign(world, alignment, size);
+  else if (world->count == 0) world_malloc(world, size);
+  else if (draw < 65) world_realloc(world, index, size);
+  else if (draw < 68) world_reallocarray(world, index, 1 + size / 24, 24);
+  else if (draw < 69) purge_now(world);
+  else world_free(world, index);
 }
 
 void world_check(struct world *world) {
@@ -202,8 +187,7 @@ void world_recover(struct world *world) {
     CHECK(world_aligned(world, 256 * KIT_KB, sizes[i]), "aligned_alloc after recovery");
     CHECK(world_posix_memalign(world, 4 * KIT_MB, sizes[i]), "posix_memalign after recovery");
   }
-  for (int i = 0; i < 200; ++i)
-    world_random_step(world, i % 50 ? KIT_LARGE : KIT_HUGE);
+  for (int i = 0; i < 200; ++i) world_random_step(world, i % 50 ? KIT_LARGE : KIT_HUGE);
   world_check(world);
   world_free_some(world, 2);
   world_check(world);

@@ -17,7 +17,7 @@ struct world {
     uint64_t tag;
   } live[WORLD_BLOCKS];
   size_t count;
-  uint64_t refused; /* calls that gave NULL */
+  uint64_t refused;       /* calls that gave NULL */
   uint64_t damaged_since; /* injections already followed by a check of all blocks */
   struct kit_rng rng;
 };

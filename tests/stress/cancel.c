@@ -27,8 +27,7 @@ static atomic_ulong cleaned;
 static void clean(void *argument) {
   struct worker *worker = argument;
   CHECK(!worker->inside, "a thread was cancelled inside malloc, realloc or free");
-  for (size_t i = 0; i < OWN; ++i)
-    kit_block_free(worker->own[i]);
+  for (size_t i = 0; i < OWN; ++i) kit_block_free(worker->own[i]);
   atomic_fetch_add(&cleaned, 1);
 }
 
@@ -69,13 +68,10 @@ int main(int argc, char **argv) {
       CHECK(pthread_create(&workers[i].id, NULL, work, &workers[i]) == 0, "cannot create thread");
     }
     for (size_t i = 0; i < WAVE; ++i)
-      while (!atomic_load(&workers[i].running))
-        sched_yield();
+      while (!atomic_load(&workers[i].running)) sched_yield();
     usleep(500 + first % 16 * 100);
-    for (size_t i = 0; i < WAVE; ++i)
-      pthread_cancel(workers[i].id);
-    for (size_t i = 0; i < WAVE; ++i)
-      pthread_join(workers[i].id, NULL);
+    for (size_t i = 0; i < WAVE; ++i) pthread_cancel(workers[i].id);
+    for (size_t i = 0; i < WAVE; ++i) pthread_join(workers[i].id, NULL);
   }
   kit_purge();
   struct hak_stats stats = kit_stats();

@@ -19,8 +19,8 @@ static void *work(void *argument) {
   for (size_t i = 0; i < BLOCKS; ++i) {
     kit_block block = kit_block_any(&rng, kit_any_size(&rng));
     CHECK(block, "malloc failed");
-    kit_block_free(atomic_exchange_explicit(&slots[kit_below(&rng, SLOTS)], block,
-                                            memory_order_acq_rel));
+    kit_block_free(
+        atomic_exchange_explicit(&slots[kit_below(&rng, SLOTS)], block, memory_order_acq_rel));
   }
   return NULL;
 }
@@ -33,10 +33,8 @@ int main(int argc, char **argv) {
     pthread_t ids[WAVE];
     for (uintptr_t i = 0; i < WAVE; ++i)
       CHECK(pthread_create(&ids[i], NULL, work, (void *)(first + i)) == 0, "cannot create thread");
-    for (uintptr_t i = 0; i < WAVE; ++i)
-      pthread_join(ids[i], NULL);
-    if (first <= threads / 4)
-      warm = kit_stats().bytes_mapped;
+    for (uintptr_t i = 0; i < WAVE; ++i) pthread_join(ids[i], NULL);
+    if (first <= threads / 4) warm = kit_stats().bytes_mapped;
   }
   struct hak_stats full = kit_stats();
   size_t live = 0;
@@ -46,14 +44,16 @@ int main(int argc, char **argv) {
   }
   kit_purge();
   struct hak_stats stats = kit_stats();
-  printf("%lu threads: mapped %lu MB after a quarter, %lu MB at the end (%zu MB live); after freeing "
-         "all: %lu superslabs, %lu huge, heaps %lu active + %lu parked, %lu KB mapped\n",
-         (unsigned long)threads, (unsigned long)(warm / KIT_MB),
-         (unsigned long)(full.bytes_mapped / KIT_MB), live / KIT_MB,
-         (unsigned long)stats.superslabs_live, (unsigned long)stats.huge_live,
-         (unsigned long)stats.heaps_active, (unsigned long)stats.heaps_parked,
-         (unsigned long)(stats.bytes_mapped / KIT_KB));
-  CHECK(full.bytes_mapped <= 2 * warm + 32 * KIT_MB, "memory grows with the number of ended threads");
+  printf(
+      "%lu threads: mapped %lu MB after a quarter, %lu MB at the end (%zu MB live); after freeing "
+      "all: %lu superslabs, %lu huge, heaps %lu active + %lu parked, %lu KB mapped\n",
+      (unsigned long)threads, (unsigned long)(warm / KIT_MB),
+      (unsigned long)(full.bytes_mapped / KIT_MB), live / KIT_MB,
+      (unsigned long)stats.superslabs_live, (unsigned long)stats.huge_live,
+      (unsigned long)stats.heaps_active, (unsigned long)stats.heaps_parked,
+      (unsigned long)(stats.bytes_mapped / KIT_KB));
+  CHECK(full.bytes_mapped <= 2 * warm + 32 * KIT_MB,
+        "memory grows with the number of ended threads");
   CHECK(stats.superslabs_live <= 4, "superslabs of ended threads are left");
   CHECK(stats.huge_live == 0, "huge blocks are left");
   CHECK(stats.heaps_active == 1, "heaps of ended threads are still active");

@@ -28,19 +28,15 @@ static void turn(struct kit_rng *rng) {
 
 static void *work(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
-  for (;;)
-    turn(&rng);
+  for (;;) turn(&rng);
   return NULL;
 }
 
-static void *leave(void *argument) {
-  exit(*(int *)argument);
-}
+static void *leave(void *argument) { exit(*(int *)argument); }
 
 static void at_exit(void) {
   struct kit_rng rng = kit_rng_make(1000);
-  for (int i = 0; i < 500; ++i)
-    turn(&rng);
+  for (int i = 0; i < 500; ++i) turn(&rng);
 }
 
 static void process(unsigned number) {
@@ -74,8 +70,7 @@ int main(int argc, char **argv) {
   for (unsigned i = 0; i < processes; ++i) {
     pid_t child = fork();
     CHECK(child >= 0, "fork");
-    if (child == 0)
-      process(i);
+    if (child == 0) process(i);
     int status;
     CHECK(waitpid(child, &status, 0) == child, "waitpid");
     CHECK(!WIFSIGNALED(status), "process %u ended by signal %d%s", i, WTERMSIG(status),

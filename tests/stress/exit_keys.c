@@ -33,10 +33,8 @@ static void destroy(void *value) {
   for (int tier = 0; tier < KIT_TIERS; ++tier) {
     kit_block here = kit_block_any(&rng, kit_tier_size(&rng, (enum kit_tier)tier));
     CHECK(here, "malloc failed in a destructor");
-    if (tier == KIT_HUGE)
-      kit_block_free(here);
-    else
-      kit_block_free(atomic_exchange(&slots[kit_below(&rng, SLOTS)], here));
+    if (tier == KIT_HUGE) kit_block_free(here);
+    else kit_block_free(atomic_exchange(&slots[kit_below(&rng, SLOTS)], here));
   }
   if (++calls[key] < ROUNDS) {
     kit_block again = kit_block_malloc(size, count);
@@ -61,8 +59,7 @@ int main(int argc, char **argv) {
   /* Two keys before the allocator is first used by this program, two after. */
   for (size_t key = 0; key < KEYS; ++key) {
     CHECK(pthread_key_create(&keys[key], destroy) == 0, "pthread_key_create");
-    if (key == 1)
-      mem_free(mem_malloc(1));
+    if (key == 1) mem_free(mem_malloc(1));
   }
   kit_start();
   uintptr_t threads = argc > 1 ? strtoul(argv[1], NULL, 10) : kit_rounds(2000);
@@ -70,21 +67,21 @@ int main(int argc, char **argv) {
     pthread_t ids[WAVE];
     for (uintptr_t i = 0; i < WAVE; ++i)
       CHECK(pthread_create(&ids[i], NULL, work, (void *)(first + i)) == 0, "cannot create thread");
-    for (uintptr_t i = 0; i < WAVE; ++i)
-      pthread_join(ids[i], NULL);
+    for (uintptr_t i = 0; i < WAVE; ++i) pthread_join(ids[i], NULL);
   }
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(slots[i]);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(slots[i]);
   kit_purge();
   struct hak_stats stats = kit_stats();
-  printf("%lu threads, %lu destructors: left %lu superslabs, %lu huge, heaps %lu active + %lu parked\n",
+  printf("%lu threads, %lu destructors: left %lu superslabs, %lu huge, heaps %lu active + %lu "
+         "parked\n",
          (unsigned long)threads, (unsigned long)destroyed, (unsigned long)stats.superslabs_live,
          (unsigned long)stats.huge_live, (unsigned long)stats.heaps_active,
          (unsigned long)stats.heaps_parked);
   CHECK(destroyed >= threads, "the destructors did not run");
   CHECK(stats.huge_live == 0, "huge blocks are left");
   CHECK(stats.superslabs_live <= 4, "superslabs of ended threads are left");
-  CHECK(stats.heaps_active == 1, "a heap was taken after the thread's clean-up and never given back");
+  CHECK(stats.heaps_active == 1,
+        "a heap was taken after the thread's clean-up and never given back");
   CHECK(stats.heaps_active + stats.heaps_parked <= WAVE + 1, "more heaps than threads at a time");
   return 0;
 }

@@ -33,15 +33,11 @@ static void *follow(void *argument) {
 static void *lead(void *argument) {
   (void)argument;
   /* TSan does not know how to join the main thread; there the pause below has to do. */
-  if (!KIT_TSAN)
-    CHECK(pthread_join(main_thread, NULL) == 0, "cannot join the main thread");
+  if (!KIT_TSAN) CHECK(pthread_join(main_thread, NULL) == 0, "cannot join the main thread");
   work(0);
-  for (size_t i = 1; i < THREADS; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(atomic_exchange(&slots[i], 0));
-  for (int i = 0; i < 100 && kit_stats().heaps_active > 1; ++i)
-    usleep(50000);
+  for (size_t i = 1; i < THREADS; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(atomic_exchange(&slots[i], 0));
+  for (int i = 0; i < 100 && kit_stats().heaps_active > 1; ++i) usleep(50000);
   kit_purge();
   struct hak_stats stats = kit_stats();
   printf("main ended first: left %lu superslabs, heaps %lu active + %lu parked\n",

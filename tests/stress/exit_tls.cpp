@@ -51,8 +51,7 @@ struct First : Holder {
 void work(unsigned number) {
   thread_local First first; // before any allocation of this thread
   first.rng = kit_rng_make(number);
-  if (number % 3 != 0)
-    first.blocks[1] = take(first.rng);
+  if (number % 3 != 0) first.blocks[1] = take(first.rng);
   thread_local Holder second;
   second.blocks[2] = take(first.rng);
 }
@@ -63,8 +62,7 @@ struct AtExit {
   ~AtExit() {
     kit_rng rng = kit_rng_make(7);
     kit_block_free(block);
-    for (int i = 0; i < 1000; ++i)
-      kit_block_free(take(rng));
+    for (int i = 0; i < 1000; ++i) kit_block_free(take(rng));
     std::thread([&rng] { kit_block_free(take(rng)); }).join();
   }
 } at_exit;
@@ -78,24 +76,22 @@ int main(int argc, char **argv) {
   constexpr unsigned wave = 4;
   for (unsigned first = 0; first < threads; first += wave) {
     std::vector<std::thread> running;
-    for (unsigned i = 0; i < wave; ++i)
-      running.emplace_back(work, first + i);
-    for (std::thread &thread : running)
-      thread.join();
+    for (unsigned i = 0; i < wave; ++i) running.emplace_back(work, first + i);
+    for (std::thread &thread : running) thread.join();
   }
-  for (std::atomic<kit_block> &slot : slots)
-    kit_block_free(slot.exchange(0));
+  for (std::atomic<kit_block> &slot : slots) kit_block_free(slot.exchange(0));
   kit_purge();
   hak_stats stats = kit_stats();
-  std::printf("%u threads, %lu destructors: left %lu superslabs, %lu huge, heaps %lu active + %lu parked\n",
-              threads, destroyed.load(), static_cast<unsigned long>(stats.superslabs_live),
-              static_cast<unsigned long>(stats.huge_live),
-              static_cast<unsigned long>(stats.heaps_active),
-              static_cast<unsigned long>(stats.heaps_parked));
+  std::printf(
+      "%u threads, %lu destructors: left %lu superslabs, %lu huge, heaps %lu active + %lu parked\n",
+      threads, destroyed.load(), static_cast<unsigned long>(stats.superslabs_live),
+      static_cast<unsigned long>(stats.huge_live), static_cast<unsigned long>(stats.heaps_active),
+      static_cast<unsigned long>(stats.heaps_parked));
   CHECK(destroyed >= 2 * threads, "the destructors did not run");
   CHECK(stats.huge_live == 0, "huge blocks are left");
   CHECK(stats.superslabs_live <= 4, "superslabs of ended threads are left");
-  CHECK(stats.heaps_active == 1, "a heap was taken after the thread's clean-up and never given back");
+  CHECK(stats.heaps_active == 1,
+        "a heap was taken after the thread's clean-up and never given back");
   CHECK(stats.heaps_active + stats.heaps_parked <= wave + 1, "more heaps than threads at a time");
   kit_rng rng = kit_rng_make(1);
   at_exit.block = take(rng);

@@ -41,13 +41,12 @@ static void register_handlers(void) { pthread_atfork(handler, handler, handler);
 __attribute__((constructor(101))) static void register_early(void) { register_handlers(); }
 #else
 /* Runs before the constructors of the shared libraries, a preloaded one included. */
-__attribute__((section(".preinit_array"), used)) static void (*register_early)(void) =
-    register_handlers;
+__attribute__((section(".preinit_array"),
+               used)) static void (*register_early)(void) = register_handlers;
 #endif
 
 static void *hammer(void *argument) {
-  for (uint64_t i = 0; !atomic_load(&stop); ++i)
-    turns((uintptr_t)argument + i, 50);
+  for (uint64_t i = 0; !atomic_load(&stop); ++i) turns((uintptr_t)argument + i, 50);
   return NULL;
 }
 
@@ -69,17 +68,16 @@ int main(int argc, char **argv) {
     }
     int status;
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "fork or waitpid");
-    CHECK(!WIFSIGNALED(status), "child %lu ended by signal %d%s", (unsigned long)i, WTERMSIG(status),
-          WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
+    CHECK(!WIFSIGNALED(status), "child %lu ended by signal %d%s", (unsigned long)i,
+          WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
     CHECK(WEXITSTATUS(status) == 0, "child %lu exited with %d", (unsigned long)i,
           WEXITSTATUS(status));
   }
   atomic_store(&stop, true);
-  for (size_t i = 0; i < HAMMERS; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(slots[i]);
-  printf("%lu forks, %lu handlers run in the parent\n", (unsigned long)forks, (unsigned long)handled);
+  for (size_t i = 0; i < HAMMERS; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(slots[i]);
+  printf("%lu forks, %lu handlers run in the parent\n", (unsigned long)forks,
+         (unsigned long)handled);
   CHECK(handled == 4 * forks, "both sets of handlers should have run before and after each fork");
   return 0;
 }

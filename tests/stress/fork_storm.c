@@ -38,8 +38,7 @@ static void turn(struct kit_rng *rng) {
 
 static void *hammer(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
-  while (!atomic_load(&stop))
-    turn(&rng);
+  while (!atomic_load(&stop)) turn(&rng);
   return NULL;
 }
 
@@ -47,8 +46,7 @@ static void *hammer(void *argument) {
  * that their own forked children cannot read: not there. */
 static void *brief(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
-  for (int i = 0; i < 5; ++i)
-    turn(&rng);
+  for (int i = 0; i < 5; ++i) turn(&rng);
   return NULL;
 }
 
@@ -63,8 +61,7 @@ static void *bear(void *argument) {
 
 static void *in_child(void *argument) {
   struct kit_rng rng = kit_rng_make((uintptr_t)argument);
-  for (int i = 0; i < 40; ++i)
-    turn(&rng);
+  for (int i = 0; i < 40; ++i) turn(&rng);
   return NULL;
 }
 
@@ -89,8 +86,7 @@ static void wait_for(pid_t child, const char *who, uint64_t number) {
 
 /* Most by _exit; some through the exit handlers, the allocator's own among them. */
 __attribute__((noreturn)) static void leave(uint64_t number) {
-  if (!KIT_SANITIZED && number % 8 == 0)
-    exit(0);
+  if (!KIT_SANITIZED && number % 8 == 0) exit(0);
   _exit(0);
 }
 
@@ -105,15 +101,13 @@ static void child(uint64_t number, int generation) {
     kit_block_free(own[tier]);
     own[tier] = 0;
   }
-  for (size_t i = 0; i < SLOTS; i += 2)
-    kit_block_free(atomic_exchange(&slots[i], 0));
+  for (size_t i = 0; i < SLOTS; i += 2) kit_block_free(atomic_exchange(&slots[i], 0));
   /* TSan takes the new thread for one of the parent's, whose stack and id it has inherited. */
   pthread_t id;
   if (!KIT_TSAN)
     CHECK(pthread_create(&id, NULL, in_child, (void *)(uintptr_t)number) == 0,
           "cannot create thread");
-  for (int i = 0; i < 10; ++i)
-    turn(&rng);
+  for (int i = 0; i < 10; ++i) turn(&rng);
   if (generation == 0 && number % 2 == 0) {
     pid_t grandchild = fork();
     if (grandchild == 0) {
@@ -122,10 +116,8 @@ static void child(uint64_t number, int generation) {
     }
     wait_for(grandchild, "grand-child", number);
   }
-  if (!KIT_TSAN)
-    pthread_join(id, NULL);
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(atomic_exchange(&slots[i], 0));
+  if (!KIT_TSAN) pthread_join(id, NULL);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(atomic_exchange(&slots[i], 0));
   kit_purge();
   every_tier(&rng);
 }
@@ -134,8 +126,7 @@ static void *fork_repeatedly(void *argument) {
   struct kit_rng rng = kit_rng_make(12345);
   for (uint64_t i = 0; i < forks; ++i) {
     for (int tier = 0; tier < KIT_TIERS; ++tier)
-      if (!own[tier])
-        own[tier] = kit_block_any(&rng, kit_tier_size(&rng, (enum kit_tier)tier));
+      if (!own[tier]) own[tier] = kit_block_any(&rng, kit_tier_size(&rng, (enum kit_tier)tier));
     pid_t pid = fork();
     if (pid == 0) {
       child(i, 0);
@@ -146,8 +137,7 @@ static void *fork_repeatedly(void *argument) {
     kit_block_free(own[i % KIT_TIERS]);
     own[i % KIT_TIERS] = 0;
   }
-  for (int tier = 0; tier < KIT_TIERS; ++tier)
-    kit_block_free(own[tier]);
+  for (int tier = 0; tier < KIT_TIERS; ++tier) kit_block_free(own[tier]);
   return argument;
 }
 
@@ -155,8 +145,7 @@ int main(int argc, char **argv) {
   kit_start();
   kit_watchdog(280);
   bool from_main = argc < 2 || strcmp(argv[1], "main") == 0;
-  if (KIT_TSAN)
-    puts("under TSan without threads in the children: it cannot follow them");
+  if (KIT_TSAN) puts("under TSan without threads in the children: it cannot follow them");
   forks = argc > 2 ? strtoull(argv[2], NULL, 10) : kit_rounds(from_main ? 200 : 120);
   pthread_t ids[HAMMERS];
   for (uintptr_t i = 0; i < HAMMERS; ++i)
@@ -169,10 +158,8 @@ int main(int argc, char **argv) {
     pthread_join(id, NULL);
   }
   atomic_store(&stop, true);
-  for (size_t i = 0; i < HAMMERS; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SLOTS; ++i)
-    kit_block_free(slots[i]);
+  for (size_t i = 0; i < HAMMERS; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SLOTS; ++i) kit_block_free(slots[i]);
   kit_purge();
   struct hak_stats stats = kit_stats();
   printf("%lu forks from %s thread: left %lu superslabs, heaps %lu active + %lu parked\n",

@@ -44,8 +44,7 @@ static void *produce(void *argument) {
       if (atomic_compare_exchange_strong_explicit(&slots[slot], &empty, block, memory_order_release,
                                                   memory_order_relaxed))
         break;
-      if (tries % traffic->slots == 0)
-        sched_yield();
+      if (tries % traffic->slots == 0) sched_yield();
     }
   }
   return NULL;
@@ -63,8 +62,7 @@ static void *consume(void *argument) {
         kit_block_free(block);
         break;
       }
-      if (tries % traffic->slots == 0)
-        sched_yield();
+      if (tries % traffic->slots == 0) sched_yield();
     }
   }
   return NULL;
@@ -87,8 +85,7 @@ int main(int argc, char **argv) {
       for (uintptr_t i = 0; i < producers + consumers; ++i)
         CHECK(pthread_create(&ids[i], NULL, i < producers ? produce : consume, (void *)i) == 0,
               "cannot create thread");
-      for (uintptr_t i = 0; i < producers + consumers; ++i)
-        pthread_join(ids[i], NULL);
+      for (uintptr_t i = 0; i < producers + consumers; ++i) pthread_join(ids[i], NULL);
       mapped = kit_stats().bytes_mapped;
     }
     size_t passed = (size_t)blocks * (traffic->low + traffic->high) / 2;

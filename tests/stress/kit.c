@@ -23,14 +23,14 @@ void kit_fail(const char *file, int line, const char *condition, const char *for
   /* On the stack and by write(2): the allocator may be what is broken. */
   char text[512];
   int saved = errno;
-  int used = snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d): ", file, line, condition, saved);
+  int used =
+      snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d): ", file, line, condition, saved);
   va_list arguments;
   va_start(arguments, format);
   if (used > 0 && (size_t)used < sizeof text - 2)
     used += vsnprintf(text + used, sizeof text - (size_t)used - 1, format, arguments);
   va_end(arguments);
-  if (used < 0 || (size_t)used > sizeof text - 2)
-    used = (int)sizeof text - 2;
+  if (used < 0 || (size_t)used > sizeof text - 2) used = (int)sizeof text - 2;
   text[used] = '\n';
   ssize_t ignored = write(STDERR_FILENO, text, (size_t)used + 1);
   (void)ignored;
@@ -51,19 +51,17 @@ void kit_start(void) {
 /* The process stays as it is, for `gdb -p`. */
 static void hold(int signal_number) {
   char text[80];
-  int length = snprintf(text, sizeof text, "HELD: process %d, signal %d\n", (int)getpid(),
-                        signal_number);
+  int length =
+      snprintf(text, sizeof text, "HELD: process %d, signal %d\n", (int)getpid(), signal_number);
   ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);
   (void)ignored;
-  for (;;)
-    pause();
+  for (;;) pause();
 }
 
 void kit_watchdog(unsigned seconds) {
   if (getenv("HAK_TEST_HOLD")) {
     static const int signals[] = {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGILL};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i)
-      signal(signals[i], hold);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) signal(signals[i], hold);
   }
   alarm(seconds);
 }
@@ -102,17 +100,14 @@ size_t kit_tier_size(struct kit_rng *rng, enum kit_tier tier) {
   static const size_t high[KIT_TIERS] = {1024, 64 * KIT_KB, KIT_MB, 4 * KIT_MB};
   size_t range = high[tier] - low[tier] + 1;
   /* Half of the draws from the lowest quarter of the tier. */
-  if (kit_random(rng) & 1)
-    range /= 4;
+  if (kit_random(rng) & 1) range /= 4;
   return low[tier] + kit_below(rng, range);
 }
 
 size_t kit_any_size(struct kit_rng *rng) {
   uint64_t draw = kit_below(rng, 1000);
-  if (draw < 880)
-    return kit_tier_size(rng, KIT_TINY);
-  if (draw < 985)
-    return kit_tier_size(rng, KIT_MID);
+  if (draw < 880) return kit_tier_size(rng, KIT_TINY);
+  if (draw < 985) return kit_tier_size(rng, KIT_MID);
   return kit_tier_size(rng, draw < 998 ? KIT_LARGE : KIT_HUGE);
 }
 
@@ -135,8 +130,7 @@ void kit_fill(void *memory, size_t size, uint64_t tag) {
     uint64_t word = mix(tag ^ (offset >> 3));
     memcpy(bytes + offset, &word, 8);
   }
-  for (; offset < full; ++offset)
-    bytes[offset] = pattern_byte(tag, offset);
+  for (; offset < full; ++offset) bytes[offset] = pattern_byte(tag, offset);
   for (offset = FULL_BYTES; offset + 8 <= size; offset += STRIDE) {
     uint64_t word = mix(tag ^ (offset >> 3));
     memcpy(bytes + offset, &word, 8);
@@ -155,18 +149,15 @@ static void verify_word(const unsigned char *bytes, size_t size, size_t offset, 
   uint64_t word;
   memcpy(&word, bytes + offset, 8);
   if (word != mix(tag ^ (offset >> 3)))
-    for (size_t i = offset; i < offset + 8; ++i)
-      verify_byte(bytes, size, i, tag);
+    for (size_t i = offset; i < offset + 8; ++i) verify_byte(bytes, size, i, tag);
 }
 
 void kit_verify(const void *memory, size_t size, size_t limit, uint64_t tag) {
   const unsigned char *bytes = memory;
   size_t full = smaller(smaller(size, FULL_BYTES), limit);
   size_t offset = 0;
-  for (; offset + 8 <= full; offset += 8)
-    verify_word(bytes, size, offset, tag);
-  for (; offset < full; ++offset)
-    verify_byte(bytes, size, offset, tag);
+  for (; offset + 8 <= full; offset += 8) verify_word(bytes, size, offset, tag);
+  for (; offset < full; ++offset) verify_byte(bytes, size, offset, tag);
   for (offset = FULL_BYTES; offset + 8 <= smaller(size, limit); offset += STRIDE)
     verify_word(bytes, size, offset, tag);
   for (offset = tail_start(size); offset < smaller(size, limit); ++offset)
@@ -188,16 +179,14 @@ static unsigned char *block_address(kit_block block) {
 }
 
 static uint64_t block_tag(kit_block block) {
-  if (block & 15)
-    return mix(block);
+  if (block & 15) return mix(block);
   uint64_t tag;
   memcpy(&tag, block_address(block) + 8, 8);
   return tag;
 }
 
 size_t kit_block_size(kit_block block) {
-  if (block & 15)
-    return block & 15;
+  if (block & 15) return block & 15;
   size_t size;
   memcpy(&size, block_address(block), 8);
   return size;
@@ -205,15 +194,12 @@ size_t kit_block_size(kit_block block) {
 
 static void block_verify(const unsigned char *memory, kit_block written, uint64_t tag, size_t size,
                          size_t limit) {
-  if (written & 15)
-    kit_verify(memory, size, limit, tag);
-  else if (limit > HEADER)
-    kit_verify(memory + HEADER, size - HEADER, limit - HEADER, tag);
+  if (written & 15) kit_verify(memory, size, limit, tag);
+  else if (limit > HEADER) kit_verify(memory + HEADER, size - HEADER, limit - HEADER, tag);
 }
 
 static kit_block block_write(void *memory, size_t size, uint64_t tag) {
-  if (!memory)
-    return 0;
+  if (!memory) return 0;
   kit_block block = (uintptr_t)memory;
   CHECK((block & 15) == 0, "block %p of %zu bytes is not aligned to 16", memory, size);
   if (size < 16) {
@@ -241,8 +227,7 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
   case 0:
   case 1:
     memory = mem_calloc(1, size);
-    if (memory)
-      kit_verify_zero(memory, size);
+    if (memory) kit_verify_zero(memory, size);
     break;
   case 2:
     memory = mem_realloc(NULL, size);
@@ -253,8 +238,7 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
           size, memory);
     break;
   case 4:
-    if (mem_posix_memalign(&memory, alignment, size) != 0)
-      memory = NULL;
+    if (mem_posix_memalign(&memory, alignment, size) != 0) memory = NULL;
     CHECK(((uintptr_t)memory & (alignment - 1)) == 0, "posix_memalign(%zu, %zu) gave %p", alignment,
           size, memory);
     break;
@@ -283,12 +267,10 @@ kit_block kit_block_resize(kit_block block, size_t size, uint64_t tag) {
 }
 
 void kit_block_free(kit_block block) {
-  if (!block)
-    return;
+  if (!block) return;
   kit_block_check(block);
   /* A second free or a block handed out twice shows as a wrong pattern from here on. */
-  if (!(block & 15))
-    memset(block_address(block), 0xDD, HEADER);
+  if (!(block & 15)) memset(block_address(block), 0xDD, HEADER);
   mem_free(block_address(block));
 }
 
@@ -297,10 +279,8 @@ void kit_block_free(kit_block block) {
 struct hak_stats kit_stats(void) {
   struct hak_stats stats = {.size = sizeof stats};
 #if HAK_TEST_PRELOAD
-  if (stats_get)
-    CHECK(stats_get(&stats) == 0, "hak_stats_get failed");
-  else
-    stats.heaps_active = 1; /* another allocator, for comparison: nothing is known */
+  if (stats_get) CHECK(stats_get(&stats) == 0, "hak_stats_get failed");
+  else stats.heaps_active = 1; /* another allocator, for comparison: nothing is known */
 #else
   CHECK(hak_stats_get(&stats) == 0, "hak_stats_get failed");
 #endif

@@ -69,9 +69,8 @@ extern "C" {
 #define CHECK(condition, ...)                                                                      \
   ((condition) ? (void)0 : kit_fail(__FILE__, __LINE__, #condition, __VA_ARGS__))
 
-__attribute__((noreturn, format(printf, 4, 5))) void kit_fail(const char *file, int line,
-                                                              const char *condition,
-                                                              const char *format, ...);
+__attribute__((noreturn, format(printf, 4, 5))) void
+kit_fail(const char *file, int line, const char *condition, const char *format, ...);
 
 /** First call of every main(): checks that the allocator under test is really the one in use. */
 void kit_start(void);

@@ -23,8 +23,7 @@ static void *work(void *argument) {
   pthread_barrier_wait(&ready);
   pthread_barrier_wait(&done);
   for (size_t s = 0; s < 4; ++s)
-    for (size_t i = 0; i < BLOCKS; ++i)
-      kit_block_free(blocks[s][i]);
+    for (size_t i = 0; i < BLOCKS; ++i) kit_block_free(blocks[s][i]);
   return NULL;
 }
 
@@ -51,8 +50,7 @@ int main(int argc, char **argv) {
   printf("%zu threads alive: each %zu KB resident, %zu KB mapped; %lu heaps active\n", threads,
          resident / KIT_KB, mapped / KIT_KB, (unsigned long)stats.heaps_active);
   pthread_barrier_wait(&done);
-  for (size_t i = 0; i < threads; ++i)
-    pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
   kit_purge();
   struct hak_stats after = kit_stats();
   printf("all ended: %lu superslabs live, heaps %lu active + %lu parked\n",

@@ -9,7 +9,8 @@
 #define MAX_BLOCKS (TOTAL / 48)
 
 static kit_block blocks[MAX_BLOCKS];
-static const size_t sizes[] = {48, 700, 5 * KIT_KB, 48 * KIT_KB, 200 * KIT_KB, 900 * KIT_KB, 3 * KIT_MB};
+static const size_t sizes[] = {48,           700,          5 * KIT_KB, 48 * KIT_KB,
+                               200 * KIT_KB, 900 * KIT_KB, 3 * KIT_MB};
 
 static void *fill(void *argument) {
   size_t size = *(const size_t *)argument;
@@ -23,10 +24,8 @@ static void *fill(void *argument) {
 static void *empty(void *argument) {
   size_t size = *(const size_t *)argument;
   /* Every second first, so that no slab becomes empty before the other half is freed. */
-  for (size_t i = 0; i < TOTAL / size; i += 2)
-    kit_block_free(blocks[i]);
-  for (size_t i = 1; i < TOTAL / size; i += 2)
-    kit_block_free(blocks[i]);
+  for (size_t i = 0; i < TOTAL / size; i += 2) kit_block_free(blocks[i]);
+  for (size_t i = 1; i < TOTAL / size; i += 2) kit_block_free(blocks[i]);
   return NULL;
 }
 
@@ -38,25 +37,23 @@ static void in_thread(void *(*function)(void *), const size_t *size) {
 
 static void run(const char *who, const size_t *size, bool fill_elsewhere, bool empty_elsewhere) {
   size_t resident_before = kit_resident();
-  if (fill_elsewhere)
-    in_thread(fill, size);
-  else
-    fill((void *)(uintptr_t)size);
+  if (fill_elsewhere) in_thread(fill, size);
+  else fill((void *)(uintptr_t)size);
   size_t full = kit_stats().bytes_mapped;
-  if (empty_elsewhere)
-    in_thread(empty, size);
-  else
-    empty((void *)(uintptr_t)size);
+  if (empty_elsewhere) in_thread(empty, size);
+  else empty((void *)(uintptr_t)size);
   size_t freed = kit_stats().bytes_mapped;
   size_t returned = kit_purge();
   struct hak_stats stats = kit_stats();
   size_t resident = kit_resident();
-  printf("%zu B, %s: mapped %zu MB full, %zu freed, %lu purged (%zu returned by purge); resident %+ld KB\n",
+  printf("%zu B, %s: mapped %zu MB full, %zu freed, %lu purged (%zu returned by purge); resident "
+         "%+ld KB\n",
          *size, who, full / KIT_MB, freed / KIT_MB, (unsigned long)(stats.bytes_mapped / KIT_MB),
          returned / KIT_MB, ((long)resident - (long)resident_before) / 1024);
   CHECK(full >= TOTAL / 16 * 15, "bytes_mapped does not count these blocks");
   CHECK(stats.bytes_mapped <= 8 * KIT_MB, "purge left freed memory mapped");
-  CHECK(KIT_SANITIZED || resident <= resident_before + 6 * KIT_MB, "purge left freed memory resident");
+  CHECK(KIT_SANITIZED || resident <= resident_before + 6 * KIT_MB,
+        "purge left freed memory resident");
 }
 
 int main(void) {

@@ -26,8 +26,7 @@ static pthread_barrier_t started, finished;
 static void on_profile(int signal_number) {
   (void)signal_number;
   int saved = errno;
-  if (atomic_fetch_add(&signals_seen, 1) & 1)
-    sched_yield();
+  if (atomic_fetch_add(&signals_seen, 1) & 1) sched_yield();
   errno = saved;
 }
 
@@ -43,8 +42,7 @@ static void *work(void *argument) {
     }
     kit_block_free(
         atomic_exchange_explicit(&shared[kit_below(&rng, SHARED)], block, memory_order_acq_rel));
-    if (i % 512 == 0)
-      kit_purge();
+    if (i % 512 == 0) kit_purge();
   }
   atomic_fetch_sub(&working, 1);
   pthread_barrier_wait(&finished); /* nobody ends while it may still be signalled */
@@ -71,10 +69,8 @@ int main(int argc, char **argv) {
   struct itimerval never = {{0, 0}, {0, 0}};
   setitimer(ITIMER_PROF, &never, NULL);
   pthread_barrier_wait(&finished);
-  for (size_t i = 0; i < WORKERS; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SHARED; ++i)
-    kit_block_free(shared[i]);
+  for (size_t i = 0; i < WORKERS; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SHARED; ++i) kit_block_free(shared[i]);
   printf("%lu signals during %d x %lu operations or more\n", (unsigned long)signals_seen, WORKERS,
          (unsigned long)operations);
   return 0;

@@ -24,8 +24,7 @@ static void *own(void *argument) {
     CHECK(blocks[i], "malloc(%zu) failed", block_size);
   }
   sem_post(&filled);
-  while (sem_wait(&never) != 0)
-    continue;
+  while (sem_wait(&never) != 0) continue;
   return NULL;
 }
 
@@ -42,21 +41,19 @@ static void test_size(size_t size, uint64_t rounds) {
     CHECK(pthread_create(&id, &attributes, own, (void *)(uintptr_t)round) == 0,
           "cannot create thread");
     pthread_attr_destroy(&attributes);
-    while (sem_wait(&filled) != 0)
-      continue;
-    for (size_t i = 0; i < ROUND_BYTES / size; ++i)
-      kit_block_free(blocks[i]);
-    if (round == WARM_UP - 1)
-      warm = kit_stats().bytes_mapped;
+    while (sem_wait(&filled) != 0) continue;
+    for (size_t i = 0; i < ROUND_BYTES / size; ++i) kit_block_free(blocks[i]);
+    if (round == WARM_UP - 1) warm = kit_stats().bytes_mapped;
   }
   size_t after = kit_stats().bytes_mapped;
   size_t total = rounds * ROUND_BYTES;
   /* Up to 512 KiB may stay with each sleeper (inbox below the size that is worth taking, slabs
    * partly used), an eighth of what each one allocated. */
   size_t bound = warm + (rounds - WARM_UP) * 512 * KIT_KB + 16 * KIT_MB;
-  printf("%zu B: %lu sleepers x %zu MB = %zu MB; mapped before %zu, warm %zu, after %zu (bound %zu)\n",
-         size, (unsigned long)rounds, ROUND_BYTES / KIT_MB, total / KIT_MB, before / KIT_MB,
-         warm / KIT_MB, after / KIT_MB, bound / KIT_MB);
+  printf(
+      "%zu B: %lu sleepers x %zu MB = %zu MB; mapped before %zu, warm %zu, after %zu (bound %zu)\n",
+      size, (unsigned long)rounds, ROUND_BYTES / KIT_MB, total / KIT_MB, before / KIT_MB,
+      warm / KIT_MB, after / KIT_MB, bound / KIT_MB);
   CHECK(after <= bound, "the memory of sleeping owners piles up");
 }
 
@@ -64,8 +61,7 @@ int main(int argc, char **argv) {
   kit_start();
   /* At least 64: with fewer, the bound says nothing. */
   uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : kit_rounds(64);
-  if (rounds < 64)
-    rounds = 64;
+  if (rounds < 64) rounds = 64;
   sem_init(&filled, 0, 0);
   sem_init(&never, 0, 0);
   test_size(64, rounds);

@@ -21,8 +21,7 @@ static void *work(void *argument) {
       CHECK(bigger, "realloc failed");
       blocks[i] = bigger;
     }
-    for (size_t i = 0; i < 8; ++i)
-      mem_free(blocks[i]);
+    for (size_t i = 0; i < 8; ++i) mem_free(blocks[i]);
     kit_purge();
   }
   return NULL;
@@ -36,13 +35,14 @@ int main(void) {
   }
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0, "pthread_attr_setstacksize");
+  CHECK(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN) == 0,
+        "pthread_attr_setstacksize");
   for (uintptr_t i = 0; i < 20; ++i) {
     pthread_t ids[2];
     for (uintptr_t t = 0; t < 2; ++t)
-      CHECK(pthread_create(&ids[t], &attributes, work, (void *)(i + t)) == 0, "cannot create thread");
-    for (uintptr_t t = 0; t < 2; ++t)
-      pthread_join(ids[t], NULL);
+      CHECK(pthread_create(&ids[t], &attributes, work, (void *)(i + t)) == 0,
+            "cannot create thread");
+    for (uintptr_t t = 0; t < 2; ++t) pthread_join(ids[t], NULL);
   }
   pthread_attr_destroy(&attributes);
   printf("fits into %ld bytes of stack\n", (long)PTHREAD_STACK_MIN);

@@ -68,8 +68,7 @@ static void *work(void *argument) {
     }
     }
   }
-  for (size_t i = 0; i < OWN; ++i)
-    kit_block_free(own[i]);
+  for (size_t i = 0; i < OWN; ++i) kit_block_free(own[i]);
   return NULL;
 }
 
@@ -81,10 +80,8 @@ int main(int argc, char **argv) {
   pthread_t ids[MAX_THREADS];
   for (uintptr_t i = 0; i < threads; ++i)
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
-  for (uintptr_t i = 0; i < threads; ++i)
-    pthread_join(ids[i], NULL);
-  for (size_t i = 0; i < SHARED; ++i)
-    kit_block_free(shared[i]);
+  for (uintptr_t i = 0; i < threads; ++i) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < SHARED; ++i) kit_block_free(shared[i]);
   kit_purge();
   struct hak_stats stats = kit_stats();
   printf("%lu threads x %lu operations; left: %lu superslabs, %lu huge, %lu heaps active\n",
