@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define HAMMERS 3
-#define SLOTS 96
+#define SLOTS 24
 
 static _Atomic(kit_block) slots[SLOTS];
 static atomic_bool stop;
