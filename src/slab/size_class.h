@@ -2,7 +2,7 @@
  *
  * 16-byte steps to 256 bytes, then 8 classes a doubling to 64 KiB: at most 12.5% of a block is lost
  * to rounding. 8 a doubling instead of 4 made mixed sizes 8% faster and took 2-25% less memory
- * (docs/decisions/0001). Everything here is constant and folds into the caller.
+ * (docs/decisions/0006). Everything here is constant and folds into the caller.
  */
 #ifndef HAK_SIZE_CLASS_H
 #define HAK_SIZE_CLASS_H
