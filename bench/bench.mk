@@ -14,6 +14,8 @@ BENCH_CFLAGS ?= -O2 -g
 BENCH_WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror
 BENCH_SOURCES := bench/random_mixed.c bench/allocator.c
 BENCH_COMPILE = $(BENCH_CC) -std=gnu11 $(BENCH_CFLAGS) $(BENCH_WARNINGS)
+# Static, all five alike: the dynamic linker's pages and system calls are not what is measured.
+BENCH_LINK ?= -static
 BENCH_HEADERS := bench/allocator.h
 
 ITERS ?= 20000000
@@ -30,10 +32,10 @@ bench_random_mixed_hakmem_minimal: build/fast/libhakmem.a
 bench_random_mixed_hakmem_observe: build/observe/libhakmem.a
 bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_hakmem_observe: \
   $(BENCH_SOURCES) $(BENCH_HEADERS)
-	$(BENCH_COMPILE) -DBENCH_HAKMEM=1 -Iinclude $(BENCH_SOURCES) $(filter %.a,$^) -pthread -o $@
+	$(BENCH_COMPILE) -DBENCH_HAKMEM=1 -Iinclude $(BENCH_SOURCES) $(filter %.a,$^) $(BENCH_LINK) -pthread -o $@
 
 bench_random_mixed_system: $(BENCH_SOURCES) $(BENCH_HEADERS)
-	$(BENCH_COMPILE) $(BENCH_SOURCES) -pthread -o $@
+	$(BENCH_COMPILE) $(BENCH_SOURCES) $(BENCH_LINK) -pthread -o $@
 
 # --- mimalloc: the peer -------------------------------------------------------------------------
 
@@ -49,11 +51,12 @@ $(BENCH_MI_BUILD)/link: $(BENCH_MI_CRATE)/Cargo.toml $(BENCH_MI_CRATE)/Cargo.loc
 	@if command -v cargo >/dev/null && CARGO_TARGET_DIR=$(BENCH_MI_BUILD)/target \
 	  cargo build --release --quiet --locked --manifest-path $(BENCH_MI_CRATE)/Cargo.toml; then \
 	  echo 'crate libmimalloc-sys $(BENCH_MI_VERSION)' >$@; \
-	  ls $(BENCH_MI_BUILD)/target/release/build/libmimalloc-sys-*/out/libmimalloc.a >>$@; \
+	  ls $(BENCH_MI_BUILD)/target/release/build/libmimalloc-sys-*/out/libmimalloc.a | \
+	    sed 's|^|$(BENCH_LINK) |' >>$@; \
 	elif echo 'int main(void) { return 0; }' | \
 	  $(BENCH_CC) -x c - -lmimalloc -o $(BENCH_MI_BUILD)/probe 2>/dev/null; then \
 	  echo "without cargo: mimalloc is the installed libmimalloc" >&2; \
-	  printf '%s\n' 'installed libmimalloc' '-Wl,--no-as-needed -lmimalloc' >$@; \
+	  printf '%s\n' 'installed libmimalloc, dynamic' '-Wl,--no-as-needed -lmimalloc' >$@; \
 	else \
 	  echo "mimalloc is missing: install cargo or libmimalloc-dev" >&2; exit 1; \
 	fi

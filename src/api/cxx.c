@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "observe/report.h"
+#include "os/libc.h"
 
 typedef void (*new_handler)(void);
 
@@ -29,7 +30,7 @@ static void (*find_throw(void *runtime))(void) {
 static void *runtime_of(void *caller) {
   Dl_info info;
   if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return NULL;
-  return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return libc_open_loaded(info.dli_fname);
 }
 
 static new_handler current_handler(void *runtime) {

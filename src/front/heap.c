@@ -221,19 +221,23 @@ void heap_fork_release(bool in_child) {
     lock_release(&heap_list_lock);
     return;
   }
-  /* The other threads are not in the child. Their heaps become parked ones. The span cache is the one
-   * part that is not whole at every moment: it is dropped, at most 8 MiB of address space each. */
+  /* The other threads are not in the child: all heaps but the own one are parked there. The list is made
+   * anew, for a thread that was taking or parking a heap has it neither in the list nor in its hands.
+   * The span cache is the one part that is not whole at every moment: it is dropped, at most 8 MiB of
+   * address space each; parked heaps have none. */
+  struct heap *list_of_parked = NULL;
+  uint64_t parked_now = 0;
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_reset(&heap->lock);
-    if (heap == thread_heap ||
-        atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED)
-      continue;
+    if (heap == thread_heap) continue;
     heap->spans.count = 0;
     atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
-    heap->next_parked = parked_heaps;
-    parked_heaps = heap;
-    atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
+    heap->next_parked = list_of_parked;
+    list_of_parked = heap;
+    ++parked_now;
   }
+  parked_heaps = list_of_parked;
+  atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
+  atomic_store_explicit(&active, thread_heap != &heap_none, memory_order_relaxed);
   lock_reset(&heap_list_lock);
 }

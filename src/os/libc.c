@@ -16,6 +16,13 @@ extern void *__libc_realloc(void *, size_t) __attribute__((weak));
 extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
 extern void __libc_free(void *) __attribute__((weak));
 
+void *libc_open_loaded(const char *library) {
+  /* Not called by its name: the linker warns about dlopen() in every static program. */
+  void *(*function)(const char *, int) =
+      (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
+  return function != NULL ? function(library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
 void *libc_function(const char *name) {
 #if defined(__GLIBC__)
   /* In libc itself, not the next in line: a program may be linked with another allocator, and then
@@ -23,7 +30,7 @@ void *libc_function(const char *name) {
   static _Atomic(void *) libc;
   void *handle = atomic_load_explicit(&libc, memory_order_relaxed);
   if (handle == NULL) {
-    handle = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    handle = libc_open_loaded("libc.so.6");
     atomic_store_explicit(&libc, handle, memory_order_relaxed);
   }
   return handle != NULL ? dlsym(handle, name) : NULL;

@@ -14,6 +14,10 @@ bool libc_is_reachable(void);
 /** The function `name` as it would be without this library; NULL when there is none. */
 void *libc_function(const char *name);
 
+/** A handle (dlopen) of a library that is in the process already; NULL: it is not, or the program is
+ * static. */
+void *libc_open_loaded(const char *library);
+
 void *libc_malloc(size_t size);
 void *libc_calloc(size_t count, size_t size);
 void *libc_realloc(void *block, size_t size);

@@ -15,6 +15,7 @@
 #define MAX_THREADS 16
 #define SHARED 128
 #define OWN 48
+#define FEWEST 20 /* refused system calls; with fewer, little was tested */
 
 static _Atomic(kit_block) shared[SHARED];
 static atomic_bool stop;
@@ -80,7 +81,7 @@ int main(int argc, char **argv) {
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
   struct kit_rng rng = kit_rng_make(1000);
   uint64_t injected = 0;
-  for (uint64_t round = 0; round < rounds; ++round) {
+  for (uint64_t round = 0; round < rounds || injected < FEWEST; ++round) {
     uint64_t draw = kit_random(&rng);
     kit_purge(); /* or there is nothing to ask the system for */
     switch (draw % 4) {
@@ -118,7 +119,7 @@ int main(int argc, char **argv) {
          (unsigned long)threads, (unsigned long)rounds, (unsigned long)injected,
          (unsigned long)served, (unsigned long)refused, (unsigned long)stats.superslabs_live,
          (unsigned long)stats.huge_live, (unsigned long)stats.heaps_active);
-  CHECK(injected > 0 && (refused > 0 || rounds < 200), "nothing was refused: nothing was tested");
+  CHECK(refused > 0 || rounds < 200, "nothing was refused: nothing was tested");
   CHECK(stats.huge_live == 0, "huge blocks are left");
   CHECK(stats.superslabs_live <= 4, "superslabs are left");
   CHECK(stats.heaps_active == 1, "heaps of ended threads are still active");
