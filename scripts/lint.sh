@@ -46,6 +46,7 @@ echo "lint: $clang_format, ${#sources[@]} files"
 # in it, with clang as the compiler so that it knows all the flags.
 clang_tidy=$(find_tool clang-tidy)
 clang=$(find_tool clang)
+mkdir -p build
 CC=$clang CXX=${clang/clang/clang++} cmake --preset standard -B build/lint \
   -DHAK_VARIANT=check "-DHAK_TESTS=unit;api;stress;fault;tools" >build/lint.log 2>&1 || {
   cat build/lint.log >&2
