@@ -50,8 +50,7 @@ HAK_INLINE void *front_allocate(size_t size) {
 HAK_INLINE void front_free(void *block) {
   guard_freed(block);
   if (HAK_LIKELY(map_has_entry(block))) {
-    struct slab *slab = map_slab_or_dummy(block);
-    struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    struct bin *bin = map_bin(block);
     if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
       if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
       return;

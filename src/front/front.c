@@ -68,7 +68,7 @@ static struct span_cache *span_cache_of_thread(void) {
 static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
   struct span_cache *cache = span_cache_of_thread();
-  if (map_limit == 0) return fail(); /* not even the address map could be reserved */
+  if (map_slices == 0) return fail(); /* not even the address map could be reserved */
   void *block = large_allocate(cache, size, alignment, zeroed);
   if (HAK_UNLIKELY(block == NULL)) {
     heap_purge();
@@ -120,12 +120,12 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
-static void free_small(struct slab *slab, struct bin *bin, void *block) {
+static void free_small(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
   if (heap == NULL) { /* past the thread's end, or no memory for a heap */
-    remote_free_now(slab, bin, block);
+    remote_free_now(bin, block);
   } else if (!heap_has_bin(heap, bin)) {
-    remote_free(heap, slab, bin, block);
+    remote_free(heap, bin, block);
   } else if (bin_push(bin, block)) {
     front_overflow(heap, bin);
   }
@@ -136,10 +136,9 @@ HAK_NOINLINE void front_free_overflow(struct bin *bin) { front_overflow(thread_h
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;
   if (HAK_LIKELY(map_has_entry(pointer))) {
-    struct slab *slab = map_slab_or_dummy(pointer);
-    struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+    struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
-      free_small(slab, bin, pointer);
+      free_small(bin, pointer);
       return;
     }
   }

@@ -23,8 +23,7 @@ void guard_allocated(void *block) {
 
 void guard_freed(void *pointer) {
   if (!map_has_entry(pointer)) return;
-  struct slab *slab = map_slab_or_dummy(pointer);
-  if (atomic_load_explicit(&slab->bin, memory_order_relaxed) == NULL) return;
+  if (map_bin(pointer) == NULL) return;
   struct block block = block_find(pointer);
   if (block.wrong != NULL) report_bad_pointer("free", pointer, block.wrong);
   uint64_t bit;

@@ -125,10 +125,10 @@ void heap_put_block(struct heap *heap, void *block);
 /* --- remote.c: blocks of other heaps -------------------------------------------------------------------- */
 
 /** Frees a block whose slab belongs to the heap of `owner`. */
-void remote_free(struct heap *heap, struct slab *slab, struct bin *owner, void *block);
+void remote_free(struct heap *heap, struct bin *owner, void *block);
 
 /** Sends one block at once, for callers without a heap. */
-void remote_free_now(struct slab *slab, struct bin *owner, void *block);
+void remote_free_now(struct bin *owner, void *block);
 
 /** Sends everything gathered. */
 void remote_flush(struct heap *heap);

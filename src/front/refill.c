@@ -66,12 +66,12 @@ static void disown(struct heap *heap, struct slab *slab) {
 /* --- back into slabs ------------------------------------------------------------------------------------ */
 
 static void put_block(struct heap *heap, void *block, bool keep_last) {
-  struct slab *slab = slab_head(map_slab_or_dummy(block));
-  struct bin *bin = atomic_load_explicit(&slab->bin, memory_order_relaxed);
+  struct slab *slab = slab_head(map_slab(block));
+  struct bin *bin = map_bin(block);
   if (HAK_UNLIKELY(!heap_has_bin(heap, bin))) {
     /* It changed owners while the block was under way. */
     if (bin == NULL) report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
-    remote_free_now(slab, bin, block);
+    remote_free_now(bin, block);
     return;
   }
   slab_put(slab, block);

@@ -59,13 +59,13 @@ static struct outgoing *slot_for(struct heap *heap, const struct bin *owner) {
   return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
 }
 
-void remote_free(struct heap *heap, struct slab *slab, struct bin *owner, void *block) {
+void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = slot_for(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
     if (slot->owner != NULL) send(slot);
     slot->owner = owner;
-    slot->size_class = slab->size_class;
-    slot->limit = (uint16_t)batch_limit(slab->size_class);
+    slot->size_class = map_slab(block)->size_class;
+    slot->limit = (uint16_t)batch_limit(slot->size_class);
   }
   *(void **)block = slot->head;
   if (slot->head == NULL) slot->tail = block;
@@ -74,8 +74,9 @@ void remote_free(struct heap *heap, struct slab *slab, struct bin *owner, void *
   if (++slot->count >= slot->limit) send(slot);
 }
 
-void remote_free_now(struct slab *slab, struct bin *owner, void *block) {
-  push(heap_of_bin(owner, slab->size_class), slab->size_class, block, block, 1);
+void remote_free_now(struct bin *owner, void *block) {
+  unsigned size_class = map_slab(block)->size_class;
+  push(heap_of_bin(owner, size_class), size_class, block, block, 1);
 }
 
 void remote_flush(struct heap *heap) {

@@ -25,8 +25,7 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages) {
 }
 
 void slab_set_bin(struct slab *slab, struct bin *bin) {
-  for (unsigned i = 0; i < slab->slices; i++)
-    atomic_store_explicit(&slab[i].bin, bin, memory_order_relaxed);
+  map_set_bin(slab_base(slab), slab->slices, bin);
 }
 
 void slab_release(struct slab *slab) {

@@ -19,7 +19,7 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages);
 /** Gives an empty slab back. It must be in no list. */
 void slab_release(struct slab *slab);
 
-/** Names another owner's bin in every descriptor of the span. */
+/** Names another owner's bin for the whole span. */
 void slab_set_bin(struct slab *slab, struct bin *bin);
 
 /** Makes up to `wanted` blocks from memory that was none yet and puts them in front of `*list`. New

@@ -1,57 +1,76 @@
-/* map.c - the address map: one flat table from unit number to descriptor.
+/* map.c - the address map: flat tables from slice to bin and from unit to descriptor.
  *
- * The table is reserved read-only and made writable piece by piece where units lie. Reserved so, it
- * costs 512 MiB of address space and no memory: it is not charged under strict overcommit, and
- * mlockall() fills it with the shared zero page. Where the address space is limited (ulimit -v below
- * 8 GiB) or the reservation is refused, a small table covers the lowest 256 GiB only, and units are placed
- * there by hint.
+ * The tables are reserved read-only and made writable piece by piece where units lie. Reserved so, they
+ * cost 16.5 GiB of address space and no memory: they are not charged under strict overcommit, and
+ * mlockall() fills them with the shared (huge) zero page. Where the address space is limited (ulimit -v) or
+ * the reservation is refused, small tables cover the lowest addresses only, and units are placed there by
+ * hint.
  */
 #include "superslab/superslab.h"
 
-#define SMALL_UNITS ((uintptr_t)1 << (38 - UNIT_SHIFT)) /* 256 GiB: a table of 1 MiB */
+/* Under a limit of the address space the tables may take at most one part in so many of it. */
+#define TABLES_SHARE 16
+#define SMALL_TABLES_SHARE 64
 
-/* Under a limit of the address space the full table may take at most this part of it. */
-#define FULL_TABLE_SHARE 16
+/* How much the small tables cover: 256 GiB, in 33 MiB; less under a low limit, for whose sake they are
+ * there. */
+#define SMALL_SLICES_MOST ((uintptr_t)1 << (38 - SLICE_SHIFT))
+#define SMALL_SLICES_LEAST ((uintptr_t)1 << (33 - SLICE_SHIFT))
 
-/* A piece of the table made writable at once: 64 KiB, the units of 16 GiB. Larger than any page
- * size, small enough not to matter under strict overcommit. */
+/* A piece of the tables that is made writable at once: larger than any page size, small enough not to
+ * matter under strict overcommit. Of map_bins it stands for 512 MiB. */
 #define WINDOW_BYTES (64 * KIB)
-#define WINDOW_UNITS (WINDOW_BYTES / sizeof(intptr_t))
-#define WINDOWS (MAP_FULL_UNITS / WINDOW_UNITS)
 
-_Atomic intptr_t *map_entries;
-uintptr_t map_limit;
+#define BIN_BYTES(slices) ((slices) * sizeof(struct bin *))
+#define TABLE_BYTES(slices)                                                                        \
+  (BIN_BYTES(slices) + (slices) / SLICES_PER_UNIT * sizeof(struct superslab *))
+#define WINDOWS ((TABLE_BYTES(MAP_FULL_SLICES) + WINDOW_BYTES - 1) / WINDOW_BYTES)
+
+_Atomic(struct bin *) *map_bins;
+_Atomic(struct superslab *) *map_superslabs;
+uintptr_t map_slices;
 
 static _Atomic uint8_t window_writable[WINDOWS];
 static _Atomic uintptr_t next_hint;
 
+static bool reserve(uintptr_t slices) {
+  char *tables = os_map(TABLE_BYTES(slices), OS_READ);
+  if (tables == NULL) return false;
+  /* Huge zero pages where a foreign pointer is looked up or mlockall() fills the tables: 8 ms for that
+   * instead of 1.8 s. What is written to lies in windows, too small for huge pages. */
+  if (slices == MAP_FULL_SLICES) os_advise_huge(tables, TABLE_BYTES(slices));
+  map_bins = (_Atomic(struct bin *) *)(void *)tables;
+  map_superslabs = (_Atomic(struct superslab *) *)(void *)(tables + BIN_BYTES(slices));
+  map_slices = slices;
+  return true;
+}
+
+static uintptr_t small_slices(size_t limit) {
+  uintptr_t slices = SMALL_SLICES_MOST;
+  while (slices > SMALL_SLICES_LEAST && TABLE_BYTES(slices) > limit / SMALL_TABLES_SHARE) slices /= 2;
+  return slices;
+}
+
 bool map_init(void) {
-  if (map_limit != 0) return true;
-  uintptr_t units = MAP_FULL_UNITS;
-  char *zeros = NULL;
-  if (os_address_space_limit() / FULL_TABLE_SHARE >= units * sizeof(intptr_t))
-    zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
-  if (zeros == NULL) {
-    units = SMALL_UNITS;
-    zeros = os_map(MAP_DUMMY_BYTES + units * sizeof(intptr_t), OS_READ);
-    if (zeros == NULL) return false;
-    atomic_store_explicit(&next_hint, 64 * GIB, memory_order_relaxed);
-  }
-  map_entries = (_Atomic intptr_t *)(void *)(zeros + MAP_DUMMY_BYTES);
-  map_limit = units;
+  if (map_slices != 0) return true;
+  size_t limit = os_address_space_limit();
+  if (limit / TABLES_SHARE >= TABLE_BYTES(MAP_FULL_SLICES) && reserve(MAP_FULL_SLICES)) return true;
+  uintptr_t slices = small_slices(limit);
+  if (!reserve(slices)) return false;
+  atomic_store_explicit(&next_hint, (slices << SLICE_SHIFT) / 4, memory_order_relaxed);
   return true;
 }
 
 bool map_covers(const char *base, size_t units) {
-  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
-  return first < map_limit && units <= map_limit - first;
+  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, limit = map_slices / SLICES_PER_UNIT;
+  return first < limit && units <= limit - first;
 }
 
 char *map_next_hint(size_t units, size_t alignment) {
   if (atomic_load_explicit(&next_hint, memory_order_relaxed) == 0) return NULL;
   size_t bytes = (units << UNIT_SHIFT) + alignment;
   uintptr_t hint = atomic_fetch_add_explicit(&next_hint, bytes, memory_order_relaxed);
-  uintptr_t top = SMALL_UNITS << UNIT_SHIFT;
+  uintptr_t top = map_slices << SLICE_SHIFT;
   if (hint + bytes > top) { /* start again: what was freed since may be reused */
     hint = 2 * GIB;
     atomic_store_explicit(&next_hint, hint + bytes, memory_order_relaxed);
@@ -59,40 +78,51 @@ char *map_next_hint(size_t units, size_t alignment) {
   return (char *)((hint + alignment - 1) & ~(alignment - 1));
 }
 
-/* Two threads may both make the same window writable: it is the same call twice. */
-static bool make_window_writable(uintptr_t window) {
-  /* acquire/release: who sees the mark may write */
-  if (atomic_load_explicit(&window_writable[window], memory_order_acquire)) return true;
-  if (!os_make_writable(&map_entries[window * WINDOW_UNITS], WINDOW_BYTES)) return false;
-  atomic_store_explicit(&window_writable[window], 1, memory_order_release);
+/* Makes the windows writable that the entries [from, to) lie in. Two threads may both do the same one: it
+ * is the same call twice. */
+static bool make_writable(const volatile void *from, const volatile void *to) {
+  char *tables = (char *)map_bins;
+  size_t first = (size_t)((const char *)from - tables) / WINDOW_BYTES;
+  size_t last = (size_t)((const char *)to - tables - 1) / WINDOW_BYTES;
+  for (size_t window = first; window <= last; window++) {
+    /* acquire/release: who sees the mark may write */
+    if (atomic_load_explicit(&window_writable[window], memory_order_acquire)) continue;
+    if (!os_make_writable(tables + window * WINDOW_BYTES, WINDOW_BYTES)) return false;
+    atomic_store_explicit(&window_writable[window], 1, memory_order_release);
+  }
   return true;
-}
-
-static intptr_t distance_of(const struct superslab *superslab) {
-  return (const char *)superslab - (const char *)map_entries + (intptr_t)MAP_DUMMY_BYTES;
 }
 
 bool map_set(const char *base, size_t units, struct superslab *superslab) {
-  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, last = first + units - 1;
-  for (uintptr_t window = first / WINDOW_UNITS; window <= last / WINDOW_UNITS; window++)
-    if (!make_window_writable(window)) return false;
+  uintptr_t first = (uintptr_t)base >> UNIT_SHIFT, end = first + units;
+  if (!make_writable(&map_superslabs[first], &map_superslabs[end])) return false;
+  /* A huge block has no bins. */
+  if (superslab->huge_units == 0 &&
+      !make_writable(&map_bins[first * SLICES_PER_UNIT], &map_bins[end * SLICES_PER_UNIT]))
+    return false;
   /* release: who finds the entry finds the descriptor filled in */
-  for (uintptr_t unit = first; unit <= last; unit++)
-    atomic_store_explicit(&map_entries[unit], distance_of(superslab), memory_order_release);
+  for (uintptr_t unit = first; unit < end; unit++)
+    atomic_store_explicit(&map_superslabs[unit], superslab, memory_order_release);
   return true;
+}
+
+void map_set_bin(const char *base, size_t slices, struct bin *bin) {
+  uintptr_t first = (uintptr_t)base >> SLICE_SHIFT;
+  for (uintptr_t slice = first; slice < first + slices; slice++)
+    atomic_store_explicit(&map_bins[slice], bin, memory_order_relaxed);
 }
 
 void map_clear(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> UNIT_SHIFT;
   for (uintptr_t unit = first; unit < first + units; unit++)
-    atomic_store_explicit(&map_entries[unit], 0, memory_order_release);
+    atomic_store_explicit(&map_superslabs[unit], NULL, memory_order_release);
 }
 
 bool map_claim(const char *base, struct superslab *superslab) {
-  intptr_t expected = distance_of(superslab);
+  struct superslab *expected = superslab;
   /* acquire: what was done to the block before it was freed is seen by the one that frees it; release:
    * who enters the unit next comes after. */
-  return atomic_compare_exchange_strong_explicit(&map_entries[(uintptr_t)base >> UNIT_SHIFT],
-                                                 &expected, 0, memory_order_acq_rel,
+  return atomic_compare_exchange_strong_explicit(&map_superslabs[(uintptr_t)base >> UNIT_SHIFT],
+                                                 &expected, NULL, memory_order_acq_rel,
                                                  memory_order_relaxed);
 }

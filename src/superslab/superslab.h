@@ -26,7 +26,6 @@
 #define SLICE_SHIFT 16
 #define SLICE_BYTES ((size_t)1 << SLICE_SHIFT)
 #define SLICES_PER_UNIT 32u
-#define SLAB_BYTES_SHIFT 6 /* a descriptor is 64 bytes: its address is shift and mask away */
 
 enum slab_kind {
   KIND_FREE = 0,   /* slice is not handed out */
@@ -37,14 +36,10 @@ enum slab_kind {
 
 struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
 
-/* Descriptor of a slice. In a span of several slices each has `bin`, `block_size`, `kind`,
- * `offset` and `size_class`; the rest is kept in the first one only. */
+/* Descriptor of a slice. In a span of several slices each has `block_size`, `kind`, `offset` and
+ * `size_class`; the rest is kept in the first one only. Who owns a slab is said by the address map. */
 struct slab {
-  /* Any thread reads it on free; written under the owner's lock when the slab is made, adopted or
-   * released. relaxed everywhere: it is a hint where to put the block, and a block that lands with
-   * a former owner is still in exactly one place (front/remote.c). NULL: free slice, Large, Huge. */
-  _Alignas(64) _Atomic(struct bin *) bin;
-  void *free_list;             /* owner: blocks that came back from a bin */
+  _Alignas(64) void *free_list; /* owner: blocks that came back from a bin */
   struct slab *next, *prev;    /* owner: neighbours in the heap's list of partial slabs */
   _Atomic uint32_t block_size; /* once per use (statistics read it any time); bytes */
   uint32_t touched;            /* owner: bytes from the start that were ever written or populated */
@@ -59,7 +54,7 @@ struct slab {
   bool listed;                 /* owner: is in the heap's list of partial slabs */
 };
 
-_Static_assert(sizeof(struct slab) == 1u << SLAB_BYTES_SHIFT, "free() shifts by this");
+_Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
 
 /* What is known of a unit. Lives for ever once made (type-stable), is reused through a free list. */
 struct superslab {
@@ -79,60 +74,58 @@ struct superslab {
 
 _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
 
-/* --- address map: pointer -> superslab (map.c) ------------------------------------------------ */
+/* --- address map: pointer -> bin, pointer -> superslab (map.c) -------------------------------------- */
 
-/* Bytes of zeros in front of the table, as much as the largest page size, so that they never share a
- * page with an entry. */
-#define MAP_DUMMY_BYTES (64 * KIB)
-_Static_assert(sizeof(struct superslab) <= MAP_DUMMY_BYTES, "they have to look like a descriptor");
-
-/* map_entries[unit] is the distance from the zeros to the unit's `struct superslab`, 0 for memory that is
- * not ours. A distance instead of a pointer, so that a foreign pointer leads, without a test, to the
- * zeros: they look like a slice whose `bin` is NULL, and free() finds that it is not the caller's own
- * by the one compare that it makes anyway.
- * The map covers units [0, map_limit). Both are written once, before the first unit is mapped. */
-extern _Atomic intptr_t *map_entries HAK_HIDDEN;
-extern uintptr_t map_limit HAK_HIDDEN;
+/* Two flat tables over the whole address space, reserved at once; pages of them take memory only where
+ * memory of ours lies.
+ *
+ * map_bins[address >> 16] is the bin that a block of that slice goes to when its owner frees it; NULL
+ * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more than this
+ * one load, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
+ * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
+ * to put the block, and a block that lands with a former owner is still in exactly one place
+ * (front/remote.c).
+ *
+ * map_superslabs[address >> 21] is the descriptor of a unit; NULL: not ours.
+ *
+ * The tables cover slices [0, map_slices). All three are written once, before the first unit is mapped. */
+extern _Atomic(struct bin *) *map_bins HAK_HIDDEN;
+extern _Atomic(struct superslab *) *map_superslabs HAK_HIDDEN;
+extern uintptr_t map_slices HAK_HIDDEN;
 
 #if defined(__aarch64__)
 #define MAP_ADDRESS_BITS 48
 #else
 #define MAP_ADDRESS_BITS 47
 #endif
-/* map_limit of the full table; smaller where the address space is limited. */
-#define MAP_FULL_UNITS ((uintptr_t)1 << (MAP_ADDRESS_BITS - UNIT_SHIFT))
+/* map_slices of the full tables; smaller where the address space is limited. */
+#define MAP_FULL_SLICES ((uintptr_t)1 << (MAP_ADDRESS_BITS - SLICE_SHIFT))
 
-/* relaxed: a program that has a pointer got it from the allocating thread by its own
- * synchronisation, which carries the entry along; for a garbage pointer either answer will do. */
-HAK_INLINE intptr_t map_entry(uintptr_t unit) {
-  return atomic_load_explicit(&map_entries[unit], memory_order_relaxed);
-}
-
-/** False for addresses that the table has no entry for: nothing of ours. */
+/** False for addresses that the tables have no entry for: nothing of ours. */
 HAK_INLINE bool map_has_entry(const void *pointer) {
-  return (uintptr_t)pointer >> UNIT_SHIFT < map_limit;
+  return (uintptr_t)pointer >> SLICE_SHIFT < map_slices;
 }
 
-/** Descriptor of the slice that `pointer` is in, or a dummy whose bin is NULL when the memory is not
- * ours. Only where map_has_entry(pointer). */
-HAK_INLINE struct slab *map_slab_or_dummy(const void *pointer) {
-  uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
-  uintptr_t slice = ((uintptr_t)pointer >> (SLICE_SHIFT - SLAB_BYTES_SHIFT)) &
-                    ((SLICES_PER_UNIT - 1) << SLAB_BYTES_SHIFT);
-  return (struct slab *)(void *)((char *)map_entries + map_entry(unit) + slice - MAP_DUMMY_BYTES +
-                                 offsetof(struct superslab, slabs));
-}
-
-HAK_INLINE struct superslab *map_superslab_at(intptr_t distance) {
-  return (struct superslab *)(void *)((char *)map_entries - MAP_DUMMY_BYTES + distance);
+/** The bin that a block goes to; only where map_has_entry(pointer).
+ * relaxed: a program that has a pointer got it from the allocating thread by its own
+ * synchronisation, which carries the entry along; for a garbage pointer either answer will do. */
+HAK_INLINE struct bin *map_bin(const void *pointer) {
+  return atomic_load_explicit(&map_bins[(uintptr_t)pointer >> SLICE_SHIFT], memory_order_relaxed);
 }
 
 /** The unit that `pointer` is in, NULL when it is not ours. */
 HAK_INLINE struct superslab *map_superslab(const void *pointer) {
-  uintptr_t unit = (uintptr_t)pointer >> UNIT_SHIFT;
   if (!map_has_entry(pointer)) return NULL;
-  intptr_t distance = map_entry(unit);
-  return distance == 0 ? NULL : map_superslab_at(distance);
+  /* acquire: pairs with map_set, so that the descriptor is seen filled in even by a guess at an address */
+  return atomic_load_explicit(&map_superslabs[(uintptr_t)pointer >> UNIT_SHIFT],
+                              memory_order_acquire);
+}
+
+/** Descriptor of the slice that `pointer` is in, NULL when it is not ours. */
+HAK_INLINE struct slab *map_slab(const void *pointer) {
+  struct superslab *superslab = map_superslab(pointer);
+  if (superslab == NULL) return NULL;
+  return &superslab->slabs[((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT];
 }
 
 /** Reserves the table. False when not even the smallest can be had; may be called again. */
@@ -143,7 +136,9 @@ bool map_covers(const char *base, size_t units);
 char *map_next_hint(size_t units, size_t alignment);
 /** Enters units; false, and none is entered, when the table could not be made writable. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
-/** Takes units out. */
+/** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
+void map_set_bin(const char *base, size_t slices, struct bin *bin);
+/** Takes units out; all their bins are NULL by then. */
 void map_clear(const char *base, size_t units);
 /** Takes out the one unit that `base` is in if `superslab` is what it was entered with: of several
  * threads that free the same unit, one gets true. */
@@ -205,7 +200,7 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
  * two). `huge_pages`: a SuperSlab that has to be made for it may use transparent huge pages.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
- * `kind` and bin NULL. NULL when there is no memory. */
+ * `kind` and no bin. NULL when there is no memory. */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
                           bool *zeroed);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. */

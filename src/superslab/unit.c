@@ -211,7 +211,7 @@ static char *map_by_hint(size_t units, size_t alignment) {
 
 static char *map_aligned(size_t units, size_t alignment) {
   size_t bytes = units << UNIT_SHIFT;
-  if (map_limit < MAP_FULL_UNITS) return map_by_hint(units, alignment);
+  if (map_slices < MAP_FULL_SLICES) return map_by_hint(units, alignment);
   /* Since Linux 6.7 the kernel aligns such lengths to 2 MiB by itself: one call. */
   char *p = os_map(bytes, OS_READ_WRITE);
   if (p == NULL) return NULL;
@@ -265,7 +265,7 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
 struct unit_run unit_acquire(size_t units, size_t alignment) {
   struct unit_run run = {0};
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
-  if (units == 0 || units >= map_limit) return run;
+  if (units == 0 || units >= map_slices / SLICES_PER_UNIT) return run;
   if (!take_warm(units, alignment, &run)) {
     run = map_run(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. */

@@ -42,19 +42,32 @@ static void map_finds_a_unit_by_any_of_its_bytes(void **state) {
   assert_true(map_set(base, 1, superslab));
   for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
     assert_ptr_equal(map_superslab(base + offset), superslab);
-    struct slab *slab = map_slab_or_dummy(base + offset);
-    assert_ptr_equal(slab, &superslab->slabs[offset >> SLICE_SHIFT]);
+    assert_ptr_equal(map_slab(base + offset), &superslab->slabs[offset >> SLICE_SHIFT]);
+    assert_null(map_bin(base + offset));
   }
   assert_ptr_equal(map_superslab(base + UNIT_BYTES - 1), superslab);
   assert_null(map_superslab(base - 1));
   assert_null(map_superslab(base + UNIT_BYTES));
+  /* A bin for three slices, seen from each of their bytes and from no other. */
+  struct bin *bin = (struct bin *)(void *)superslab;
+  for (unsigned first = 0; first < SLICES_PER_UNIT; first += SLICES_PER_UNIT - 3) {
+    char *start = base + ((size_t)first << SLICE_SHIFT);
+    map_set_bin(start, 3, bin);
+    for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
+      bool inside = base + offset >= start && base + offset < start + 3 * SLICE_BYTES;
+      assert_ptr_equal(map_bin(base + offset), inside ? bin : NULL);
+    }
+    assert_null(map_bin(base - 1));
+    assert_null(map_bin(base + UNIT_BYTES));
+    map_set_bin(start, 3, NULL);
+  }
   map_clear(base, 1);
   assert_null(map_superslab(base));
   assert_null(map_superslab(base + UNIT_BYTES - 1));
 }
 
-/* What is not ours leads to a descriptor without a bin, or has no entry: free() relies on it. */
-static void map_leads_foreign_addresses_to_a_dummy(void **state) {
+/* What is not ours has no bin, or no entry: free() relies on it. */
+static void map_has_no_bin_for_foreign_addresses(void **state) {
   (void)state;
   int on_stack;
   const uintptr_t foreign[] = {0,
@@ -66,7 +79,7 @@ static void map_leads_foreign_addresses_to_a_dummy(void **state) {
                                0x40000000,
                                0xdeadbeef,
                                (uintptr_t)&on_stack,
-                               (uintptr_t)map_leads_foreign_addresses_to_a_dummy,
+                               (uintptr_t)map_has_no_bin_for_foreign_addresses,
                                0x7fffffffffff,
                                0x800000000000,
                                0xdeadbeefdeadbeef,
@@ -77,8 +90,8 @@ static void map_leads_foreign_addresses_to_a_dummy(void **state) {
       uintptr_t address = (foreign[i] & ~(UNIT_BYTES - 1)) | slice << SLICE_SHIFT;
       assert_null(map_superslab((const void *)address));
       if (map_has_entry((const void *)address))
-        assert_null(atomic_load(&map_slab_or_dummy((const void *)address)->bin));
-      else assert_true(address >> UNIT_SHIFT >= map_limit);
+        assert_null(map_bin((const void *)address));
+      else assert_true(address >> SLICE_SHIFT >= map_slices);
     }
 }
 
@@ -86,6 +99,7 @@ static const char *unit_address(uintptr_t unit) { return (const char *)(unit << 
 
 static void map_covers_only_its_table(void **state) {
   (void)state;
+  uintptr_t map_limit = map_slices / SLICES_PER_UNIT;
   assert_true(map_covers(unit_address(map_limit / 2), 1));
   assert_true(map_covers(unit_address(map_limit / 2), map_limit / 2));
   assert_true(map_covers(unit_address(map_limit - 1), 1));
@@ -196,7 +210,7 @@ static void units_come_from_the_warm_pool_first(void **state) {
 static void units_refuse_what_no_address_space_holds(void **state) {
   (void)state;
   assert_null(unit_acquire(0, UNIT_BYTES).base);
-  assert_null(unit_acquire(map_limit, UNIT_BYTES).base);
+  assert_null(unit_acquire(map_slices / SLICES_PER_UNIT, UNIT_BYTES).base);
   assert_null(unit_acquire(SIZE_MAX >> UNIT_SHIFT, UNIT_BYTES).base);
   assert_null(unit_acquire(SIZE_MAX, UNIT_BYTES).base);
 }
@@ -222,10 +236,10 @@ static void check_span(const struct held_span *held) {
   assert_int_equal(held->span->offset, 0);
   char *base = slab_base(held->span);
   for (unsigned i = 0; i < held->slices; i++) {
-    const struct slab *slice = map_slab_or_dummy(base + ((size_t)i << SLICE_SHIFT));
+    const struct slab *slice = map_slab(base + ((size_t)i << SLICE_SHIFT));
     assert_ptr_equal(slice, held->span + i);
     assert_int_equal(slice->offset, i);
-    assert_null(atomic_load(&slice->bin));
+    assert_null(map_bin(base + ((size_t)i << SLICE_SHIFT)));
     /* One line a page would do as well; both ends of the slice are where a neighbour would write. */
     assert_true(block_is_filled(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i));
     assert_true(
@@ -414,10 +428,10 @@ static void the_second_free_is_told(void **state) {
   void *cached = large_allocate(&cache, 200 * KIB, 16, &zeroed);
   void *direct = large_allocate(NULL, 300 * KIB, 16, &zeroed);
   assert_true(keeps_the_superslab != NULL && cached != NULL && direct != NULL);
-  assert_true(large_free(&cache, map_slab_or_dummy(cached)));
-  assert_false(large_free(&cache, map_slab_or_dummy(cached)));
-  assert_true(large_free(NULL, map_slab_or_dummy(direct)));
-  assert_false(large_free(NULL, map_slab_or_dummy(direct)));
+  assert_true(large_free(&cache, map_slab(cached)));
+  assert_false(large_free(&cache, map_slab(cached)));
+  assert_true(large_free(NULL, map_slab(direct)));
+  assert_false(large_free(NULL, map_slab(direct)));
   assert_int_equal(cache.count, 1);
   span_cache_flush(&cache);
   span_release(keeps_the_superslab);
@@ -460,7 +474,7 @@ static void the_span_cache_gives_back_what_it_took(void **state) {
       unsigned char *bytes = blocks[i];
       assert_int_equal(bytes[0], i);
       assert_int_equal(memcmp(bytes, bytes + 1, sizes[i] - 1), 0);
-      assert_true(large_free(&cache, map_slab_or_dummy(blocks[i])));
+      assert_true(large_free(&cache, map_slab(blocks[i])));
     }
     assert_true(cache.count <= sizeof cache.spans / sizeof cache.spans[0]);
   }
@@ -474,7 +488,7 @@ static void the_span_cache_gives_back_what_it_took(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
-      cmocka_unit_test(map_leads_foreign_addresses_to_a_dummy),
+      cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
       cmocka_unit_test(map_covers_only_its_table),
       cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
       cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
