@@ -120,7 +120,7 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
-static void free_small(struct bin *bin, void *block) {
+static HAK_NOINLINE void free_without_heap(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
   if (heap == NULL) { /* past the thread's end, or no memory for a heap */
     remote_free_now(bin, block);
@@ -138,7 +138,9 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   if (HAK_LIKELY(map_has_entry(pointer))) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
-      free_small(bin, pointer);
+      /* A thread that has a heap is here because the block is another heap's. */
+      if (HAK_LIKELY(thread_heap != &heap_none)) remote_free(thread_heap, bin, pointer);
+      else free_without_heap(bin, pointer);
       return;
     }
   }

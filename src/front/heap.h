@@ -5,9 +5,10 @@
  *              without a lock. The block that was freed last is the first to be handed out.
  *   outgoing   blocks freed here that belong to another heap, gathered until a batch is worth sending.
  *   inbox      batches that others sent: one lock-free stack for each class.
+ *   pile       batches taken from the inbox and not used yet.
  *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
  *
- * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox.
+ * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
  * Any of them may hold blocks of slabs that another heap owns by now (a slab may be adopted while
  * its blocks are under way); such a block finds its owner when it goes back to its slab.
  *
@@ -36,10 +37,12 @@ enum { OUTGOING_SLOTS = 64 };
 
 struct outgoing {
   struct bin *owner; /* bin of the heap that the blocks go to; NULL: never used */
-  void *head, *tail; /* head NULL: nothing gathered */
+  void *head;        /* NULL: nothing gathered */
   uint16_t count, limit;
   uint8_t size_class;
 };
+
+struct batch; /* remote.c */
 
 enum heap_state { HEAP_ACTIVE, HEAP_PARKED };
 
@@ -53,6 +56,7 @@ struct heap {
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
+  struct batch *pile[CLASS_COUNT];
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -64,9 +68,9 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state;                /* enum heap_state; written under `lock` */
-  _Atomic int64_t inbox_bytes;          /* relaxed: a hint; about the bytes in all inboxes */
-  _Atomic uintptr_t inbox[CLASS_COUNT]; /* block | count << 48; push release, take acquire */
+  _Atomic uint8_t state;       /* enum heap_state; written under `lock` */
+  _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
+  _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
 };
 
 /* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one and
@@ -133,7 +137,13 @@ void remote_free_now(struct bin *owner, void *block);
 /** Sends everything gathered. */
 void remote_flush(struct heap *heap);
 
-/** Takes all of an inbox; returns how many blocks. The caller holds heap->lock. */
-unsigned remote_take(struct heap *heap, unsigned size_class, void **list);
+/** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
+ * heap->lock. */
+unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
+
+/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves,
+ * when there are fewer. The caller holds the locks of both. */
+bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class);
+enum { STEAL_BATCHES = 64 };
 
 #endif

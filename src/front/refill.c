@@ -98,6 +98,12 @@ static void put_list(struct heap *heap, void *list, bool keep_last) {
   }
 }
 
+/* All that others sent. */
+static void put_sent_back(struct heap *heap, unsigned size_class, bool keep_last) {
+  void *list;
+  while (remote_take_batch(heap, size_class, &list) > 0) put_list(heap, list, keep_last);
+}
+
 static void release_empty_slabs(struct heap *heap, unsigned size_class) {
   struct slab *next;
   for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = next) {
@@ -118,7 +124,7 @@ void heap_drain(struct heap *heap, bool bins) {
       bin->room = (int32_t)bin->capacity;
       put_list(heap, list, false);
     }
-    if (remote_take(heap, c, &list) > 0) put_list(heap, list, false);
+    put_sent_back(heap, c, false);
     release_empty_slabs(heap, c);
   }
 }
@@ -194,13 +200,17 @@ static bool adopt(struct heap *heap, unsigned size_class) {
       continue;
     looked++;
     if (!lock_try(&from->lock)) continue;
-    void *list;
-    if (remote_take(from, size_class, &list) > 0) put_list(from, list, true);
+    /* A large pile is taken as it is: sorting it into slabs would cost more than their locality gains. */
+    if (remote_steal(heap, from, size_class)) {
+      lock_release(&from->lock);
+      return true;
+    }
+    put_sent_back(from, size_class, true);
     /* Read again under the lock: only now is a parked heap sure to stay parked. */
     parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
     if (parked) {
       struct bin *bin = &from->bins[size_class];
-      list = bin->head;
+      void *list = bin->head;
       bin->head = NULL;
       bin->room = (int32_t)bin->capacity;
       put_list(from, list, true);
@@ -225,10 +235,12 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
   lock_acquire(&heap->lock);
-  unsigned count = remote_take(heap, size_class, &list);
+  unsigned count = remote_take_batch(heap, size_class, &list);
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
-  if (count == 0 && (adopt(heap, size_class) || add_slab(heap, size_class)))
-    count = take_from_slabs(heap, size_class, &list);
+  if (count == 0 && (adopt(heap, size_class) || add_slab(heap, size_class))) {
+    count = remote_take_batch(heap, size_class, &list);
+    if (count == 0) count = take_from_slabs(heap, size_class, &list);
+  }
   lock_release(&heap->lock);
   if (count == 0) return NULL;
   HAK_CHECK(bin->head == NULL);
@@ -240,13 +252,13 @@ void *front_refill(struct heap *heap, unsigned size_class) {
 /* --- bins that run over ------------------------------------------------------------------------------------- */
 
 /* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
- * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 4 MiB, or
- * an eighth of what the heap owns if that is more: 1 MiB cost mid sizes a third of their time and more
- * memory (docs/decisions/0002). */
+ * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 8 MiB, or
+ * an eighth of what the heap owns if that is more: 1 MiB cost mid sizes a third of their time, and less
+ * than 8 MiB costs them memory, since blocks then go round through more slabs (docs/decisions/0002). */
 #define FIRST_CAPACITY_BYTES (2 * KIB)
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
-#define BUDGET_BYTES (4 * MIB)
+#define BUDGET_BYTES (8 * MIB)
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t more = bin->capacity;

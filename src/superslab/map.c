@@ -47,7 +47,8 @@ static bool reserve(uintptr_t slices) {
 
 static uintptr_t small_slices(size_t limit) {
   uintptr_t slices = SMALL_SLICES_MOST;
-  while (slices > SMALL_SLICES_LEAST && TABLE_BYTES(slices) > limit / SMALL_TABLES_SHARE) slices /= 2;
+  while (slices > SMALL_SLICES_LEAST && TABLE_BYTES(slices) > limit / SMALL_TABLES_SHARE)
+    slices /= 2;
   return slices;
 }
 

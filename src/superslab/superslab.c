@@ -291,12 +291,13 @@ static void huge_advise(const struct unit_run *run, size_t bytes) {
   if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base, whole);
 }
 
-struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
+/* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
+static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_into, bool *zeroed) {
   size_t units = units_for(bytes);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
-  struct unit_run run = unit_acquire(units, alignment);
+  struct unit_run run = to_move_into ? unit_reserve(units) : unit_acquire(units, alignment);
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
@@ -314,6 +315,10 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   descriptor_free(superslab);
   lock_release(&superslab_lock);
   return NULL;
+}
+
+struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
+  return huge_new(bytes, alignment, false, zeroed);
 }
 
 /* Takes a huge block out of the list and the figures. The caller holds superslab_lock. */
@@ -377,7 +382,7 @@ static bool move_pages(struct superslab *from, char *to) {
 static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
-  struct superslab *to = huge_acquire(bytes, UNIT_BYTES, &zeroed);
+  struct superslab *to = huge_new(bytes, UNIT_BYTES, true, &zeroed);
   if (to == NULL) return NULL;
   size_t old = from->huge_units;
   /* All out of the map (the first unit is by the claim) before the address range is free for others. */

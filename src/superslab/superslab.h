@@ -40,8 +40,8 @@ struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
  * `size_class`; the rest is kept in the first one only. Who owns a slab is said by the address map. */
 struct slab {
   _Alignas(64) void *free_list; /* owner: blocks that came back from a bin */
-  struct slab *next, *prev;    /* owner: neighbours in the heap's list of partial slabs */
-  _Atomic uint32_t block_size; /* once per use (statistics read it any time); bytes */
+  struct slab *next, *prev;     /* owner: neighbours in the heap's list of partial slabs */
+  _Atomic uint32_t block_size;  /* once per use (statistics read it any time); bytes */
   uint32_t touched;            /* owner: bytes from the start that were ever written or populated */
   _Atomic uint16_t free_count; /* owner (statistics read it): blocks in free_list */
   _Atomic uint16_t carved;     /* owner (statistics read it): blocks made so far, from the start */
@@ -165,6 +165,8 @@ struct unit_run {
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
  * the warm pool or the OS. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
+/** Units fresh from the OS, for pages to be moved into. */
+struct unit_run unit_reserve(size_t units);
 /** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
 void unit_release(char *base, size_t units);
 /** Adds `count` units right behind a run of ours; false when that address range is taken. */

@@ -1,26 +1,14 @@
-/* unit.c - units of 2 MiB: from the OS, and the warm pool that keeps empty ones for reuse.
+/* unit.c - units of 2 MiB: from the warm pool, which is guarded here, or from the OS.
  *
- * The pool is a small array of runs in the order in which they came: the oldest leaves first, when the
- * pool is over its bytes (HAKMEM_WARM_POOL_MB) or the run is older than HAKMEM_WARM_POOL_DECAY_MS.
- * Time is looked at when a unit comes or goes, never on a fast path. System calls are made with
- * the lock released.
+ * System calls are made with the lock released.
  */
 #include <string.h>
 
 #include "policy/options.h"
 #include "superslab/superslab.h"
+#include "superslab/warm.h"
 
-struct warm_run {
-  char *base;
-  size_t units;
-  uint64_t since_ms;
-  bool zeroed;
-  bool huge_pages;
-  bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
-};
-
-/* 64 runs: more would make the search in unit_acquire visible beside the system call it saves. */
-enum { POOL_RUNS = 64, VICTIMS = 8 };
+enum { VICTIMS = 8 };
 
 /* A run that the kernel refused to unmap and that found no place in the pool: its own first bytes
  * hold the link, so that even then nothing is lost. */
@@ -30,9 +18,7 @@ struct stuck_run {
 };
 
 static struct lock unit_lock;
-static struct warm_run pool[POOL_RUNS]; /* oldest first */
-static size_t pool_count;
-static size_t pool_units;
+static struct warm_pool pool; /* under unit_lock */
 static struct stuck_run *stuck;
 
 static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
@@ -44,72 +30,14 @@ static void count(_Atomic uint64_t *counter, uint64_t n) {
 
 void unit_account(ptrdiff_t units) { count(&units_mapped, (uint64_t)units); }
 
-/* --- the pool, all under unit_lock ------------------------------------------------------------- */
-
-static struct warm_run pool_remove(size_t at) {
-  struct warm_run run = pool[at];
-  pool_count--;
-  memmove(&pool[at], &pool[at + 1], (pool_count - at) * sizeof pool[0]);
-  pool_units -= run.units;
-  return run;
-}
-
-static bool merges(const struct warm_run *a, const struct warm_run *b) {
-  return a->base + (a->units << UNIT_SHIFT) == b->base && a->zeroed == b->zeroed &&
-         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed;
-}
-
-/* The caller has made sure of a free place. */
-static void pool_insert(struct warm_run run) {
-  for (size_t i = 0; i < pool_count;) {
-    if (merges(&pool[i], &run)) {
-      run.units += pool[i].units;
-      run.base = pool[i].base;
-    } else if (merges(&run, &pool[i])) {
-      run.units += pool[i].units;
-    } else {
-      i++;
-      continue;
-    }
-    pool_remove(i);
-  }
-  pool[pool_count++] = run;
-  pool_units += run.units;
-}
-
-static bool fits(const char *base, size_t have, size_t want, size_t alignment) {
-  return have >= want && ((uintptr_t)base & (alignment - 1)) == 0;
-}
-
-/* Smallest run that fits, of equal ones the youngest (its pages are the likeliest to be in caches). */
-static bool pool_take(size_t units, size_t alignment, struct warm_run *out) {
-  size_t best = POOL_RUNS;
-  for (size_t i = 0; i < pool_count; i++)
-    if (fits(pool[i].base, pool[i].units, units, alignment) &&
-        (best == POOL_RUNS || pool[i].units <= pool[best].units))
-      best = i;
-  if (best == POOL_RUNS) return false;
-  *out = pool[best];
-  if (pool[best].units == units) {
-    pool_remove(best);
-  } else if (alignment == UNIT_BYTES) {
-    /* The end is taken, not the front: a pointer to the start of a freed huge block then stays no
-     * block's start for as long as can be, and a second free of it is seen. */
-    pool[best].units -= units;
-    pool_units -= units;
-    out->base += pool[best].units << UNIT_SHIFT;
-  } else {
-    pool[best].base += units << UNIT_SHIFT;
-    pool[best].units -= units;
-    pool_units -= units;
-  }
-  return true;
+static size_t mapped_now(void) {
+  return (size_t)atomic_load_explicit(&units_mapped, memory_order_relaxed);
 }
 
 static bool stuck_take(size_t units, size_t alignment, char **out) {
   for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
-    if (run->units != units || !fits((char *)run, run->units, units, alignment)) continue;
+    if (run->units != units || ((uintptr_t)run & (alignment - 1)) != 0) continue;
     *link = run->next;
     *out = (char *)run;
     return true;
@@ -117,32 +45,9 @@ static bool stuck_take(size_t units, size_t alignment, char **out) {
   return false;
 }
 
-static size_t budget_units(void) {
-  if (option_value(SS_MEM_LEAN) && option_value(WARM_POOL_DECAY_MS) == 0) return 0;
-  return (size_t)option_value(WARM_POOL_MB) * MIB >> UNIT_SHIFT;
-}
-
 static bool above_target(void) {
   size_t target = (size_t)option_value(SS_MEM_LEAN_TARGET_MB) * MIB >> UNIT_SHIFT;
-  return target != 0 && atomic_load_explicit(&units_mapped, memory_order_relaxed) > target;
-}
-
-/* Oldest runs that have to go: over the budget once `incoming` units are in, or too old. */
-static size_t pool_pick_victims(size_t incoming, struct warm_run *victims) {
-  size_t budget = above_target() ? 0 : budget_units();
-  uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS);
-  uint64_t now = decay != 0 && pool_count != 0 ? os_clock_ms() : 0;
-  bool full = incoming != 0 && pool_count == POOL_RUNS;
-  size_t picked = 0;
-  while (picked < VICTIMS && pool_count > 0) {
-    bool over = pool_units + incoming > budget || full;
-    bool old = decay != 0 && now - pool[0].since_ms >= decay &&
-               option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_DONTNEED;
-    if (!over && !old) break;
-    victims[picked++] = pool_remove(0);
-    full = false;
-  }
-  return picked;
+  return target != 0 && mapped_now() > target;
 }
 
 /* HAKMEM_SS_MEM_LEAN_DECOMMIT=FREE: runs past their time stay, marked for the kernel to take. */
@@ -155,9 +60,9 @@ static void free_lazily(void) {
     struct warm_run run;
     bool found = false;
     lock_acquire(&unit_lock);
-    for (size_t i = 0; i < pool_count && !found; i++)
-      if (!pool[i].lazily_freed && now - pool[i].since_ms >= decay) {
-        run = pool_remove(i);
+    for (size_t i = 0; i < pool.count && !found; i++)
+      if (!pool.runs[i].lazily_freed && now - pool.runs[i].since_ms >= decay) {
+        run = warm_remove(&pool, i);
         found = true;
       }
     lock_release(&unit_lock);
@@ -167,8 +72,8 @@ static void free_lazily(void) {
     run.zeroed = false;
     run.since_ms = now;
     lock_acquire(&unit_lock);
-    if (pool_count < POOL_RUNS) {
-      pool_insert(run);
+    if (!warm_is_full(&pool)) {
+      warm_insert(&pool, run);
       found = false;
     }
     lock_release(&unit_lock);
@@ -188,8 +93,8 @@ static void give_back(struct warm_run run) {
   run.zeroed = os_decommit(run.base, bytes);
   run.since_ms = os_clock_ms();
   lock_acquire(&unit_lock);
-  if (pool_count < POOL_RUNS) {
-    pool_insert(run);
+  if (!warm_is_full(&pool)) {
+    warm_insert(&pool, run);
   } else {
     struct stuck_run *self = (struct stuck_run *)(void *)run.base;
     self->units = run.units;
@@ -197,6 +102,10 @@ static void give_back(struct warm_run run) {
     stuck = self;
   }
   lock_release(&unit_lock);
+}
+
+static void give_back_all(const struct warm_run *runs, size_t count_runs) {
+  for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
 }
 
 static char *map_by_hint(size_t units, size_t alignment) {
@@ -248,18 +157,80 @@ static struct unit_run map_run(size_t units, size_t alignment) {
   return run;
 }
 
+/* --- a long run out of short ones ------------------------------------------------------------------- */
+
+/* Moving the pages of a unit into its place takes about a microsecond, faulting new ones 250 to 700
+ * (docs/decisions/0008). Each piece may be a mapping of its own for ever, and the kernel allows 65530 of
+ * them: above ASSEMBLE_BELOW units in use nothing is assembled. */
+enum { PIECES = 8 };
+#define ASSEMBLE_BELOW ((size_t)16384)
+
+/* Puts the pages of `piece` in the place of those at `to`; false: they have to be given back. */
+static bool move_in(const struct warm_run *piece, char *to, size_t *moved) {
+  /* Unit by unit: kernels before 6.17 move one mapping a call, and units never straddle two. */
+  for (*moved = 0; *moved < piece->units; ++*moved) {
+    size_t at = *moved << UNIT_SHIFT;
+    if (os_move(piece->base + at, UNIT_BYTES, to + at, UNIT_BYTES)) continue;
+    /* Some failures come after the place was cleared. */
+    os_map_at(to + at, UNIT_BYTES);
+    return false;
+  }
+  return true;
+}
+
+/* A run of new address space with as many pages of the pool in front as there are. */
+static struct unit_run assemble(size_t units) {
+  struct warm_run pieces[PIECES];
+  if (units < 2 || mapped_now() > ASSEMBLE_BELOW) return (struct unit_run){0};
+  lock_acquire(&unit_lock);
+  size_t count_pieces = warm_take_pieces(&pool, units, pieces, PIECES);
+  lock_release(&unit_lock);
+  if (count_pieces == 0) return (struct unit_run){0};
+  struct unit_run run = map_run(units, UNIT_BYTES);
+  if (run.base == NULL || run.huge_pages) {
+    give_back_all(pieces, count_pieces);
+    return run;
+  }
+  size_t filled = 0;
+  for (size_t i = 0; i < count_pieces; i++) {
+    size_t moved;
+    bool all = move_in(&pieces[i], run.base + (filled << UNIT_SHIFT), &moved);
+    unit_account(-(ptrdiff_t)moved);
+    filled += moved;
+    if (all) continue;
+    pieces[i].base += moved << UNIT_SHIFT;
+    pieces[i].units -= moved;
+    give_back_all(&pieces[i], count_pieces - i);
+    break;
+  }
+  if (filled > 0) run.zeroed = false;
+  lock_acquire(&unit_lock);
+  warm_missed(&pool, units - filled, mapped_now() - pool.units);
+  lock_release(&unit_lock);
+  if (filled < units && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
+    os_advise_huge(run.base + (filled << UNIT_SHIFT), (units - filled) << UNIT_SHIFT);
+  return run;
+}
+
 /* --- interface ------------------------------------------------------------------------------------ */
 
 static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   struct warm_run victims[VICTIMS], warm = {0};
   lock_acquire(&unit_lock);
-  bool found = pool_take(units, alignment, &warm);
+  bool found = warm_take(&pool, units, alignment, &warm);
   if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm.base);
-  size_t count_victims = pool_pick_victims(0, victims);
+  size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   lock_release(&unit_lock);
-  for (size_t i = 0; i < count_victims; i++) give_back(victims[i]);
+  give_back_all(victims, count_victims);
   if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages};
   return found;
+}
+
+static struct unit_run map_missed(size_t units, size_t alignment) {
+  lock_acquire(&unit_lock);
+  warm_missed(&pool, units, mapped_now() - pool.units);
+  lock_release(&unit_lock);
+  return map_run(units, alignment);
 }
 
 struct unit_run unit_acquire(size_t units, size_t alignment) {
@@ -267,7 +238,8 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
   if (units == 0 || units >= map_slices / SLICES_PER_UNIT) return run;
   if (!take_warm(units, alignment, &run)) {
-    run = map_run(units, alignment);
+    if (alignment == UNIT_BYTES) run = assemble(units);
+    if (run.base == NULL) run = map_missed(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. */
     if (run.base == NULL && unit_trim() > 0) run = map_run(units, alignment);
   }
@@ -280,7 +252,11 @@ void unit_release(char *base, size_t units) {
   struct warm_run run = {.base = base, .units = units};
   count(&released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&decommit_disabled, 1);
-  if (units > budget_units() || above_target()) {
+  lock_acquire(&unit_lock);
+  bool keep = units <= warm_budget(&pool) && !above_target();
+  if (!keep) warm_no_room_for(&pool, units);
+  lock_release(&unit_lock);
+  if (!keep) {
     give_back(run);
     return;
   }
@@ -288,16 +264,22 @@ void unit_release(char *base, size_t units) {
   bool inserted = false;
   /* One round, unless more than VICTIMS have to go. Bounded: where the kernel refuses to unmap, the
    * victims come back into the pool. */
-  for (int round = 0; round < POOL_RUNS / VICTIMS && !inserted; round++) {
+  for (int round = 0; round < WARM_RUNS / VICTIMS && !inserted; round++) {
     lock_acquire(&unit_lock);
-    size_t count_victims = pool_pick_victims(units, victims);
-    inserted = pool_count < POOL_RUNS && count_victims < VICTIMS;
-    if (inserted) pool_insert(run);
+    size_t count_victims = warm_take_victims(&pool, units, above_target(), victims, VICTIMS);
+    inserted = !warm_is_full(&pool) && count_victims < VICTIMS;
+    if (inserted) warm_insert(&pool, run);
     lock_release(&unit_lock);
-    for (size_t i = 0; i < count_victims; i++) give_back(victims[i]);
+    give_back_all(victims, count_victims);
   }
   if (!inserted) give_back(run);
   free_lazily();
+}
+
+struct unit_run unit_reserve(size_t units) {
+  struct unit_run run = map_run(units, UNIT_BYTES);
+  if (run.base != NULL) count(&acquired, 1);
+  return run;
 }
 
 bool unit_extend(char *end, size_t units) {
@@ -310,10 +292,10 @@ size_t unit_trim(void) {
   struct warm_run victims[VICTIMS];
   size_t bytes = 0;
   /* At most as many rounds as fill the pool once: a run that cannot be unmapped comes back. */
-  for (int round = 0; round < POOL_RUNS / VICTIMS; round++) {
+  for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
     size_t picked = 0;
     lock_acquire(&unit_lock);
-    while (picked < VICTIMS && pool_count > 0) victims[picked++] = pool_remove(0);
+    while (picked < VICTIMS && pool.count > 0) victims[picked++] = warm_remove(&pool, 0);
     lock_release(&unit_lock);
     for (size_t i = 0; i < picked; i++) {
       bytes += victims[i].units << UNIT_SHIFT;
@@ -326,7 +308,7 @@ size_t unit_trim(void) {
 
 void unit_stats_get(struct unit_stats *stats) {
   lock_acquire(&unit_lock);
-  stats->units_warm = pool_units;
+  stats->units_warm = pool.units;
   lock_release(&unit_lock);
   stats->bytes_mapped = atomic_load_explicit(&units_mapped, memory_order_relaxed) << UNIT_SHIFT;
   stats->acquired = atomic_load_explicit(&acquired, memory_order_relaxed);

@@ -93,7 +93,8 @@ static void superslabs_come_and_go(void **state) {
   for (int i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
   size_t purged = hak_purge();
   struct hak_stats after = get();
-  assert_true(purged >= 20 * MIB);
+  assert_true(purged > 0); /* some of it is with the OS already: the warm pool starts small */
+  assert_true(during.bytes_mapped - after.bytes_mapped >= 30 * MIB);
   assert_true(after.superslabs_live <= before.superslabs_live);
   assert_int_equal(after.superslabs_warm, 0);
   assert_true(after.superslabs_peak >= during.superslabs_live);

@@ -1,0 +1,145 @@
+/* warm.c - see warm.h. */
+#include "superslab/warm.h"
+
+#include <string.h>
+
+#include "policy/options.h"
+
+/* 16 MiB: what small programs free and allocate again. With 64 MiB from the start, programs that free one
+ * large buffer kept it: a tenth more memory at the peak. */
+#define START_UNITS ((size_t)8)
+
+/* Asked for again after this long, units were rightly given back. */
+#define REGRET_MS 1000
+
+/* --- in and out ------------------------------------------------------------------------------------ */
+
+struct warm_run warm_remove(struct warm_pool *pool, size_t at) {
+  struct warm_run run = pool->runs[at];
+  pool->count--;
+  memmove(&pool->runs[at], &pool->runs[at + 1], (pool->count - at) * sizeof pool->runs[0]);
+  pool->units -= run.units;
+  return run;
+}
+
+static bool joins(const struct warm_run *a, const struct warm_run *b) {
+  return a->base + (a->units << UNIT_SHIFT) == b->base && a->zeroed == b->zeroed &&
+         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed;
+}
+
+void warm_insert(struct warm_pool *pool, struct warm_run run) {
+  for (size_t i = 0; i < pool->count;) {
+    if (joins(&pool->runs[i], &run)) {
+      run.units += pool->runs[i].units;
+      run.base = pool->runs[i].base;
+    } else if (joins(&run, &pool->runs[i])) {
+      run.units += pool->runs[i].units;
+    } else {
+      i++;
+      continue;
+    }
+    warm_remove(pool, i);
+  }
+  pool->runs[pool->count++] = run;
+  pool->units += run.units;
+}
+
+/* The end is taken, not the front: a pointer to the start of a freed huge block then stays no block's
+ * start for as long as can be, and a second free of it is seen. */
+static struct warm_run cut_end(struct warm_pool *pool, size_t at, size_t units) {
+  if (pool->runs[at].units == units) return warm_remove(pool, at);
+  struct warm_run run = pool->runs[at];
+  pool->runs[at].units -= units;
+  pool->units -= units;
+  run.base += pool->runs[at].units << UNIT_SHIFT;
+  run.units = units;
+  return run;
+}
+
+static struct warm_run cut_front(struct warm_pool *pool, size_t at, size_t units) {
+  if (pool->runs[at].units == units) return warm_remove(pool, at);
+  struct warm_run run = pool->runs[at];
+  pool->runs[at].base += units << UNIT_SHIFT;
+  pool->runs[at].units -= units;
+  pool->units -= units;
+  run.units = units;
+  return run;
+}
+
+bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out) {
+  size_t best = WARM_RUNS;
+  for (size_t i = 0; i < pool->count; i++) {
+    const struct warm_run *run = &pool->runs[i];
+    if (run->units < units || ((uintptr_t)run->base & (alignment - 1)) != 0) continue;
+    /* Of equal ones the youngest: its pages are the likeliest to be in caches. */
+    if (best == WARM_RUNS || run->units <= pool->runs[best].units) best = i;
+  }
+  if (best == WARM_RUNS) return false;
+  *out = alignment == UNIT_BYTES ? cut_end(pool, best, units) : cut_front(pool, best, units);
+  return true;
+}
+
+size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces,
+                        size_t most) {
+  size_t taken = 0;
+  while (units > 0 && taken < most) {
+    size_t longest = WARM_RUNS;
+    for (size_t i = 0; i < pool->count; i++)
+      if (!pool->runs[i].huge_pages &&
+          (longest == WARM_RUNS || pool->runs[i].units > pool->runs[longest].units))
+        longest = i;
+    if (longest == WARM_RUNS) break;
+    size_t here = pool->runs[longest].units;
+    pieces[taken] = cut_end(pool, longest, here < units ? here : units);
+    units -= pieces[taken++].units;
+  }
+  return taken;
+}
+
+/* --- how much to keep --------------------------------------------------------------------------------- */
+
+size_t warm_budget(const struct warm_pool *pool) {
+  bool for_ever = option_value(WARM_POOL_DECAY_MS) == 0;
+  if (option_value(SS_MEM_LEAN) && for_ever) return 0;
+  size_t most = (size_t)option_value(WARM_POOL_MB) * MIB >> UNIT_SHIFT;
+  size_t budget = START_UNITS + pool->grown_units;
+  return for_ever || budget > most ? most : budget;
+}
+
+void warm_no_room_for(struct warm_pool *pool, size_t units) {
+  pool->given_units += units;
+  pool->given_ms = os_clock_ms();
+}
+
+void warm_missed(struct warm_pool *pool, size_t units, size_t in_use) {
+  if (pool->given_units == 0 || units == 0) return;
+  if (os_clock_ms() - pool->given_ms > REGRET_MS) {
+    pool->given_units = 0;
+    return;
+  }
+  if (units > pool->given_units) units = pool->given_units;
+  pool->given_units -= units;
+  pool->grown_units += units;
+  /* Whatever the pattern, no more than half of what the program itself uses. */
+  if (pool->grown_units > in_use / 2) pool->grown_units = in_use / 2;
+}
+
+size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
+                         struct warm_run *victims, size_t most) {
+  uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS);
+  uint64_t now = decay != 0 && pool->count != 0 ? os_clock_ms() : 0;
+  bool full = incoming != 0 && warm_is_full(pool);
+  size_t taken = 0;
+  while (taken < most && pool->count > 0) {
+    size_t budget = to_nothing ? 0 : warm_budget(pool);
+    bool over = pool->units + incoming > budget || full;
+    bool old = decay != 0 && now - pool->runs[0].since_ms >= decay &&
+               option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_DONTNEED;
+    if (!over && !old) break;
+    struct warm_run run = victims[taken++] = warm_remove(pool, 0);
+    full = false;
+    if (!old) warm_no_room_for(pool, run.units);
+    else pool->grown_units -= run.units < pool->grown_units ? run.units : pool->grown_units;
+  }
+  return taken;
+}

@@ -1,0 +1,64 @@
+/* warm.h - the warm pool: runs of units that nobody uses, kept for reuse.
+ *
+ * A plain data structure without a lock of its own: unit.c guards it. It makes no system calls.
+ *
+ * How much it holds. It starts small and grows by regret: units that had to go for want of room and were
+ * asked of the OS again within a second. What ages out unused shrinks it again. So a program that
+ * frees a large buffer once does not keep it, and one that replaces large buffers all the time keeps
+ * what it needs (docs/decisions/0008).
+ */
+#ifndef HAK_WARM_H
+#define HAK_WARM_H
+
+#include "superslab/superslab.h"
+
+struct warm_run {
+  char *base;
+  size_t units;
+  uint64_t since_ms;
+  bool zeroed;
+  bool huge_pages;   /* explicit ones */
+  bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
+};
+
+/* 64 runs: more would make the search visible beside the system call it saves. */
+enum { WARM_RUNS = 64 };
+
+struct warm_pool {
+  struct warm_run runs[WARM_RUNS]; /* oldest first */
+  size_t count;
+  size_t units;       /* of all runs */
+  size_t grown_units; /* what it may hold beyond its first size */
+  size_t given_units; /* had to go for want of room and were not asked for again */
+  uint64_t given_ms;  /* when the last of them went */
+};
+
+HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count == WARM_RUNS; }
+
+/** The most units it holds now. */
+size_t warm_budget(const struct warm_pool *pool);
+
+/** Puts a run in, joined with its neighbours in the pool. The pool must not be full. */
+void warm_insert(struct warm_pool *pool, struct warm_run run);
+
+/** Takes out the run at an index. */
+struct warm_run warm_remove(struct warm_pool *pool, size_t at);
+
+/** The smallest run that fits, cut to `units`; `alignment` in bytes. False: there is none. */
+bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out);
+
+/** Up to `most` runs that together have at most `units`, the longest first; returns how many. */
+size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces, size_t most);
+
+/** Takes out, oldest first, up to `most` runs that have to go: over the budget once `incoming` units are in, or
+ * too old. `to_nothing`: there is no budget. Returns how many. */
+size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
+                         struct warm_run *victims, size_t most);
+
+/** `units` go to the OS because the pool has no room. */
+void warm_no_room_for(struct warm_pool *pool, size_t units);
+
+/** `units` had to come from the OS; `in_use` units are out of the pool. */
+void warm_missed(struct warm_pool *pool, size_t units, size_t in_use);
+
+#endif
