@@ -44,6 +44,13 @@ struct outgoing {
 
 struct batch; /* remote.c */
 
+/* HAKMEM_LEARN=1 (learn.c): what the slow paths saw of each class. */
+struct learner {
+  uint8_t traffic[CLASS_COUNT];      /* refills and overflows since the last look, saturating */
+  uint8_t refill_shift[CLASS_COUNT]; /* a refill gathers REFILL_BYTES << this */
+  uint8_t next_victim;               /* class to look at next for capacity that is not used */
+};
+
 enum heap_state { HEAP_ACTIVE, HEAP_PARKED };
 
 struct heap {
@@ -52,6 +59,7 @@ struct heap {
   struct outgoing outgoing[OUTGOING_SLOTS];
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
+  struct learner learner;
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */
@@ -125,6 +133,18 @@ void heap_drain(struct heap *heap, bool bins);
 /** Puts one block back into its slab; the caller holds heap->lock. Blocks of others' slabs go to their
  * owners. */
 void heap_put_block(struct heap *heap, void *block);
+
+/** Puts the blocks of a list, which left a bin, back into their slabs; takes the heap's lock. */
+void front_return(struct heap *heap, void *list);
+
+/* --- learn.c: cache depths and refills that follow the traffic ------------------------------------------- */
+
+/** The bin of the class was empty, or ran over; the heap's thread only. */
+void learn_refill(struct heap *heap, unsigned size_class);
+void learn_overflow(struct heap *heap, unsigned size_class);
+
+/** Takes capacity away from a class without traffic; false: none was found at this attempt. */
+bool learn_reclaim(struct heap *heap, unsigned for_class);
 
 /* --- remote.c: blocks of other heaps -------------------------------------------------------------------- */
 

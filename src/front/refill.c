@@ -5,6 +5,7 @@
  */
 #include "front/heap.h"
 #include "observe/report.h"
+#include "policy/options.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
  * this ahead: a class that is used little touches one page (docs/decisions/0002). */
@@ -131,9 +132,11 @@ void heap_drain(struct heap *heap, bool bins) {
 
 /* --- out of slabs ----------------------------------------------------------------------------------------- */
 
-static unsigned refill_blocks(uint32_t size) {
-  size_t blocks = REFILL_BYTES / size;
-  return blocks > REFILL_BLOCKS ? REFILL_BLOCKS : blocks == 0 ? 1 : (unsigned)blocks;
+static unsigned refill_blocks(const struct heap *heap, unsigned size_class) {
+  unsigned shift = heap->learner.refill_shift[size_class]; /* 0 unless it learns */
+  size_t blocks = (REFILL_BYTES << shift) / class_size(size_class);
+  size_t most = (size_t)REFILL_BLOCKS << shift;
+  return blocks > most ? (unsigned)most : blocks == 0 ? 1 : (unsigned)blocks;
 }
 
 static size_t populate_piece(struct heap *heap, const struct slab *slab) {
@@ -151,7 +154,7 @@ static void *last_of(void *list) {
 
 /* At least one block from the heap's partial slabs, and on until a refill's worth is there. */
 static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list) {
-  unsigned wanted = refill_blocks(class_size(size_class)), count = 0;
+  unsigned wanted = refill_blocks(heap, size_class), count = 0;
   *list = NULL;
   struct slab *slab;
   while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
@@ -234,6 +237,7 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
 void *front_refill(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
+  if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
   unsigned count = remote_take_batch(heap, size_class, &list);
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
@@ -260,6 +264,12 @@ void *front_refill(struct heap *heap, unsigned size_class) {
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
 #define BUDGET_BYTES (8 * MIB)
 
+void front_return(struct heap *heap, void *list) {
+  lock_acquire(&heap->lock);
+  put_list(heap, list, true);
+  lock_release(&heap->lock);
+}
+
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t more = bin->capacity;
   if (more == 0) {
@@ -270,7 +280,11 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
   size_t share = owned_bytes(heap) / 8, budget = share > BUDGET_BYTES ? share : BUDGET_BYTES;
   size_t used = heap->bin_budget_used + (size_t)more * size;
-  if (bin->capacity != 0 && used > budget) return false;
+  if (bin->capacity != 0 && used > budget) {
+    if (!option_value(LEARN) || !learn_reclaim(heap, (unsigned)(bin - heap->bins))) return false;
+    used = heap->bin_budget_used + (size_t)more * size;
+    if (used > budget) return false;
+  }
   heap->bin_budget_used = used;
   bin->capacity = capacity;
   bin->room += (int32_t)more;
@@ -280,6 +294,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
 void front_overflow(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   uint32_t size = class_size(size_class);
+  if (option_value(LEARN)) learn_overflow(heap, size_class);
   while (bin->room < 0)
     if (!grow(heap, bin, size)) break;
   if (bin->room >= 0) return;
@@ -290,7 +305,5 @@ void front_overflow(struct heap *heap, struct bin *bin) {
   void *cold = *(void **)block;
   *(void **)block = NULL;
   bin->room = (int32_t)(bin->capacity - keep);
-  lock_acquire(&heap->lock);
-  put_list(heap, cold, true);
-  lock_release(&heap->lock);
+  front_return(heap, cold);
 }
