@@ -7,6 +7,10 @@
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make clean           removes build/ and the benchmark binaries
+#   make peers           the allocators to compare with, as libraries to preload (bench/peers/README.md)
+#   make bench           every benchmark on every allocator; bench-quick: under two minutes
+#   make bench-ir        instructions of malloc and free; bench-programs: real programs
+#   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
 #   make bench_random_mixed_hakmem   (_hakmem_minimal, _hakmem_observe, _system, _mi)
 VARIANT ?= standard
 PREFIX ?= /usr/local
@@ -28,6 +32,8 @@ build/%/build.ninja: | CMakePresets.json
 .PRECIOUS: build/%/build.ninja
 
 -include bench/bench.mk
+-include bench/peers.mk
+-include bench/lab.mk
 
 .PHONY: demo
 demo:

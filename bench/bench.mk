@@ -6,6 +6,8 @@
 #   make bench_random_mixed_system           libc's malloc
 #   make bench_random_mixed_mi               mimalloc
 #   make perf_fast | perf_observe | perf_all
+#   make bench-build                         all programs of bench/, into build/bench/, dynamically
+#                                            linked: the allocator is preloaded
 #
 # mimalloc is the peer: from the Rust crate libmimalloc-sys when cargo is there, else from Debian's
 # libmimalloc-dev. Each binary says with --version what it is linked with.
@@ -16,7 +18,7 @@ BENCH_SOURCES := bench/random_mixed.c bench/allocator.c
 BENCH_COMPILE = $(BENCH_CC) -std=gnu11 $(BENCH_CFLAGS) $(BENCH_WARNINGS)
 # Static, all five alike: the dynamic linker's pages and system calls are not what is measured.
 BENCH_LINK ?= -static
-BENCH_HEADERS := bench/allocator.h
+BENCH_HEADERS := $(wildcard bench/*.h)
 
 ITERS ?= 20000000
 WS ?= 400
@@ -36,6 +38,22 @@ bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_h
 
 bench_random_mixed_system: $(BENCH_SOURCES) $(BENCH_HEADERS)
 	$(BENCH_COMPILE) $(BENCH_SOURCES) $(BENCH_LINK) -pthread -o $@
+
+# --- the programs that allocators are preloaded into -----------------------------------------------
+
+BENCH_OUT ?= build/bench
+BENCH_PROGRAMS := $(patsubst bench/%.c,$(BENCH_OUT)/%,$(filter-out bench/allocator.c,$(wildcard bench/*.c)))
+
+# Changes when the compiler or its flags do, so that the programs are built again then.
+$(BENCH_OUT)/flags: bench-force
+	@mkdir -p $(BENCH_OUT)
+	@echo '$(BENCH_COMPILE)' | cmp -s - $@ || echo '$(BENCH_COMPILE)' >$@
+
+$(BENCH_PROGRAMS): $(BENCH_OUT)/%: bench/%.c bench/allocator.c $(BENCH_HEADERS) $(BENCH_OUT)/flags
+	$(BENCH_COMPILE) $< bench/allocator.c -pthread -o $@
+
+.PHONY: bench-build
+bench-build: $(BENCH_PROGRAMS)
 
 # --- mimalloc: the peer -------------------------------------------------------------------------
 

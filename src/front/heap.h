@@ -57,8 +57,9 @@ struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
-  struct span_cache spans; /* freed Large blocks */
-  size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
+  struct span_cache spans;        /* freed Large blocks */
+  size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
+  uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   struct learner learner;
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their

@@ -1,0 +1,50 @@
+# The benchmark suite and what else the lab measures; included by the top Makefile.
+#
+#   make bench                      every row on every allocator: build/bench/results.json
+#   make bench-quick                short runs on a few allocators, under two minutes
+#   make bench-ir                   instructions of malloc and free, under callgrind
+#   make bench-programs             real programs: CPU time, peak memory, page faults
+#   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
+#
+# ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
+# MIMALLOC_BENCH=DIR adds the programs of mimalloc-bench built there.
+HAKMEM_LAB := build/lab/venv/bin/hakmem-lab
+ROUNDS ?=
+LAB_ROUNDS = $(if $(ROUNDS),--rounds $(ROUNDS))
+LAB_EXTRA = $(if $(MIMALLOC_BENCH),--mimalloc-bench "$(MIMALLOC_BENCH)")
+
+.PHONY: lab-setup
+lab-setup:
+	@bash scripts/setup.sh build bench || echo "lab: going on without these packages" >&2
+	@bash scripts/setup_lab.sh
+
+# The standard variant, whatever VARIANT says: it is what is released.
+.PHONY: lab-library
+lab-library: build/standard/build.ninja
+	@cmake --build build/standard -j $(JOBS) --target hakmem_targets
+
+.PHONY: bench
+bench: lab-setup lab-library bench-build peers
+	@$(HAKMEM_LAB) suite $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/results.json $(LAB_ARGS)
+
+# Peers as they are: building them alone takes longer than two minutes.
+.PHONY: bench-quick
+bench-quick: lab-setup lab-library bench-build
+	@[ -f build/peers/peers.json ] || echo "lab: no peers besides glibc; make peers builds them" >&2
+	@$(HAKMEM_LAB) suite --quick $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/quick.json $(LAB_ARGS)
+
+.PHONY: bench-ir
+bench-ir: lab-setup lab-library bench-build peers
+	@$(HAKMEM_LAB) instructions -o build/bench/instructions.json $(LAB_ARGS)
+
+.PHONY: bench-programs
+bench-programs: lab-setup lab-library peers
+	@bash scripts/setup.sh programs || echo "lab: going on without these programs" >&2
+	@$(HAKMEM_LAB) programs $(LAB_ROUNDS) -o build/bench/programs.json $(LAB_ARGS)
+
+.PHONY: bench-ab
+bench-ab: lab-setup lab-library bench-build
+	@[ -n "$(A)" ] && [ -n "$(B)" ] && [ -n "$(ROW)" ] || \
+	  { echo "usage: make bench-ab A='LIBRARY and VARIABLES' B='...' ROW=row,row" >&2; exit 2; }
+	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
+	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)

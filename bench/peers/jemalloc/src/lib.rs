@@ -1,0 +1,1 @@
+//! Empty: only the static library that tikv-jemalloc-sys builds is used.

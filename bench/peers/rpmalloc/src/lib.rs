@@ -1,0 +1,1 @@
+//! Empty: only the static library that rpmalloc-sys builds is used.

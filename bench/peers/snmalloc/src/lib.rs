@@ -1,0 +1,1 @@
+//! Empty: only the C++ sources that come with snmalloc-sys are used.

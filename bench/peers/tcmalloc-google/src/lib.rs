@@ -1,0 +1,1 @@
+//! Empty: only the static library that libtcmalloc-sys builds is used.

@@ -1,0 +1,299 @@
+"""The command hakmem-lab."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hakmem_lab import __version__, allocators, mimalloc_bench, programs, rows, tables
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.errors import LabError
+from hakmem_lab.instructions import InstructionCount, count_instructions
+from hakmem_lab.machine import describe_machine
+from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
+from hakmem_lab.paths import Paths, find_paths, parse_cpus
+from hakmem_lab.results import Result, read_result, write_result
+from hakmem_lab.rows import Row
+from hakmem_lab.runner import CountFunction, Reporter, run_rounds
+from hakmem_lab.syscalls import count_system_calls, strace
+
+INTERRUPTED = 130  # exit code, as a shell has it after Ctrl-C
+
+app = typer.Typer(
+    help="Measures memory allocators side by side.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+RootOption = Annotated[
+    Path | None, typer.Option(help="The repository; default: around the working directory.")
+]
+AllocatorsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--allocators",
+        metavar="A,B",
+        help="Names, and NAME=WORDS for others: a library's path, a known name, variables"
+        " (lean=HAKMEM_PROFILE=lean). Default: all.",
+    ),
+]
+CpusOption = Annotated[
+    str | None, typer.Option(metavar="0,1", help="CPUs to use; default: all available ones.")
+]
+TimeoutOption = Annotated[
+    float, typer.Option(min=0.1, metavar="SECONDS", help="A run that takes longer has failed.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the result is kept.")
+]
+RowsOption = Annotated[str | None, typer.Option("--rows", metavar="A,B", help="Only these rows.")]
+RoundsOption = Annotated[int, typer.Option(min=1, max=1000, help="Runs of each allocator.")]
+SuiteOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Default: bench/suite.toml.")
+]
+MimallocBenchOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A directory with the programs of mimalloc-bench."),
+]
+
+
+def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
+    known = {a.name for a in allocators.known_allocators(paths)} - {"hakmem"}
+    settings["peers"] = [a.name for a in chosen if a.name in known]
+    result = Result(kind, ["hakmem-lab", *sys.argv[1:]], settings, describe_machine(), chosen)
+    if not result.allocator_names():
+        problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)
+        raise LabError(f"no allocator can be run: {problems}")
+    return result
+
+
+def counter(launcher: Launcher, wanted: bool, reporter: Reporter) -> CountFunction | None:
+    if not wanted:
+        return None
+    if strace() is None:
+        reporter.line("system calls are not counted: strace is missing")
+        return None
+    return lambda row, allocator: count_system_calls(launcher, row, allocator)
+
+
+def measure(
+    result: Result,
+    chosen: list[Row],
+    rounds: int,
+    launcher: Launcher,
+    output: Path,
+    system_calls: bool,
+) -> None:
+    """Runs, prints, keeps the result, and ends the command with its exit code."""
+    reporter = Reporter()
+    run_rounds(
+        result,
+        chosen,
+        rounds,
+        launcher.run,
+        counter(launcher, system_calls, reporter),
+        lambda partial: write_result(partial, output),
+        reporter,
+    )
+    finish(result, output)
+
+
+def finish(result: Result, output: Path) -> None:
+    write_result(result, output)
+    tables.print_result(result, file=output)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def all_rows(paths: Paths, suite: Path | None, extra: Path | None) -> list[Row]:
+    """The suite's rows and those of mimalloc-bench, when its directory is given."""
+    found: list[Row] = []
+    if suite is not None or extra is None or paths.suite.is_file():
+        found += rows.read_suite(paths, suite or paths.suite)
+    if extra is not None:
+        found += mimalloc_bench.mimalloc_bench_rows(extra)
+    rows.refuse_repeated(found, "the suite")
+    return found
+
+
+@app.command("suite")
+def suite_command(
+    suite: SuiteOption = None,
+    row_names: RowsOption = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="A,B", help=f"Only these: {', '.join(rows.GROUPS)}.")
+    ] = None,
+    mimalloc_bench: MimallocBenchOption = None,
+    allocator_names: AllocatorsOption = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Default 5; 2 with --quick.")
+    ] = None,
+    cpus: CpusOption = None,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    quick: Annotated[bool, typer.Option("--quick", help="Short runs, fewer peers.")] = False,
+    system_calls: Annotated[
+        bool | None, typer.Option(help="Count them in one more run; default unless --quick.")
+    ] = None,
+    output: OutputOption = None,
+    root: RootOption = None,
+) -> None:
+    """Runs the benchmark rows on every allocator, interleaved."""
+    paths = find_paths(root)
+    chosen_rows = rows.select_rows(all_rows(paths, suite, mimalloc_bench), row_names, groups)
+    if quick:
+        chosen_rows = [row.shortened() for row in chosen_rows]
+    chosen = allocators.select_allocators(paths, allocator_names, quick)
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
+    rounds = rounds or (2 if quick else 5)
+    result = new_result(
+        "suite", chosen, paths, rounds=rounds, cpus=launcher.cpus, quick=quick, timeout_s=timeout
+    )
+    output = output or paths.bench / ("quick.json" if quick else "results.json")
+    calls = not quick if system_calls is None else system_calls
+    measure(result, chosen_rows, rounds, launcher, output, calls)
+
+
+@app.command("programs")
+def programs_command(
+    file: Annotated[
+        Path | None, typer.Option("--programs", help="Default: bench/programs.toml.")
+    ] = None,
+    row_names: RowsOption = None,
+    allocator_names: AllocatorsOption = None,
+    rounds: RoundsOption = 3,
+    cpus: CpusOption = None,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    system_calls: Annotated[bool, typer.Option(help="Count them in one more run.")] = False,
+    output: OutputOption = None,
+    root: RootOption = None,
+) -> None:
+    """Runs real programs on every allocator: CPU time, peak memory, page faults, same output?"""
+    paths = find_paths(root)
+    found = programs.read_programs(paths, file or paths.programs)
+    wanted = {row.name for row in rows.select_rows([p.row for p in found], row_names, None)}
+    chosen = allocators.select_allocators(paths, allocator_names, False)
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
+    result = new_result(
+        "programs", chosen, paths, rounds=rounds, cpus=launcher.cpus, timeout_s=timeout
+    )
+    reporter = Reporter()
+    ready = programs.prepare_all(paths, [p for p in found if p.row.name in wanted], reporter.line)
+    output = output or paths.bench / "programs.json"
+    measure(result, ready, rounds, launcher, output, system_calls)
+
+
+@app.command("ab")
+def ab_command(
+    a: Annotated[
+        str, typer.Option("--a", metavar="WORDS", help="Before: a library, variables, or both.")
+    ],
+    b: Annotated[str, typer.Option("--b", metavar="WORDS", help="After: the same.")],
+    row_names: Annotated[str, typer.Option("--row", metavar="A,B", help="Rows to run.")],
+    build_change: Annotated[
+        bool, typer.Option("--build-change", help="Threshold of 0.5% instead of 1%.")
+    ] = False,
+    rounds: RoundsOption = 10,
+    suite: SuiteOption = None,
+    mimalloc_bench: MimallocBenchOption = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short runs.")] = False,
+    cpus: CpusOption = None,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    output: OutputOption = None,
+    root: RootOption = None,
+) -> None:
+    """Rule R1 on a change: GO, NO-GO, or how many more rounds it takes to tell."""
+    paths = find_paths(root)
+    chosen_rows = rows.select_rows(all_rows(paths, suite, mimalloc_bench), row_names, None)
+    if quick:
+        chosen_rows = [row.shortened() for row in chosen_rows]
+    chosen = [
+        allocators.parse_contender(paths, "a", a),
+        allocators.parse_contender(paths, "b", b),
+    ]
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
+    result = new_result(
+        "ab", chosen, paths, rounds=rounds, cpus=launcher.cpus, build_change=build_change
+    )
+    measure(result, chosen_rows, rounds, launcher, output or paths.bench / "ab.json", False)
+
+
+@app.command("instructions")
+def instructions_command(
+    allocator_names: AllocatorsOption = None,
+    iterations: Annotated[
+        int, typer.Option(min=1000, help="Of the shorter of the two runs.")
+    ] = 200_000,
+    slots: Annotated[int, typer.Option(min=1, help="Working set, in blocks.")] = 400,
+    min_size: Annotated[int, typer.Option(min=1, help="Bytes.")] = 16,
+    max_size: Annotated[int, typer.Option(min=1, help="Bytes.")] = 1024,
+    program: Annotated[Path | None, typer.Option(help="Default: build/bench/random_mixed.")] = None,
+    cpus: CpusOption = None,
+    timeout: TimeoutOption = DEFAULT_TIMEOUT,
+    output: OutputOption = None,
+    root: RootOption = None,
+) -> None:
+    """Counts instructions of malloc and free under callgrind, with random_mixed."""
+    paths = find_paths(root)
+    program = (program or paths.bench / "random_mixed").resolve()
+    if not program.is_file():
+        raise LabError(f"{paths.shown(program)} is not built: run make bench-build")
+    if min_size > max_size:
+        raise LabError(f"--min-size {min_size} is above --max-size {max_size}")
+    chosen = allocators.select_allocators(paths, allocator_names, False)
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
+    sizes = [min_size, max_size]
+    result = new_result(
+        "instructions", chosen, paths, iterations=iterations, slots=slots, sizes=sizes
+    )
+    environment = {
+        "HAKMEM_BENCH_MIN_SIZE": str(min_size),
+        "HAKMEM_BENCH_MAX_SIZE": str(max_size),
+    }
+    reporter = Reporter()
+    try:
+        for index, allocator in enumerate(chosen, start=1):
+            if allocator.missing is not None:
+                count = InstructionCount(allocator.name, iterations, failure=allocator.missing)
+            else:
+                reporter.line(f"{index} of {len(chosen)}: {allocator.name}")
+                count = count_instructions(
+                    launcher, allocator, program, iterations, slots, environment
+                )
+            result.instructions.append(count)
+    except KeyboardInterrupt:
+        result.interrupted = True
+    finish(result, output or paths.bench / "instructions.json")
+
+
+@app.command("show")
+def show_command(
+    file: Annotated[Path, typer.Argument(help="A result that another command kept.")],
+) -> None:
+    """Prints the tables of a result again."""
+    tables.print_result(read_result(file))
+
+
+@app.command("version")
+def version_command() -> None:
+    """Prints the version."""
+    print(f"hakmem-lab {__version__}")
+
+
+def stop(_signal: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry: 0 done, 2 wrong input, 130 stopped (the finished runs are reported and kept)."""
+    signal.signal(signal.SIGTERM, stop)
+    # A shell starts background jobs with SIGINT ignored; whoever sends it then means it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        app(prog_name="hakmem-lab")
+    except LabError as error:
+        print(f"hakmem-lab: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,229 @@
+"""One run of one row under one allocator.
+
+The command is started by build/lab/launch (launch.c says why), which preloads the library into the
+command alone, pins it, and reports the kernel's figures of it. The environment is cleaned: PATH,
+HOME, LANG=C, TERM, and what the row and the allocator set.
+
+Peak memory is the kernel's ru_maxrss: of the process, or of the largest one of its tree. The kernel
+counts pages in batches of 32, so that it can be too low by 128 KiB for each CPU that the process
+ran on and each kind of page (anonymous, file): the same for every allocator.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.errors import LabError
+from hakmem_lab.preload import preload_problem
+from hakmem_lab.rows import Row
+
+DEFAULT_TIMEOUT = 120.0  # seconds
+TAIL = 64 * 1024  # bytes at the end of an output that are looked at
+STDERR_LINES = 3  # last ones, kept of a run that failed
+# Fields of a Run that are the launcher's, under the same names.
+REPORTED = (
+    *("wall_s", "user_s", "system_s", "peak_rss_kb", "minor_faults", "major_faults"),
+    *("voluntary_switches", "involuntary_switches"),
+)
+LOADER_COMPLAINT = re.compile(r"ERROR: ld\.so: object .* from LD_PRELOAD cannot be preloaded.*")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run used. Times in seconds, memory in KiB; cost is what the row compares: seconds,
+    or nanoseconds an operation. With a failure the figures are of the part that ran."""
+
+    allocator: str
+    round: int  # from 1
+    position: int  # in the round, from 1
+    wall_s: float = 0.0
+    user_s: float = 0.0
+    system_s: float = 0.0
+    peak_rss_kb: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    throughput_per_s: float | None = None
+    output: str | None = None  # SHA-256 of the output, for rows that ask for it
+    failure: str | None = None
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def cost(self, measure: str) -> float | None:
+        """Seconds, or nanoseconds an operation; None for a run that failed or was too short to
+        be timed."""
+        if self.failure is not None:
+            return None
+        if measure == "throughput":
+            return 1e9 / self.throughput_per_s if self.throughput_per_s else None
+        return (self.cpu_s if measure == "cpu" else self.wall_s) or None
+
+
+def clean_environment(*additions: dict[str, str]) -> dict[str, str]:
+    kept = ("PATH", "HOME", "TERM")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment["LANG"] = "C"
+    for addition in additions:
+        environment.update(addition)
+    return environment
+
+
+def read_tail(stream: IO[bytes]) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - TAIL))
+    return stream.read().decode(errors="replace")
+
+
+def parse_throughput(text: str, pattern: str, scale: float = 1.0) -> float | None:
+    """Operations a second from the last match of `pattern`; None when there is none above 0."""
+    found = re.findall(pattern, text, re.MULTILINE)
+    try:
+        value = float(found[-1]) * scale if found else 0.0
+    except ValueError:
+        return None
+    return value if value > 0 else None
+
+
+def checksum(stdout: IO[bytes], work: Path | None) -> str:
+    """SHA-256 over the output and the files left in `work` (names and contents)."""
+    digest = hashlib.sha256()
+    stdout.seek(0)
+    while block := stdout.read(1 << 20):
+        digest.update(block)
+    if work is not None:
+        for path in sorted(p for p in work.rglob("*") if p.is_file() and not p.is_symlink()):
+            digest.update(b"\0" + str(path.relative_to(work)).encode() + b"\0")
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+def describe_failure(report: dict[str, Any], stderr: str, timeout: float) -> str | None:
+    """What went wrong, with the last lines of stderr, in one line; None when nothing did."""
+    if report["not_started"]:
+        return str(report["not_started"])
+    if report["timed_out"]:
+        problem = f"timed out after {timeout:g} s"
+    elif report["signal"]:
+        try:
+            problem = signal.Signals(report["signal"]).name
+        except ValueError:
+            problem = f"signal {report['signal']}"
+    elif report["exit_code"]:
+        problem = f"exit code {report['exit_code']}"
+    else:
+        complaint = LOADER_COMPLAINT.search(stderr)
+        return complaint.group() if complaint else None
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return ": ".join([problem, " | ".join(lines[-STDERR_LINES:])]) if lines else problem
+
+
+class Launcher:
+    """Starts commands. `cpus` are those that rows may be pinned to."""
+
+    def __init__(
+        self, program: Path, cpus: Sequence[int], timeout: float = DEFAULT_TIMEOUT
+    ) -> None:
+        if not program.is_file():
+            raise LabError(f"{program} is missing: run scripts/setup_lab.sh")
+        self.program = program
+        self.cpus = list(cpus)
+        self.timeout = timeout
+
+    def start(
+        self,
+        command: Sequence[str],
+        environment: dict[str, str],
+        preload: str,
+        cpus: Sequence[int],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        stdin: Path | None = None,
+        directory: Path | None = None,
+    ) -> dict[str, Any]:
+        """Runs `command` to its end and returns the launcher's report (fields: launch.c)."""
+        reading, writing = os.pipe()
+        words = [str(self.program), "--report", str(writing), "--timeout", f"{self.timeout:g}"]
+        words += ["--cpus", ",".join(map(str, cpus))]
+        words += ["--preload", preload] if preload else []
+        with open(stdin or os.devnull, "rb") as source:
+            process = subprocess.Popen(
+                [*words, "--", *command],
+                env=environment,
+                stdin=source,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=directory,
+                pass_fds=[writing],
+            )
+        os.close(writing)
+        try:
+            with open(reading, encoding="utf-8", errors="replace") as stream:
+                text = stream.read()
+            process.wait()
+        except BaseException:  # Ctrl-C too: the launcher takes the command along
+            process.terminate()
+            process.wait()
+            raise
+        try:
+            report = json.loads(text)
+        except ValueError:
+            stderr.seek(0)
+            said = stderr.read(300).decode(errors="replace").strip()
+            problem = f"no report (exit {process.returncode}): {said}"
+            raise LabError(f"{self.program}: {problem}") from None
+        assert isinstance(report, dict)
+        return report
+
+    def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
+        """One timed run."""
+        environment = clean_environment(row.environment, allocator.environment)
+        problem = preload_problem(row.command[0], allocator.library, environment.get("PATH"))
+        if problem is not None:
+            return Run(allocator.name, round_, position, failure=f"not preloaded: {problem}")
+        if row.work is not None:
+            shutil.rmtree(row.work, ignore_errors=True)
+            row.work.mkdir(parents=True)
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            report = self.start(
+                row.command,
+                environment,
+                allocator.library,
+                row.pinned_to(self.cpus),
+                stdout,
+                stderr,
+                row.stdin,
+                row.work,
+            )
+            failure = describe_failure(report, read_tail(stderr), self.timeout)
+            throughput = None
+            if failure is None and row.measure == "throughput":
+                throughput = parse_throughput(read_tail(stdout), row.pattern, row.scale)
+                if throughput is None:
+                    failure = "its output has no line on throughput"
+            output = checksum(stdout, row.work) if row.checksum and failure is None else None
+        if row.work is not None:
+            shutil.rmtree(row.work, ignore_errors=True)
+        return Run(
+            allocator.name,
+            round_,
+            position,
+            **{name: report[name] for name in REPORTED},
+            throughput_per_s=throughput,
+            output=output,
+            failure=failure,
+        )

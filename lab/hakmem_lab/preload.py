@@ -1,0 +1,99 @@
+"""Does a preload take effect? Asked of the dynamic linker, without running the program.
+
+A preload can be ignored in silence: by a static program, by a setuid one, by another libc. Then
+two columns of a table would be the same allocator.
+"""
+
+import os
+import re
+import shutil
+import stat
+import struct
+import subprocess
+from functools import cache
+from pathlib import Path
+
+PT_INTERP = 3
+
+
+def is_elf(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
+def interpreter(path: Path) -> str | None:
+    """The dynamic linker that a 64-bit ELF file asks for; None for a static one."""
+    with path.open("rb") as stream:
+        header = stream.read(64)
+        if len(header) < 64 or header[4] != 2:
+            return None
+        offset, size, count = (
+            struct.unpack_from("<Q", header, 32)[0],
+            *struct.unpack_from("<HH", header, 54),
+        )
+        for index in range(count):
+            stream.seek(offset + index * size)
+            entry = stream.read(56)
+            if len(entry) == 56 and struct.unpack_from("<I", entry)[0] == PT_INTERP:
+                stream.seek(struct.unpack_from("<Q", entry, 8)[0])
+                text = stream.read(struct.unpack_from("<Q", entry, 32)[0])
+                return text.rstrip(b"\0").decode(errors="replace")
+    return None
+
+
+def program_behind(path: Path, depth: int = 4) -> Path:
+    """The ELF file that runs when `path` is executed: itself, or a script's interpreter."""
+    with path.open("rb") as stream:
+        start = stream.read(256)
+    if start[:2] != b"#!" or depth == 0:
+        return path
+    words = start[2:].split(b"\n")[0].split()
+    return program_behind(Path(words[0].decode(errors="replace")), depth - 1) if words else path
+
+
+@cache
+def preload_problem(program: str, library: str, search: str | None = None) -> str | None:
+    """Why preloading `library` into `program` (a path, or a name looked up in `search` or PATH) has
+    no effect; None when the library's malloc is bound."""
+    if not library:
+        return None
+    found = shutil.which(program, path=search)
+    if found is None:
+        return None  # starting it will say so
+    try:
+        path = program_behind(Path(found))
+        if not is_elf(path):
+            return None
+        if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return f"{path} is setuid: preloading is ignored"
+        linker = interpreter(path)
+    except OSError:
+        return None
+    if linker is None:
+        return f"{path} is statically linked: nothing can be preloaded"
+    if "ld-linux" not in linker:
+        return f"{path} is linked by {linker}: a library for glibc cannot be preloaded"
+    # Run as a program, the dynamic linker lists what it would load and bind; the path as an
+    # argument of it, so that the program itself is never started.
+    done = subprocess.run(
+        [linker, str(path)],
+        env={
+            "LD_TRACE_LOADED_OBJECTS": "1",
+            "LD_WARN": "1",
+            "LD_BIND_NOW": "1",
+            "LD_DEBUG": "bindings",
+            "LD_PRELOAD": library,
+            "PATH": os.environ.get("PATH", ""),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    bound = rf"to {re.escape(library)} \[\d+\]: normal symbol `(malloc|calloc|realloc|free)'"
+    if re.search(bound, done.stdout):
+        return None
+    complaint = re.search(r"ERROR: ld\.so: .*", done.stdout)
+    return complaint.group() if complaint else f"no allocation function is bound to {library}"

@@ -1,0 +1,62 @@
+"""System calls by kind, from one extra run under strace that is not timed: tracing slows a program
+down several times over, so that its times would mean nothing."""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.measure import Launcher, clean_environment, describe_failure, read_tail
+from hakmem_lab.rows import Row
+
+# % time, seconds, usecs/call, calls, errors (left blank when there are none), name
+LINE = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+([a-z_]\w*)\s*$")
+
+
+def parse_strace(text: str) -> dict[str, int]:
+    """Calls by name from the table of `strace -c`; empty when there is no table in `text`."""
+    calls: dict[str, int] = {}
+    for line in text.splitlines():
+        found = LINE.match(line)
+        if found and found.group(2) != "total":
+            calls[found.group(2)] = int(found.group(1))
+    return calls
+
+
+def strace() -> str | None:
+    return shutil.which("strace")
+
+
+def count_system_calls(launcher: Launcher, row: Row, allocator: Allocator) -> dict[str, int] | None:
+    """Calls by kind, of all threads and children; None when the run or the tracing failed."""
+    tool = strace()
+    if tool is None:
+        return None
+    with (
+        tempfile.NamedTemporaryFile(prefix="hakmem-lab-") as table,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        command = [tool, "-f", "-c", "-o", table.name]
+        if allocator.library:
+            command += ["-E", f"LD_PRELOAD={allocator.library}"]
+        if row.work is not None:
+            shutil.rmtree(row.work, ignore_errors=True)
+            row.work.mkdir(parents=True)
+        report = launcher.start(
+            [*command, "--", *row.command],
+            clean_environment(row.environment, allocator.environment),
+            "",
+            row.pinned_to(launcher.cpus),
+            stdout,
+            stderr,
+            row.stdin,
+            row.work,
+        )
+        if row.work is not None:
+            shutil.rmtree(row.work, ignore_errors=True)
+        if describe_failure(report, read_tail(stderr), launcher.timeout) is not None:
+            return None
+        text = Path(table.name).read_text(encoding="utf-8", errors="replace")
+    return parse_strace(text) or None

@@ -1,0 +1,232 @@
+"""Small programs and allocators to measure, and a repository made of them."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.measure import Launcher
+from hakmem_lab.paths import Paths, available_cpus
+from hakmem_lab.rows import Row
+
+LAB = Path(__file__).resolve().parent.parent
+WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
+
+PROGRAMS = {
+    # touch MIB [free]: writes to every page of MIB mebibytes.
+    "touch": """
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        int main(int count, char **words) {
+          size_t size = (size_t)atol(words[1]) << 20;
+          int mode = PROT_READ | PROT_WRITE;
+          char *block = mmap(NULL, size, mode, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+          madvise(block, size, MADV_NOHUGEPAGE);
+          memset(block, 1, size);
+          if (count > 2) munmap(block, size);
+          return 0;
+        }""",
+    # ops N: N pairs of malloc and free, and how fast; prints two throughputs, the last one counts.
+    "ops": """
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <time.h>
+        static void *volatile block;
+        int main(int count, char **words) {
+          struct timespec a, b;
+          long pairs = count > 1 ? atol(words[1]) : 1000;
+          clock_gettime(CLOCK_MONOTONIC, &a);
+          for (long i = 0; i < pairs; i++) { block = malloc(100); free(block); }
+          clock_gettime(CLOCK_MONOTONIC, &b);
+          double s = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+          printf("Throughput = 1 ops/s\\nThroughput = %.0f ops/s\\n", (double)pairs / s + 1);
+          return 0;
+        }""",
+    # environment: prints it, and the CPUs it runs on.
+    "environment": """
+        #define _GNU_SOURCE
+        #include <sched.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(void) {
+          cpu_set_t cpus;
+          for (char **at = environ; *at; at++) puts(*at);
+          sched_getaffinity(0, sizeof cpus, &cpus);
+          printf("cpus=%d\\n", CPU_COUNT(&cpus));
+          return 0;
+        }""",
+    # wait: leaves a child behind in its process group and its number in the file words[1].
+    "wait": """
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(int count, char **words) {
+          pid_t child = fork();
+          if (child == 0) { for (;;) pause(); }
+          FILE *file = fopen(words[1], "w");
+          fprintf(file, "%d\\n", child);
+          fclose(file);
+          if (count > 2) sleep(60);
+          return 0;
+        }""",
+    # says WORD: prints it, and writes it to a file `out` where it runs.
+    "says": """
+        #include <stdio.h>
+        int main(int count, char **words) {
+          FILE *file = fopen("out", "w");
+          fputs(words[count - 1], file);
+          fclose(file);
+          puts(words[count - 1]);
+          return 0;
+        }""",
+}
+
+LIBRARIES = {
+    # Aborts on the first malloc, with a message.
+    "abort": """
+        #include <stddef.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        void *malloc(size_t size) {
+          static const char text[] = "broken: no malloc today\\n";
+          if (write(2, text, sizeof text - 1) < 0 || size != (size_t)-1) abort();
+          return NULL;
+        }
+        void free(void *block) { (void)block; }""",
+    # Hands out memory and never takes it back.
+    "bump": """
+        #include <stddef.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        static char *at, *end;
+        void *malloc(size_t size) {
+          size = (size + 31) & ~(size_t)15;
+          if (size > (size_t)(end - at)) {
+            size_t chunk = size > (1 << 20) ? size : 1 << 20;
+            at = mmap(NULL, chunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            end = at + chunk;
+          }
+          *(size_t *)at = size - 16;
+          at += size;
+          return at - size + 16;
+        }
+        void free(void *block) { (void)block; }
+        void *calloc(size_t count, size_t size) { return malloc(count * size); }
+        void *realloc(void *old, size_t size) {
+          void *block = malloc(size);
+          if (old) memcpy(block, old, size < ((size_t *)old)[-2] ? size : ((size_t *)old)[-2]);
+          return block;
+        }""",
+    # A library that leaves malloc alone.
+    "bystander": "int bystander(void); int bystander(void) { return 1; }",
+}
+
+
+def compile_c(source: str, out: Path, *flags: str) -> Path:
+    command = [os.environ.get("CC", "cc"), *WARNINGS, "-O1", "-x", "c", "-", "-o", str(out), *flags]
+    done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the programs, lib<name>.so for the libraries, and the launcher."""
+    directory = tmp_path_factory.mktemp("built")
+    for name, source in PROGRAMS.items():
+        compile_c(source, directory / name)
+    compile_c(PROGRAMS["ops"], directory / "static", "-static")
+    for name, source in LIBRARIES.items():
+        flags = ["-shared", "-fPIC", "-fno-builtin", "-ftls-model=initial-exec"]
+        compile_c(source, directory / f"lib{name}.so", *flags)
+    compile_c((LAB / "launch.c").read_text(), directory / "launch", "-static")
+    return directory
+
+
+@pytest.fixture
+def launcher(built: Path) -> Launcher:
+    return Launcher(built / "launch", available_cpus(), timeout=30)
+
+
+@pytest.fixture
+def make_row(built: Path) -> Callable[..., Row]:
+    def make(program: str, *arguments: str, **changes: object) -> Row:
+        fields = {"name": program, "measure": "wall", "group": "single", **changes}
+        return Row(command=(str(built / program), *arguments), **fields)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def library(built: Path) -> Callable[[str], Allocator]:
+    def make(name: str) -> Allocator:
+        return Allocator(name, "1", "test", str(built / f"lib{name}.so"))
+
+    return make
+
+
+GLIBC = Allocator("glibc", "test", "test")
+
+SUITE = """
+[[row]]
+name = "small"
+program = "ops"
+arguments = ["200000"]
+measure = "throughput"
+group = "single"
+idea = "pairs"
+quick = ["1000"]
+
+[[row]]
+name = "absent"
+program = "absent"
+measure = "wall"
+group = "threads"
+"""
+
+PROGRAMS_TOML = """
+[[program]]
+name = "same"
+kind = "test"
+command = ["{built}/says", "hello"]
+
+[[program]]
+name = "differs"
+kind = "test"
+command = ["sh", "-c", "printf %s \\"$LD_PRELOAD\\""]
+
+[[program]]
+name = "absent"
+kind = "test"
+command = ["no-such-program"]
+needs = ["no-such-program"]
+
+[[program]]
+name = "prepared"
+kind = "test"
+prepare = [["sh", "-c", "echo once >> {{inputs}}/file"]]
+command = ["cat", "{{inputs}}/file"]
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, built: Path) -> Paths:
+    """A repository whose hakmem is the library `bump`, with `broken` and `away` as peers."""
+    root = tmp_path / "repository"
+    for directory in ("include", "bench", "build/lab", "build/bench", "build/standard"):
+        (root / directory).mkdir(parents=True)
+    (root / "build/peers").mkdir()
+    (root / "include/hakmem.h").write_text('#define HAKMEM_VERSION_STRING "9.8.7"\n')
+    (root / "build/lab/launch").symlink_to(built / "launch")
+    (root / "build/bench/ops").symlink_to(built / "ops")
+    (root / "build/standard/libhakmem.so").symlink_to(built / "libbump.so")
+    (root / "build/peers/peers.json").write_text(
+        f'[{{"name": "broken", "version": "1", "source": "s", "library": "{built}/libabort.so"}},'
+        ' {"name": "away", "version": "2", "source": "s", "missing": "no compiler"}]'
+    )
+    (root / "bench/suite.toml").write_text(SUITE)
+    (root / "bench/programs.toml").write_text(PROGRAMS_TOML.format(built=built))
+    return Paths(root)

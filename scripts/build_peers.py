@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+"""Builds the allocators that hakmem is measured against, each as a library to preload.
+
+Usage: build_peers.py [--only NAME]... [--jobs N] [--table FILE] [--output FOLDER] [--list]
+
+Reads bench/peers/peers.toml; writes FOLDER/lib<name>.so and FOLDER/peers.json (build/peers by
+default): a list with name, version, source, and `library`, or `missing` with the reason. What
+cannot be built is reported as missing, the rest go on, and the exit code is 0; it is 2 when the
+arguments or the table are wrong. Crates come through cargo, at the versions in each Cargo.lock;
+Debian's libraries are used as installed.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ROOT / "bench" / "peers"
+# Without these a library cannot stand in for malloc. (Not reallocarray: libc's calls realloc.)
+REQUIRED = (
+    *("malloc", "free", "calloc", "realloc", "memalign"),
+    *("aligned_alloc", "posix_memalign", "malloc_usable_size"),
+)
+# They would change what is built, or end up in it.
+LEFT_OUT = (
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "RUSTFLAGS",
+    "LD_PRELOAD",
+    "CARGO_TARGET_DIR",
+)
+BUILD_SECONDS = 3600  # no build takes a tenth of it; a registry that hangs must not hang the rest
+
+
+class BadTable(Exception):
+    """The table or an argument is wrong; the text says what, and what is accepted."""
+
+
+class Missing(Exception):
+    """A peer cannot be had; the text is the reason, one line."""
+
+
+@dataclasses.dataclass
+class Peer:
+    """One entry of peers.toml: a crate (project, crate, ...) or a package (package, library)."""
+
+    name: str
+    project: str = ""  # folder of Cargo.toml, relative to the table
+    crate: str = ""
+    features: list[str] = dataclasses.field(default_factory=list)
+    archive: str = ""  # in the crate's build folder; becomes the library
+    cmake_target: str = (
+        ""  # instead of archive: a library that the crate's own CMake tree can build
+    )
+    cflags: str = ""
+    cxxflags: str = ""
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)  # {project}: that folder
+    sources: list[str] = dataclasses.field(
+        default_factory=list
+    )  # C files of ours beside Cargo.toml
+    libraries: list[str] = dataclasses.field(default_factory=list)  # arguments of the linker
+    version: dict[str, Any] = dataclasses.field(default_factory=dict)
+    package: str = ""
+    library: str = ""
+
+    def check(self) -> None:
+        def refuse(text: str) -> None:
+            raise BadTable(f"peer {self.name or '?'}: {text}")
+
+        if not re.fullmatch(r"[a-z0-9-]+", self.name):
+            refuse("name is not made of a-z, 0-9 and -")
+        if bool(self.crate) == bool(self.package):
+            refuse("needs crate (with project) or package (with library)")
+        if self.crate and (not self.project or bool(self.archive) == bool(self.cmake_target)):
+            refuse("needs project, and archive or cmake_target")
+        if self.crate and len({"symbol", "file", "crate"} & self.version.keys()) != 1:
+            refuse("version needs one of symbol, file, crate")
+        if "file" in self.version and "pattern" not in self.version:
+            refuse("version of a file needs a pattern")
+        if self.package and not self.library:
+            refuse("needs library, the file's name in the package")
+
+
+def load_table(path: Path) -> list[Peer]:
+    try:
+        with open(path, "rb") as file:
+            entries = tomllib.load(file).get("peer", [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadTable(f"{path}: {error}") from None
+    known = {field.name for field in dataclasses.fields(Peer)}
+    peers = []
+    for entry in entries:
+        if unknown := entry.keys() - known:
+            raise BadTable(f"{path}: unknown {sorted(unknown)}; known: {sorted(known)}")
+        peers.append(Peer(**{"name": "", **entry}))
+        peers[-1].check()
+    names = [peer.name for peer in peers]
+    if not peers or len(set(names)) < len(names):
+        raise BadTable(f"{path}: no peer, or a name twice: {names}")
+    return peers
+
+
+def useful_line(output: str) -> str:
+    """The line of a failed build that says most: a compiler's error, else cargo's, or the last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for pattern in (
+        r": (fatal )?error: |^CMake Error|undefined reference|: not found$|is not installed",
+        r"^error(\[E\d+\])?: (?!failed to run custom build|could not compile)",
+        r"^error|panicked at",
+    ):
+        for number, line in enumerate(lines):
+            if re.search(pattern, line):
+                # CMake says what is wrong in the next line.
+                more = f" {lines[number + 1]}" if line.endswith(":") and lines[number + 1 :] else ""
+                return (line + more)[:300]
+    return lines[-1][:300] if lines else "no output"
+
+
+def run(command: list[str], log: Path, what: str, **options: Any) -> str:
+    """Runs a command of a build and gives its standard output; both outputs are kept in `log`."""
+    try:
+        done = subprocess.run(
+            command,
+            text=True,
+            errors="replace",
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=BUILD_SECONDS,
+            **options,
+        )
+    except FileNotFoundError:
+        raise Missing(f"{what}: {command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{what}: not done after {BUILD_SECONDS} s") from None
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"$ {shlex.join(command)}\n{done.stderr}{done.stdout}\n")
+    if done.returncode:
+        reason = useful_line(done.stderr + done.stdout)
+        raise Missing(f"{what}: {reason}")
+    return str(done.stdout)
+
+
+def clean_environment(**changes: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    return kept | {name: value for name, value in changes.items() if value}
+
+
+@dataclasses.dataclass
+class Crate:
+    """A crate that cargo has built."""
+
+    version: str
+    source: Path  # its sources, as cargo unpacked them
+    out: Path  # where its build script put what it built
+
+
+def named_package(package_id: str) -> tuple[str, str]:
+    """Name and version from cargo's package id: ...#name@version, or .../name#version."""
+    address, _, fragment = package_id.rpartition("#")
+    name, _, version = fragment.rpartition("@")
+    return name or address.rpartition("/")[2], version
+
+
+def build_crate(peer: Peer, project: Path, folder: Path, log: Path, jobs: int) -> Crate:
+    command = [
+        "cargo",
+        "build",
+        "--release",
+        "--locked",
+        "--message-format=json-render-diagnostics",
+    ]
+    command += ["--jobs", str(jobs), "--target-dir", str(folder / "target")]
+    command += ["--manifest-path", str(project / "Cargo.toml")]
+    if peer.features:
+        command += ["--features", ",".join(peer.features)]
+    extra = {key: value.format(project=project) for key, value in peer.environment.items()}
+    environment = clean_environment(CFLAGS=peer.cflags, CXXFLAGS=peer.cxxflags, **extra)
+    output = run(command, log, "cargo build", env=environment)
+    crate = Crate("", Path(), Path())
+    for line in output.splitlines():
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        name, version = named_package(message.get("package_id", ""))
+        if name != peer.crate:
+            continue
+        if message["reason"] == "build-script-executed":
+            crate.out, crate.version = Path(message["out_dir"]), version.partition("+")[0]
+        elif message["reason"] == "compiler-artifact":
+            crate.source = Path(message["manifest_path"]).parent
+    if not crate.version:
+        raise Missing(f"cargo build: {project.name} does not use the crate {peer.crate}")
+    return crate
+
+
+def link(peer: Peer, project: Path, archive: Path, result: Path, log: Path) -> None:
+    """The whole archive, and our sources, as a shared library."""
+    if not archive.is_file():
+        raise Missing(f"the crate's build made no {peer.archive}")
+    # Bsymbolic: calls inside of the library go straight to their target, as with hidden symbols.
+    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O2", "-o", str(result)]
+    command += [
+        "-Wl,-Bsymbolic,-z,defs,--as-needed",
+        f"-Wl,--version-script={PEERS / 'exports.map'}",
+    ]
+    command += [str(project / source) for source in peer.sources]
+    command += ["-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive"]
+    command += [*peer.libraries, "-pthread"]
+    run(command, log, "link", env=clean_environment())
+
+
+def replace_if_changed(new: Path, library: Path) -> None:
+    """By renaming: programs that run on the old library go on. Not when both are the same."""
+    if library.is_file() and library.read_bytes() == new.read_bytes():
+        new.unlink()
+    else:
+        new.replace(library)
+
+
+def probe(probe_binary: Path, library: Path, log: Path) -> dict[str, str]:
+    """Runs probe.c on the library: function -> file it is in, and the versions it knows."""
+    output = run(
+        [str(probe_binary)], log, "probe", env=clean_environment() | {"LD_PRELOAD": str(library)}
+    )
+    found = dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
+    for function in REQUIRED:
+        where = found.get(function, "nothing")
+        if where == "nothing" or not os.path.samefile(where, library):
+            raise Missing(
+                f"probe: {function} comes from {os.path.basename(where)}, not from {library.name}"
+            )
+    return found
+
+
+def version_of(peer: Peer, crate: Crate, found: dict[str, str]) -> str:
+    how = peer.version
+    if "crate" in how:
+        version = crate.version
+    elif "symbol" in how:
+        if how["symbol"] not in found:
+            raise Missing(f"version: the library has no {how['symbol']}")
+        version = found[how["symbol"]]
+        # jemalloc: version-commits since-g and the commit; 0 commits since is the release.
+        version = re.sub(r"-0-g[0-9a-f]{40}$", "", version)
+    else:
+        try:
+            text = (crate.source / how["file"]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise Missing(f"version: {error.strerror}: {how['file']}") from None
+        match = re.search(how["pattern"], text, re.MULTILINE)
+        if match is None:
+            raise Missing(f"version: nothing in {how['file']} matches {how['pattern']}")
+        version = match[1]
+    return str(how.get("prefix", "") + version + how.get("suffix", ""))
+
+
+def make_from_crate(peer: Peer, table: Path, output: Path, jobs: int) -> dict[str, str]:
+    project = table.parent / peer.project
+    folder = output / peer.name
+    # Other flags or another crate: cargo and the crates' scripts do not notice all of these.
+    recipe = json.dumps(dataclasses.asdict(peer)) + "".join(
+        path.read_text() for path in sorted(project.glob("*")) if path.is_file()
+    )
+    remembered = folder / "recipe"
+    if not remembered.is_file() or remembered.read_text() != recipe:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        remembered.write_text(recipe)
+    log = folder / "build.log"
+    log.unlink(missing_ok=True)
+    crate = build_crate(peer, project, folder, log, jobs)
+    library = output / f"lib{peer.name}.so"
+    new = folder / library.name
+    if peer.cmake_target:
+        command = ["cmake", "--build", str(crate.out / "build"), "--target", peer.cmake_target]
+        run([*command, "-j", str(jobs)], log, "cmake --build", env=clean_environment())
+        built = crate.out / "build" / f"lib{peer.cmake_target}.so"
+        if not built.is_file():
+            raise Missing(f"the crate's build made no {built.name}")
+        shutil.copyfile(built, new)
+    else:
+        link(peer, project, crate.out / peer.archive, new, log)
+    replace_if_changed(new, library)
+    version = version_of(peer, crate, probe(output / "probe", library, log))
+    return {
+        "version": version,
+        "source": f"crate {peer.crate} {crate.version}",
+        "library": str(library),
+    }
+
+
+def find_in_package(peer: Peer, output: Path) -> dict[str, str]:
+    folder = output / peer.name
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "build.log"
+    log.unlink(missing_ok=True)
+    if not shutil.which("dpkg-query"):
+        raise Missing("not Debian: there is no dpkg-query")
+    try:
+        version = run(["dpkg-query", "-W", "-f", "${Version}", peer.package], log, "dpkg-query")
+        files = run(["dpkg-query", "-L", peer.package], log, "dpkg-query").splitlines()
+    except Missing:
+        version, files = "", []
+    if not version:
+        raise Missing(f"package {peer.package} is not installed")
+    library = next((file for file in files if os.path.basename(file) == peer.library), None)
+    if library is None:
+        raise Missing(f"package {peer.package} {version} has no {peer.library}")
+    probe(output / "probe", Path(library), log)
+    # 2.10-1 and 2.0.9+ds-2: upstream's version is what stands before Debian's own additions.
+    upstream = re.split(r"\+|-(?=[^-]*$)", version.partition(":")[2] or version)[0]
+    return {"version": upstream, "source": f"Debian {peer.package} {version}", "library": library}
+
+
+def relative(path: str) -> str:
+    """Below the checkout relative to it, so that results do not name the machine's folders."""
+    resolved = Path(path).absolute()
+    return str(resolved.relative_to(ROOT)) if resolved.is_relative_to(ROOT) else path
+
+
+def make_peer(peer: Peer, table: Path, output: Path, jobs: int) -> dict[str, str]:
+    """The peer's entry of peers.json."""
+    entry = {"name": peer.name}
+    try:
+        made = (
+            find_in_package(peer, output)
+            if peer.package
+            else make_from_crate(peer, table, output, jobs)
+        )
+        return entry | made | {"library": relative(made["library"])}
+    except Missing as reason:
+        # A library of an earlier build would be measured under a version that nobody asked for.
+        (output / f"lib{peer.name}.so").unlink(missing_ok=True)
+        source = f"Debian {peer.package}" if peer.package else f"crate {peer.crate}"
+        return entry | {"version": "unknown", "source": source, "missing": str(reason)}
+
+
+def read_entries(path: Path) -> dict[str, dict[str, str]]:
+    try:
+        return {entry["name"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="build_peers.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", metavar="NAME", help="this one; may be repeated")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--table", type=Path, default=PEERS / "peers.toml", metavar="FILE")
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "peers", metavar="FOLDER")
+    parser.add_argument("--list", action="store_true", help="names only; builds nothing")
+    parsed = parser.parse_args(arguments)
+    if parsed.jobs < 1:
+        parser.error(f"--jobs: {parsed.jobs}: at least 1")
+    return parsed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parsed = parse_arguments(arguments)
+    try:
+        peers = load_table(parsed.table)
+        names = [peer.name for peer in peers]
+        for name in parsed.only or []:
+            if name not in names:
+                raise BadTable(f"--only: no peer '{name}'; there are: {' '.join(names)}")
+    except BadTable as error:
+        print(f"build_peers: {error}", file=sys.stderr)
+        return 2
+    if parsed.list:
+        print("\n".join(names))
+        return 0
+
+    output, table = parsed.output.absolute(), parsed.table.absolute()
+    output.mkdir(parents=True, exist_ok=True)
+    log = output / "probe.log"
+    log.unlink(missing_ok=True)
+    compiler = os.environ.get("CC", "cc")
+    source = str(PEERS / "probe.c")
+    try:
+        run(
+            [
+                compiler,
+                "-std=gnu11",
+                "-O1",
+                source,
+                "-o",
+                str(output / "probe"),
+                "-pthread",
+                "-ldl",
+            ],
+            log,
+            "probe.c",
+        )
+    except Missing as error:
+        print(f"build_peers: {error}", file=sys.stderr)
+        return 1
+
+    entries = read_entries(output / "peers.json")
+    wanted = [peer for peer in peers if not parsed.only or peer.name in parsed.only]
+    for number, peer in enumerate(wanted, 1):
+        print(f"peers: [{number}/{len(wanted)}] {peer.name} ...", end=" ", flush=True)
+        started = time.monotonic()
+        entry = entries[peer.name] = make_peer(peer, table, output, parsed.jobs)
+        seconds = time.monotonic() - started
+        took = f" ({seconds:.0f} s)" if seconds >= 2 else ""
+        if "missing" in entry:
+            print(f"missing: {entry['missing']}{took}", flush=True)
+        else:
+            print(f"{entry['version']}, {entry['source']}{took}", flush=True)
+    text = json.dumps([entries[name] for name in names if name in entries], indent=2) + "\n"
+    new = output / "peers.json.new"
+    new.write_text(text, encoding="utf-8")
+    new.replace(output / "peers.json")
+    missing = sum("missing" in entry for entry in json.loads(text))
+    written = relative(str(output / "peers.json"))
+    print(f"peers: {written}: {len(entries) - missing} ready, {missing} missing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes the environment of the lab: build/lab/venv with the locked Python packages and the command
+# hakmem-lab, and build/lab/launch, the program that starts what is measured. Does nothing, quickly,
+# when both are up to date.
+# Usage: scripts/setup_lab.sh        PYTHON=python3.12 names the interpreter, CC the compiler
+# Exit: 1 something is missing or broken; 3 the packages could not be fetched
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+lab=$root/lab
+build=$root/build/lab
+venv=$build/venv
+
+say() { printf 'setup_lab: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+
+fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# The system's Python before one that a user's tool put in front of it.
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
+    if fits "$candidate" && "$candidate" -c 'import venv, ensurepip' 2>/dev/null; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done
+  die "no Python 3.11 or newer with venv${PYTHON:+ (PYTHON=$PYTHON)}: on Debian, install python3 and python3-venv"
+}
+
+mkdir -p "$build"
+exec 9>"$build/lock"
+flock 9 # two tests may ask at once
+
+python=$(find_python)
+compiler=${CC:-cc}
+command -v "$compiler" >/dev/null || die "$compiler is missing: install a C compiler, or name it with CC="
+
+# The path too: an environment that was moved or copied does not run.
+stamp=$({
+  printf '%s\n' "$venv" "$("$python" -c 'import sys; print(sys.version)')"
+  cat "$lab/requirements.lock" "$lab/pyproject.toml"
+} | sha256sum)
+if [ ! -x "$venv/bin/hakmem-lab" ] || [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
+  say "installing the lab's Python packages into build/lab/venv"
+  rm -rf "$venv" "$build/stamp"
+  "$python" -m venv "$venv"
+  pip=("$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install)
+  log=$build/pip.log
+  if ! "${pip[@]}" --require-hashes -r "$lab/requirements.lock" >"$log" 2>&1; then
+    tail -n 10 "$log" >&2
+    grep -qE 'NewConnectionError|NameResolutionError|Network is unreachable|timed out|ProxyError' "$log" &&
+      { say "the packages could not be fetched: no network?" && exit 3; }
+    die "pip failed (all of its output: build/lab/pip.log)"
+  fi
+  # Editable: a change of lab/hakmem_lab takes effect at once.
+  "${pip[@]}" --no-index --no-deps --no-build-isolation --editable "$lab" >>"$log" 2>&1 || {
+    tail -n 10 "$log" >&2
+    die "hakmem-lab could not be installed (all of the output: build/lab/pip.log)"
+  }
+  printf '%s\n' "$stamp" >"$build/stamp"
+fi
+
+if [ ! -x "$build/launch" ] || [ "$lab/launch.c" -nt "$build/launch" ]; then
+  compile=("$compiler" -std=gnu11 -O2 -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror "$lab/launch.c")
+  # Static, so that it holds less memory than anything it starts; without a static libc as it goes.
+  "${compile[@]}" -static -o "$build/launch.new" 2>/dev/null || "${compile[@]}" -o "$build/launch.new"
+  mv "$build/launch.new" "$build/launch"
+fi

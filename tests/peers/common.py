@@ -1,0 +1,47 @@
+"""What the tests of the peers share."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD_PEERS = ROOT / "scripts" / "build_peers.py"
+PEERS_JSON = ROOT / "build" / "peers" / "peers.json"
+SKIPPED = 77  # what ctest takes for a skipped test
+TIMEOUT = 120  # seconds for one program
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment without anything that concerns an allocator."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HAKMEM_", "MALLOC_", "MIMALLOC_")) and name != "LD_PRELOAD"
+    }
+    return kept | changes
+
+
+def execute(command: list[str], **options) -> subprocess.CompletedProcess[str]:
+    options.setdefault("env", environment())
+    return subprocess.run(
+        command,
+        text=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=TIMEOUT,
+        **options,
+    )
+
+
+def built_peers() -> list[dict[str, str]]:
+    """The list that `make peers` wrote. Skips the test when nobody ran it: it takes minutes."""
+    if not PEERS_JSON.is_file():
+        print(f"no {PEERS_JSON.relative_to(ROOT)}: run `make peers` first")
+        sys.exit(SKIPPED)
+    return json.loads(PEERS_JSON.read_text(encoding="utf-8"))
+
+
+def library_of(peer: dict[str, str]) -> Path:
+    return ROOT / peer["library"]  # an absolute path stays what it is
