@@ -107,6 +107,14 @@ bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
   return succeeded(ok, saved);
 }
 
+bool os_is_mapped(const void *page) {
+  int saved = errno;
+  unsigned char resident;
+  bool mapped = mincore((void *)(uintptr_t)page, 1, &resident) == 0 || errno != ENOMEM;
+  errno = saved;
+  return mapped;
+}
+
 static bool advise(void *address, size_t bytes, int advice) {
   int saved = errno;
   count(&os_counts.madvise);

@@ -286,9 +286,9 @@ static void huge_enlist(struct superslab *superslab) {
 
 /* Huge pages where the block surely fills them: its last, partly used unit stays with small pages. */
 static void huge_advise(const struct unit_run *run, size_t bytes) {
-  size_t whole = bytes & ~(UNIT_BYTES - 1);
-  if (whole == 0 || !run->zeroed || run->huge_pages) return;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base, whole);
+  size_t whole = bytes & ~(UNIT_BYTES - 1), used = run->used << UNIT_SHIFT;
+  if (whole <= used || run->huge_pages) return;
+  if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base + used, whole - used);
 }
 
 /* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
@@ -360,21 +360,23 @@ static void huge_set_size(struct superslab *superslab, size_t units, size_t byte
   superslab->huge_usable = round_to_page(bytes);
 }
 
-/* Moves the block's pages to the start of another run and gives its units up. Huge pages are advised for
- * whole units only, so its last unit may be a mapping of its own, and kernels before 6.17 move one
- * mapping a call: then the last unit is copied. False: nothing was moved. */
+/* Moves the block's pages to the start of another run and gives its units up. A unit that does not move is
+ * copied. False: nothing was moved. */
 static bool move_pages(struct superslab *from, char *to) {
-  size_t units = from->huge_units, whole = from->huge_usable >> UNIT_SHIFT;
-  size_t whole_bytes = whole << UNIT_SHIFT;
-  if (os_move(from->base, units << UNIT_SHIFT, to, units << UNIT_SHIFT)) {
-    unit_account(-(ptrdiff_t)units);
-    return true;
+  for (size_t unit = 0; unit < from->huge_units; unit++) {
+    size_t at = unit << UNIT_SHIFT, used = from->huge_usable - at;
+    enum unit_move moved = unit_move(from->base + at, to + at);
+    if (moved == UNIT_MOVED) {
+      unit_account(-1);
+      continue;
+    }
+    /* The kernel took the place away and refuses to map it again: the block lies in two places. */
+    if (moved == UNIT_PLACE_LOST)
+      report_corruption("realloc: the system refused to map memory again");
+    if (unit == 0) return false;
+    memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
+    unit_release(from->base + at, 1);
   }
-  if (whole == 0 || whole == units || !os_move(from->base, whole_bytes, to, whole_bytes))
-    return false;
-  unit_account(-(ptrdiff_t)whole);
-  memcpy(to + whole_bytes, from->base + whole_bytes, from->huge_usable - whole_bytes);
-  unit_release(from->base + whole_bytes, units - whole);
   return true;
 }
 

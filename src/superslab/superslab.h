@@ -160,6 +160,7 @@ struct unit_run {
   char *base;  /* NULL: no memory */
   bool zeroed; /* reads as zeros */
   bool huge_pages;
+  size_t used; /* how many units from the start on hold pages that were in use before */
 };
 
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
@@ -173,6 +174,13 @@ void unit_release(char *base, size_t units);
 bool unit_extend(char *end, size_t count);
 /** Gives the whole warm pool to the OS; returns the bytes. */
 size_t unit_trim(void);
+enum unit_move {
+  UNIT_MOVED,
+  UNIT_STAYS,     /* refused; both are mapped, what is at `to` reads as zeros or as before */
+  UNIT_PLACE_LOST /* refused, and nothing is mapped at `to` any more */
+};
+/** Moves the pages of one unit to the place of another, whose own are lost. */
+enum unit_move unit_move(char *from, char *to);
 /** Counts units that came (positive) or went by other ways: mremap, a partial unmap. */
 void unit_account(ptrdiff_t units);
 

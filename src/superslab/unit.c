@@ -55,11 +55,11 @@ static void free_lazily(void) {
   if (option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_FREE) return;
   uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS);
   if (decay == 0) return;
-  uint64_t now = os_clock_ms();
   for (;;) {
     struct warm_run run;
     bool found = false;
     lock_acquire(&unit_lock);
+    uint64_t now = os_clock_ms(); /* under the lock: no run is younger */
     for (size_t i = 0; i < pool.count && !found; i++)
       if (!pool.runs[i].lazily_freed && now - pool.runs[i].since_ms >= decay) {
         run = warm_remove(&pool, i);
@@ -165,17 +165,23 @@ static struct unit_run map_run(size_t units, size_t alignment) {
 enum { PIECES = 8 };
 #define ASSEMBLE_BELOW ((size_t)16384)
 
-/* Puts the pages of `piece` in the place of those at `to`; false: they have to be given back. */
-static bool move_in(const struct warm_run *piece, char *to, size_t *moved) {
-  /* Unit by unit: kernels before 6.17 move one mapping a call, and units never straddle two. */
-  for (*moved = 0; *moved < piece->units; ++*moved) {
-    size_t at = *moved << UNIT_SHIFT;
-    if (os_move(piece->base + at, UNIT_BYTES, to + at, UNIT_BYTES)) continue;
-    /* Some failures come after the place was cleared. */
-    os_map_at(to + at, UNIT_BYTES);
-    return false;
-  }
-  return true;
+/* A kernel that refuses may have cleared the place first: those before 6.17 do, when the range lies in more
+ * than one mapping. Hence unit by unit, which never does unless the program itself split a unit (mlock,
+ * mprotect), and hence the check. Left: another thread's mmap() that takes the cleared place before we do. */
+enum unit_move unit_move(char *from, char *to) {
+  enum { TRIES = 3 };
+  if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) return UNIT_MOVED;
+  for (int i = 0; i < TRIES; i++)
+    if (os_map_at(to, UNIT_BYTES) != NULL) return UNIT_STAYS;
+  return os_is_mapped(to) ? UNIT_STAYS : UNIT_PLACE_LOST;
+}
+
+/* Gives back a run of which one place was lost. */
+static void give_up(struct unit_run run, size_t units, size_t lost) {
+  count(&units_mapped, (uint64_t)-1);
+  if (lost > 0) give_back((struct warm_run){.base = run.base, .units = lost});
+  char *rest = run.base + ((lost + 1) << UNIT_SHIFT);
+  if (lost + 1 < units) give_back((struct warm_run){.base = rest, .units = units - lost - 1});
 }
 
 /* A run of new address space with as many pages of the pool in front as there are. */
@@ -191,24 +197,28 @@ static struct unit_run assemble(size_t units) {
     give_back_all(pieces, count_pieces);
     return run;
   }
-  size_t filled = 0;
-  for (size_t i = 0; i < count_pieces; i++) {
-    size_t moved;
-    bool all = move_in(&pieces[i], run.base + (filled << UNIT_SHIFT), &moved);
-    unit_account(-(ptrdiff_t)moved);
-    filled += moved;
-    if (all) continue;
-    pieces[i].base += moved << UNIT_SHIFT;
-    pieces[i].units -= moved;
-    give_back_all(&pieces[i], count_pieces - i);
-    break;
+  enum unit_move moved = UNIT_MOVED;
+  size_t piece = 0;
+  for (; piece < count_pieces && moved == UNIT_MOVED; piece++) {
+    struct warm_run *from = &pieces[piece];
+    while (from->units > 0) {
+      moved = unit_move(from->base, run.base + (run.used << UNIT_SHIFT));
+      if (moved != UNIT_MOVED) break;
+      unit_account(-1);
+      run.used++;
+      from->base += UNIT_BYTES;
+      from->units--;
+    }
   }
-  if (filled > 0) run.zeroed = false;
+  if (moved != UNIT_MOVED) give_back_all(&pieces[piece - 1], count_pieces - (piece - 1));
+  if (moved == UNIT_PLACE_LOST) {
+    give_up(run, units, run.used);
+    return (struct unit_run){0};
+  }
+  if (run.used > 0) run.zeroed = false;
   lock_acquire(&unit_lock);
-  warm_missed(&pool, units - filled, mapped_now() - pool.units);
+  warm_missed(&pool, units - run.used, mapped_now() - pool.units);
   lock_release(&unit_lock);
-  if (filled < units && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
-    os_advise_huge(run.base + (filled << UNIT_SHIFT), (units - filled) << UNIT_SHIFT);
   return run;
 }
 
@@ -222,7 +232,7 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   lock_release(&unit_lock);
   give_back_all(victims, count_victims);
-  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages};
+  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units};
   return found;
 }
 

@@ -5,11 +5,12 @@
  * take_slabs, put_block, front_overflow, release_empty_slabs), src/front/heap.c (heap_purge).
  * Two threads with heaps allocate, free any block the program has, overflow and adopt from each
  * other for ever; a third thread without a heap frees and purges. One size class.
- * Left out: the order of blocks in a list (a list is a set of bits); the inside of push and take
- * (inbox.pml; one step here); slabs are carved whole; which heaps look worth adopting (any may);
- * parked heaps, whose bins are adopted too (park.pml); descriptors of slabs of several slices,
- * which get the new owner one after the other (a free that sees an old one is the stale look that
- * is modelled).
+ * Left out: the order of blocks in a list (a list is a set of bits); the inside of push, take and
+ * steal (inbox.pml); piles: a take gets all that was sent, and what is stolen, blocks of another's
+ * slab in the own bin, is as after an adoption; slabs are carved whole; which heaps look worth
+ * adopting (any may); parked heaps, whose bins are adopted too (park.pml); map entries of slabs of
+ * several slices, which get the new owner one after the other (a free that sees an old one is the
+ * stale look that is modelled).
  * Asserted: each block of a slab in use is in exactly one place at every step; a slab is released
  * only when all its blocks are in its list; a slab's list and owner are written only under the
  * lock of the heap that owns it; a block never finds its slab without owner; no deadlock.
@@ -27,7 +28,7 @@
 #define NONE 0
 #define OTHER (3 - me)
 
-byte owner[SLABS];     /* slab->bin: heap 1 or 2, NONE when released */
+byte owner[SLABS];     /* map_bins of its slices: heap 1 or 2, NONE when released */
 byte slab_list[SLABS]; /* slab->free_list */
 byte bin[3], inbox[3]; /* of heaps 1 and 2 */
 byte program;          /* blocks that the program has */
@@ -235,7 +236,7 @@ inline look_at_block() {
   assert(seen != NONE)
 }
 
-/* free(): the look at slab->bin, then, however much later, the block goes where the look said. */
+/* free(): the look at the map, then, however much later, the block goes where the look said. */
 inline free_block() {
   atomic {
     look_at_block();

@@ -89,8 +89,7 @@ static void map_has_no_bin_for_foreign_addresses(void **state) {
     for (size_t slice = 0; slice < SLICES_PER_UNIT; slice++) {
       uintptr_t address = (foreign[i] & ~(UNIT_BYTES - 1)) | slice << SLICE_SHIFT;
       assert_null(map_superslab((const void *)address));
-      if (map_has_entry((const void *)address))
-        assert_null(map_bin((const void *)address));
+      if (map_has_entry((const void *)address)) assert_null(map_bin((const void *)address));
       else assert_true(address >> SLICE_SHIFT >= map_slices);
     }
 }
@@ -205,6 +204,26 @@ static void units_come_from_the_warm_pool_first(void **state) {
   assert_int_equal(unit_figures().units_warm, 3);
   assert_int_equal(unit_trim(), 3 * UNIT_BYTES);
   assert_int_equal(unit_figures().units_warm, 0);
+}
+
+/* Pages are to be moved into them: those of the pool would be lost. */
+static void reserved_units_leave_the_warm_pool_alone(void **state) {
+  (void)state;
+  unit_trim();
+  struct unit_run warm = unit_acquire(3, UNIT_BYTES);
+  assert_non_null(warm.base);
+  unit_release(warm.base, 3);
+  struct unit_stats before = unit_figures();
+  struct unit_run run = unit_reserve(2);
+  assert_non_null(run.base);
+  assert_true(run.zeroed && is_aligned(run.base, UNIT_BYTES) && map_covers(run.base, 2));
+  assert_true(block_is_zero(run.base, 2 * UNIT_BYTES));
+  assert_int_equal(unit_figures().units_warm, before.units_warm);
+  assert_int_equal(unit_figures().bytes_mapped, before.bytes_mapped + 2 * UNIT_BYTES);
+  unit_release(run.base, 2);
+  unit_trim();
+  assert_int_equal(unit_figures().bytes_mapped,
+                   before.bytes_mapped - before.units_warm * UNIT_BYTES);
 }
 
 static void units_refuse_what_no_address_space_holds(void **state) {
@@ -493,6 +512,7 @@ int main(void) {
       cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
       cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
       cmocka_unit_test(units_come_from_the_warm_pool_first),
+      cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
       cmocka_unit_test(units_refuse_what_no_address_space_holds),
       cmocka_unit_test(spans_do_not_overlap),
       cmocka_unit_test(spans_fill_superslabs),

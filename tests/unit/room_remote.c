@@ -1,0 +1,305 @@
+/* room_remote.c - blocks that others free: batches as they were sent, whoever takes them. */
+#include "unit_test.h"
+
+#include <pthread.h>
+
+#include "front/heap.h"
+
+/* Smallest to largest: a batch has 128 blocks, or 16 KiB, or one block. */
+static const size_t sizes[] = {16, 32, 64, 256, 4 * KIB, 64 * KIB};
+enum { SIZE_COUNT = 6, BLOCKS_MOST = 400 };
+
+static unsigned batch_of(size_t size) {
+  size_t blocks = 16 * KIB / size;
+  return blocks > 128 ? 128 : blocks == 0 ? 1 : (unsigned)blocks;
+}
+
+static int64_t inbox_bytes(struct heap *heap) { return atomic_load(&heap->inbox_bytes); }
+
+/* The heap of this thread, which owns the blocks, and another that frees them. */
+static struct heap *owner, *other;
+
+static int start(void **state) {
+  (void)state;
+  hak_free(hak_malloc(1));
+  owner = heap_of_thread();
+  other = heap_borrow();
+  return owner != NULL && other != NULL ? 0 : -1;
+}
+
+static int end(void **state) {
+  (void)state;
+  heap_return(other);
+  return 0;
+}
+
+static void *blocks[BLOCKS_MOST];
+
+static void allocate(size_t count, size_t size) {
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = hak_malloc(size);
+    assert_non_null(blocks[i]);
+    assert_ptr_equal(heap_of_bin(map_bin(blocks[i]), class_for(size)), owner);
+  }
+}
+
+/* The program has them again, as far as the rest of the library knows. */
+static void free_all(size_t count) {
+  for (size_t i = 0; i < count; i++) hak_free(blocks[i]);
+}
+
+/* The next batch of a heap is blocks[last], blocks[last - 1], ..., `count` in all. */
+static void takes(struct heap *heap, size_t size, size_t last, unsigned count) {
+  void *list = NULL;
+  int64_t before = inbox_bytes(heap);
+  lock_acquire(&heap->lock);
+  assert_int_equal(remote_take_batch(heap, class_for(size), &list), count);
+  lock_release(&heap->lock);
+  assert_int_equal(before - inbox_bytes(heap), count * size);
+  for (unsigned i = 0; i < count; i++, list = *(void **)list)
+    assert_ptr_equal(list, blocks[last - i]);
+  assert_null(list);
+}
+
+static void takes_nothing(struct heap *heap, size_t size) {
+  void *list = NULL;
+  lock_acquire(&heap->lock);
+  assert_int_equal(remote_take_batch(heap, class_for(size), &list), 0);
+  lock_release(&heap->lock);
+  assert_null(list);
+  assert_int_equal(inbox_bytes(heap), 0);
+}
+
+static void batches_come_as_they_were_sent(void **state) {
+  (void)state;
+  for (int s = 0; s < SIZE_COUNT; s++) {
+    size_t size = sizes[s];
+    unsigned batch = batch_of(size);
+    size_t count = 2 * batch + (batch + 1) / 2; /* the third is not full, where it can be */
+    allocate(count, size);
+    for (size_t i = 0; i < count; i++) {
+      assert_int_equal(inbox_bytes(owner), i / batch * batch * size);
+      remote_free(other, map_bin(blocks[i]), blocks[i]);
+    }
+    remote_flush(other);
+    assert_int_equal(inbox_bytes(owner), count * size);
+    takes(owner, size, count - 1, (unsigned)(count - 2 * batch));
+    takes(owner, size, 2 * batch - 1, batch);
+    /* What is sent now waits until the pile is used up. */
+    remote_free_now(map_bin(blocks[count - 1]), blocks[count - 1]);
+    takes(owner, size, batch - 1, batch);
+    takes(owner, size, count - 1, 1);
+    takes_nothing(owner, size);
+    remote_flush(other);
+    takes_nothing(owner, size);
+    free_all(count);
+  }
+}
+
+static bool steals(size_t size) {
+  lock_acquire(&other->lock);
+  lock_acquire(&owner->lock);
+  bool stolen = remote_steal(other, owner, class_for(size));
+  lock_release(&owner->lock);
+  lock_release(&other->lock);
+  return stolen;
+}
+
+static void send_one_by_one(size_t from, size_t to) {
+  for (size_t i = from; i < to; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
+}
+
+static void few_batches_are_not_stolen(void **state) {
+  (void)state;
+  const size_t size = 16;
+  allocate(STEAL_BATCHES, size);
+  assert_false(steals(size));
+  send_one_by_one(0, 1);
+  assert_false(steals(size));
+  send_one_by_one(1, STEAL_BATCHES); /* 64, but in the pile is one */
+  assert_false(steals(size));
+  assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
+  takes_nothing(other, size);
+  takes(owner, size, 0, 1);
+  for (size_t i = STEAL_BATCHES - 1; i > 0; i--) takes(owner, size, i, 1);
+  takes_nothing(owner, size);
+  free_all(STEAL_BATCHES);
+}
+
+static void a_steal_takes_the_front_of_a_pile(void **state) {
+  (void)state;
+  enum { LEFT = 6 };
+  for (int s = 0; s < 2; s++) {
+    size_t size = sizes[s], left = s == 0 ? LEFT : 0, count = STEAL_BATCHES + left;
+    allocate(count + 1, size);
+    send_one_by_one(0, count);
+    assert_true(steals(size));
+    assert_int_equal(inbox_bytes(other), STEAL_BATCHES * size);
+    assert_int_equal(inbox_bytes(owner), left * size);
+    send_one_by_one(count, count + 1);
+    for (size_t i = 0; i < STEAL_BATCHES; i++) takes(other, size, count - 1 - i, 1);
+    takes_nothing(other, size);
+    for (size_t i = left; i > 0; i--) takes(owner, size, i - 1, 1);
+    takes(owner, size, count, 1);
+    takes_nothing(owner, size);
+    free_all(count + 1);
+  }
+}
+
+/* A stolen block goes back to the slab it is of, through its owner. */
+static void stolen_blocks_find_home(void **state) {
+  (void)state;
+  const size_t size = 32;
+  allocate(STEAL_BATCHES, size);
+  send_one_by_one(0, STEAL_BATCHES);
+  assert_true(steals(size));
+  for (size_t i = STEAL_BATCHES; i > 0; i--) {
+    takes(other, size, i - 1, 1);
+    lock_acquire(&other->lock);
+    heap_put_block(other, blocks[i - 1]);
+    lock_release(&other->lock);
+  }
+  assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
+  for (size_t i = 0; i < STEAL_BATCHES; i++) takes(owner, size, i, 1);
+  takes_nothing(owner, size);
+  free_all(STEAL_BATCHES);
+}
+
+/* --- all at once ------------------------------------------------------------------------------ */
+
+enum { SENDERS = 2, SHARED = 2000, SHARED_SIZE = 32, STEALS = 20 };
+#if defined(__SANITIZE_THREAD__)
+enum { TAKES = 20000 };
+#else
+enum { TAKES = 200000 };
+#endif
+
+static struct lock shared_lock;
+static void *with_program[SHARED]; /* under shared_lock */
+static size_t with_program_count;
+static _Atomic uint8_t sent[SHARED]; /* 1: somewhere between a sender and a taker */
+static _Atomic uint64_t taken, steals_done, errors;
+static atomic_bool stop;
+
+/* The number of a block stands behind what a batch needs of it. */
+static uint32_t *number_of(void *block) { return (uint32_t *)(void *)((char *)block + 16); }
+
+static void hand_to_program(void *block) {
+  lock_acquire(&shared_lock);
+  with_program[with_program_count++] = block;
+  lock_release(&shared_lock);
+}
+
+static void *take_from_program(void) {
+  void *block = NULL;
+  lock_acquire(&shared_lock);
+  if (with_program_count > 0) block = with_program[--with_program_count];
+  lock_release(&shared_lock);
+  return block;
+}
+
+static void *send_for_ever(void *seed) {
+  uint64_t random = (uintptr_t)seed;
+  struct heap *heap = heap_borrow();
+  while (heap != NULL && !atomic_load(&stop)) {
+    void *block = take_from_program();
+    if (block == NULL) {
+      remote_flush(heap);
+      sched_yield();
+      continue;
+    }
+    if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
+    uint64_t choice = random_below(&random, 4);
+    if (choice == 0) remote_free(heap, map_bin(block), block);
+    else remote_free_now(map_bin(block), block);
+    if (choice == 1) remote_flush(heap);
+  }
+  if (heap == NULL) atomic_fetch_add(&errors, 1);
+  else heap_return(heap); /* sends what it gathered */
+  return NULL;
+}
+
+static void take_list(void *list, unsigned count) {
+  unsigned found = 0;
+  while (list != NULL) {
+    void *next = *(void **)list;
+    if (atomic_fetch_sub(&sent[*number_of(list)], 1) != 1) atomic_fetch_add(&errors, 1);
+    memset(list, 0xee, 16); /* the program writes to it */
+    hand_to_program(list);
+    list = next;
+    found++;
+  }
+  if (found != count) atomic_fetch_add(&errors, 1);
+  atomic_fetch_add(&taken, found);
+}
+
+/* As front_refill does it. */
+static bool take_or_steal(struct heap *heap) {
+  unsigned size_class = class_for(SHARED_SIZE);
+  void *list = NULL;
+  lock_acquire(&heap->lock);
+  unsigned count = remote_take_batch(heap, size_class, &list);
+  if (count == 0 && heap != owner && lock_try(&owner->lock)) {
+    bool stolen = remote_steal(heap, owner, size_class);
+    lock_release(&owner->lock);
+    if (stolen) {
+      atomic_fetch_add(&steals_done, 1);
+      count = remote_take_batch(heap, size_class, &list);
+      if (count == 0) atomic_fetch_add(&errors, 1);
+    }
+  }
+  lock_release(&heap->lock);
+  take_list(list, count);
+  return count > 0;
+}
+
+static void *steal_for_ever(void *unused) {
+  while (!atomic_load(&stop))
+    if (!take_or_steal(other)) sched_yield();
+  return unused;
+}
+
+static void no_block_is_lost_between_threads(void **state) {
+  (void)state;
+  pthread_t senders[SENDERS], thief;
+  for (uint32_t i = 0; i < SHARED; i++) {
+    void *block = hak_malloc(SHARED_SIZE);
+    assert_non_null(block);
+    *number_of(block) = i;
+    hand_to_program(block);
+  }
+  assert_int_equal(pthread_create(&thief, NULL, steal_for_ever, NULL), 0);
+  for (uintptr_t i = 0; i < SENDERS; i++)
+    assert_int_equal(pthread_create(&senders[i], NULL, send_for_ever, (void *)(i + 1)), 0);
+  /* Far more rounds than it takes: where blocks are lost there would be no end. */
+  for (int round = 0; round < 1000000 && atomic_load(&errors) == 0; round++) {
+    if (atomic_load(&taken) >= TAKES && atomic_load(&steals_done) >= STEALS) break;
+    take_or_steal(owner);
+    usleep(50); /* looks away, so that there is something to steal */
+  }
+  atomic_store(&stop, true);
+  for (int i = 0; i < SENDERS; i++) pthread_join(senders[i], NULL);
+  pthread_join(thief, NULL);
+  while (take_or_steal(owner) || take_or_steal(other)) {
+  }
+  assert_int_equal(atomic_load(&errors), 0);
+  assert_int_equal(with_program_count, SHARED);
+  assert_true(atomic_load(&taken) >= TAKES && atomic_load(&steals_done) >= STEALS);
+  assert_int_equal(inbox_bytes(owner), 0);
+  assert_int_equal(inbox_bytes(other), 0);
+  for (size_t i = 0; i < SHARED; i++) {
+    assert_int_equal(atomic_load(&sent[i]), 0);
+    hak_free(with_program[i]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(batches_come_as_they_were_sent),
+      cmocka_unit_test(few_batches_are_not_stolen),
+      cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
+      cmocka_unit_test(stolen_blocks_find_home),
+      cmocka_unit_test(no_block_is_lost_between_threads),
+  };
+  return cmocka_run_group_tests_name("remote", tests, start, end);
+}
