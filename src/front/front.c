@@ -173,13 +173,20 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
   return superslab != NULL ? superslab->base : NULL;
 }
 
+/* A block that grows by little at a time is likely to do so again: with room for an eighth more it is copied
+ * half as often (docs/decisions/0010). */
+static size_t size_to_ask_for(size_t size, size_t usable) {
+  bool creeps = size > usable && size - usable < usable / 4;
+  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? size + size / 8 : size;
+}
+
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return fail();
   void *same = resize_in_place(pointer, block, size);
   if (same != NULL) return same;
   size_t usable = block->usable;
   int saved = errno;
-  void *moved = front_allocate(size);
+  void *moved = front_allocate(size_to_ask_for(size, usable));
   if (moved == NULL) {
     if (size > usable) return NULL;
     errno = saved; /* a shrink never fails */
