@@ -9,6 +9,9 @@
 #   make bench-build                         all programs of bench/, into build/bench/, dynamically
 #                                            linked: the allocator is preloaded
 #
+# They are linked statically. HAKMEM_FORCE_LIBC_ALLOC=1 needs libc's allocator beside ours, so a binary that
+# takes both sides of that comparison is linked dynamically: make BENCH_LINK= bench_random_mixed_hakmem
+#
 # mimalloc is the peer: from the Rust crate libmimalloc-sys when cargo is there, else from Debian's
 # libmimalloc-dev. Each binary says with --version what it is linked with.
 BENCH_CC ?= $(CC)

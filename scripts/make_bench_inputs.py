@@ -119,18 +119,20 @@ def add_document(name: str) -> None:
     INPUTS[name] = Input(make)
 
 
-def add_script(name: str) -> None:
-    """A file of bench/programs/."""
+def add_script(script: Path) -> None:
+    """A file of bench/programs/ or scripts/demo/."""
 
     def make(path: Path) -> None:
-        shutil.copyfile(SCRIPTS / name, path)
+        shutil.copyfile(script, path)
 
-    INPUTS[name] = Input(make, ((SCRIPTS / name).read_text(encoding="utf-8"),))
+    INPUTS[script.name] = Input(make, (script.read_text(encoding="utf-8"),))
 
 
 for script in sorted(SCRIPTS.iterdir()):
     if script.is_file() and script.name != "generate.py":
-        add_script(script.name)
+        add_script(script)
+for shared in ("trees.lua", "words.pl"):
+    add_script(MAKE_DOCUMENTS.parent / shared)
 for document in ("people.json", "few_people.json", "lines.txt", "rows.csv"):
     add_document(document)
 add_data("functions.c", "c", 75)

@@ -17,7 +17,7 @@ end
 print("long", count(long))
 
 local words, seed, length = {}, 1, 0
-for i = 1, 1000000 do
+for i = 1, tonumber(arg[1] or 1000000) do
   seed = (seed * 1103515245 + 12345) & 0x7fffffff
   words[(seed >> 8) % 60000] = string.rep(string.char(97 + i % 26), 20 + (seed >> 12) % 200)
 end

@@ -1,11 +1,12 @@
-# Which words stand how often, and beside which others.
+# Which words stand how often, and beside which others: words.pl FILE [LINES].
 use strict;
 use warnings;
 
 my (%count, %beside);
-open my $in, '<', $ARGV[0] or die "$ARGV[0]: $!";
+my ($name, $most) = (@ARGV, 180000);
+open my $in, '<', $name or die "$name: $!";
 while (my $line = <$in>) {
-    last if $. > 180000;
+    last if $. > $most;
     my ($number, @words) = split ' ', $line;
     for my $i (0 .. $#words) {
         $count{ $words[$i] }++;

@@ -135,8 +135,12 @@ void heap_drain(struct heap *heap, bool bins);
  * owners. */
 void heap_put_block(struct heap *heap, void *block);
 
-/** Puts the blocks of a list, which left a bin, back into their slabs; takes the heap's lock. */
-void front_return(struct heap *heap, void *list);
+/** Halves what a bin may hold. Its room may be below 0 then: front_trim. */
+void front_halve(struct heap *heap, struct bin *bin);
+
+/** Puts all but the `keep` (at least 1) blocks that were freed last back into their slabs; the bin holds more than
+ * that. Takes the heap's lock. */
+void front_trim(struct heap *heap, struct bin *bin, uint32_t keep);
 
 /* --- learn.c: cache depths and refills that follow the traffic ------------------------------------------- */
 

@@ -9,6 +9,9 @@
 #include "front/heap.h"
 
 enum { REFILL_SHIFT_MOST = 4, TRAFFIC_MOST = 255, LOOKS = 8 };
+enum {
+  CAPACITY_LEAST = 4
+}; /* of a bin that is halved: an overflow keeps half, at least one block */
 
 static void saw(struct learner *learner, unsigned size_class) {
   if (learner->traffic[size_class] < TRAFFIC_MOST) learner->traffic[size_class]++;
@@ -26,31 +29,17 @@ void learn_overflow(struct heap *heap, unsigned size_class) {
   if (learner->refill_shift[size_class] > 0) learner->refill_shift[size_class]--;
 }
 
-/* Halves what the bin may hold and returns its colder blocks if it holds more. */
-static void halve(struct heap *heap, unsigned size_class) {
-  struct bin *bin = &heap->bins[size_class];
-  uint32_t less = bin->capacity / 2;
-  bin->capacity -= less;
-  bin->room -= (int32_t)less;
-  heap->bin_budget_used -= (size_t)less * class_size(size_class);
-  if (bin->room >= 0) return;
-  void *block = bin->head, *cold;
-  for (uint32_t i = 1; i < bin->capacity; i++) block = *(void **)block;
-  cold = *(void **)block;
-  *(void **)block = NULL;
-  bin->room = 0;
-  front_return(heap, cold);
-}
-
 bool learn_reclaim(struct heap *heap, unsigned for_class) {
   struct learner *learner = &heap->learner;
   for (unsigned i = 0; i < LOOKS; i++) {
     unsigned victim = learner->next_victim;
+    struct bin *bin = &heap->bins[victim];
     learner->next_victim = (uint8_t)((victim + 1) % CLASS_COUNT);
     bool quiet = learner->traffic[victim] == 0;
     learner->traffic[victim] = 0;
-    if (victim == for_class || !quiet || heap->bins[victim].capacity < 2) continue;
-    halve(heap, victim);
+    if (victim == for_class || !quiet || bin->capacity < CAPACITY_LEAST) continue;
+    front_halve(heap, bin);
+    if (bin->room < 0) front_trim(heap, bin, bin->capacity);
     return true;
   }
   return false;

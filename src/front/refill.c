@@ -265,9 +265,21 @@ void *front_refill(struct heap *heap, unsigned size_class) {
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
 #define BUDGET_BYTES (8 * MIB)
 
-void front_return(struct heap *heap, void *list) {
+void front_halve(struct heap *heap, struct bin *bin) {
+  uint32_t less = bin->capacity / 2;
+  bin->capacity -= less;
+  bin->room -= (int32_t)less;
+  heap->bin_budget_used -= (size_t)less * class_size((unsigned)(bin - heap->bins));
+}
+
+void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
+  void *block = bin->head;
+  for (uint32_t i = 1; i < keep; i++) block = *(void **)block;
+  void *cold = *(void **)block;
+  *(void **)block = NULL;
+  bin->room = (int32_t)(bin->capacity - keep);
   lock_acquire(&heap->lock);
-  put_list(heap, list, true);
+  put_list(heap, cold, true);
   lock_release(&heap->lock);
 }
 
@@ -299,12 +311,9 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
 enum { OVERFLOWS_GROW = 8, FREEING_BLOCKS_LEAST = 8 };
 
 static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
-  uint32_t least = (uint32_t)(FREEING_BYTES / size), less = bin->capacity / 2;
+  uint32_t least = (uint32_t)(FREEING_BYTES / size);
   if (least < FREEING_BLOCKS_LEAST) least = FREEING_BLOCKS_LEAST;
-  if (bin->capacity - less < least) return;
-  bin->capacity -= less;
-  bin->room -= (int32_t)less;
-  heap->bin_budget_used -= (size_t)less * size;
+  if (bin->capacity - bin->capacity / 2 >= least) front_halve(heap, bin);
 }
 
 void front_overflow(struct heap *heap, struct bin *bin) {
@@ -320,11 +329,5 @@ void front_overflow(struct heap *heap, struct bin *bin) {
     shrink(heap, bin, size);
   }
   /* The half that was freed last stays: it is the warm one. */
-  unsigned keep = bin->capacity / 2;
-  void *block = bin->head;
-  for (unsigned i = 1; i < keep; i++) block = *(void **)block;
-  void *cold = *(void **)block;
-  *(void **)block = NULL;
-  bin->room = (int32_t)(bin->capacity - keep);
-  front_return(heap, cold);
+  front_trim(heap, bin, bin->capacity / 2);
 }

@@ -33,6 +33,11 @@ static unsigned count_of(const struct batch *batch) {
   return (unsigned)(batch->next_and_count >> COUNT_SHIFT);
 }
 
+static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
+  atomic_fetch_add_explicit(&heap->inbox_bytes, blocks * class_size(size_class),
+                            memory_order_relaxed);
+}
+
 static void push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
   old = atomic_load_explicit(&to->inbox[size_class], memory_order_relaxed);
@@ -41,8 +46,7 @@ static void push(struct heap *to, unsigned size_class, void *blocks, unsigned co
    * the old head, so no acquire. */
   while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
                                                 memory_order_release, memory_order_relaxed));
-  atomic_fetch_add_explicit(&to->inbox_bytes, (int64_t)count * class_size(size_class),
-                            memory_order_relaxed);
+  count_inbox(to, size_class, count);
 }
 
 static void send(struct outgoing *slot) {
@@ -102,11 +106,6 @@ static struct batch *pile_of(struct heap *heap, unsigned size_class) {
     heap->pile[size_class] =
         atomic_exchange_explicit(&heap->inbox[size_class], NULL, memory_order_acquire);
   return heap->pile[size_class];
-}
-
-static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
-  atomic_fetch_add_explicit(&heap->inbox_bytes, blocks * class_size(size_class),
-                            memory_order_relaxed);
 }
 
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) {

@@ -77,8 +77,7 @@ static void free_lazily(void) {
       found = false;
     }
     lock_release(&unit_lock);
-    if (found && os_unmap(run.base, run.units << UNIT_SHIFT))
-      count(&units_mapped, (uint64_t) - (int64_t)run.units);
+    if (found && os_unmap(run.base, run.units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)run.units);
   }
 }
 
@@ -87,7 +86,7 @@ static void free_lazily(void) {
 static void give_back(struct warm_run run) {
   size_t bytes = run.units << UNIT_SHIFT;
   if (os_unmap(run.base, bytes)) {
-    count(&units_mapped, (uint64_t) - (int64_t)run.units);
+    unit_account(-(ptrdiff_t)run.units);
     return;
   }
   run.zeroed = os_decommit(run.base, bytes);
@@ -159,7 +158,7 @@ static struct unit_run map_run(size_t units, size_t alignment) {
 
 /* --- a long run out of short ones ------------------------------------------------------------------- */
 
-/* Moving the pages of a unit into its place takes about a microsecond, faulting new ones 250 to 700
+/* Moving the pages of a unit into its place takes about 2 us, faulting new ones 250 to 700
  * (docs/decisions/0008). Each piece may be a mapping of its own for ever, and the kernel allows 65530 of
  * them: above ASSEMBLE_BELOW units in use nothing is assembled. */
 enum { PIECES = 8 };
@@ -178,7 +177,7 @@ enum unit_move unit_move(char *from, char *to) {
 
 /* Gives back a run of which one place was lost. */
 static void give_up(struct unit_run run, size_t units, size_t lost) {
-  count(&units_mapped, (uint64_t)-1);
+  unit_account(-1);
   if (lost > 0) give_back((struct warm_run){.base = run.base, .units = lost});
   char *rest = run.base + ((lost + 1) << UNIT_SHIFT);
   if (lost + 1 < units) give_back((struct warm_run){.base = rest, .units = units - lost - 1});
@@ -262,22 +261,17 @@ void unit_release(char *base, size_t units) {
   struct warm_run run = {.base = base, .units = units};
   count(&released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&decommit_disabled, 1);
-  lock_acquire(&unit_lock);
-  bool keep = units <= warm_budget(&pool) && !above_target();
-  if (!keep) warm_no_room_for(&pool, units);
-  lock_release(&unit_lock);
-  if (!keep) {
-    give_back(run);
-    return;
-  }
   run.since_ms = os_clock_ms();
-  bool inserted = false;
+  bool keep = true, inserted = false;
   /* One round, unless more than VICTIMS have to go. Bounded: where the kernel refuses to unmap, the
    * victims come back into the pool. */
-  for (int round = 0; round < WARM_RUNS / VICTIMS && !inserted; round++) {
+  for (int round = 0; round < WARM_RUNS / VICTIMS && keep && !inserted; round++) {
+    size_t count_victims = 0;
     lock_acquire(&unit_lock);
-    size_t count_victims = warm_take_victims(&pool, units, above_target(), victims, VICTIMS);
-    inserted = !warm_is_full(&pool) && count_victims < VICTIMS;
+    keep = units <= warm_budget(&pool) && !above_target();
+    if (keep) count_victims = warm_take_victims(&pool, units, false, victims, VICTIMS);
+    else warm_no_room_for(&pool, units);
+    inserted = keep && !warm_is_full(&pool) && count_victims < VICTIMS;
     if (inserted) warm_insert(&pool, run);
     lock_release(&unit_lock);
     give_back_all(victims, count_victims);

@@ -44,26 +44,16 @@ void warm_insert(struct warm_pool *pool, struct warm_run run) {
   pool->units += run.units;
 }
 
-/* The end is taken, not the front: a pointer to the start of a freed huge block then stays no block's
- * start for as long as can be, and a second free of it is seen. */
-static struct warm_run cut_end(struct warm_pool *pool, size_t at, size_t units) {
-  if (pool->runs[at].units == units) return warm_remove(pool, at);
-  struct warm_run run = pool->runs[at];
-  pool->runs[at].units -= units;
+/* `units` of the run at an index, from its end or its front. */
+static struct warm_run cut(struct warm_pool *pool, size_t at, size_t units, bool from_end) {
+  struct warm_run *left = &pool->runs[at], taken = *left;
+  if (left->units == units) return warm_remove(pool, at);
+  left->units -= units;
   pool->units -= units;
-  run.base += pool->runs[at].units << UNIT_SHIFT;
-  run.units = units;
-  return run;
-}
-
-static struct warm_run cut_front(struct warm_pool *pool, size_t at, size_t units) {
-  if (pool->runs[at].units == units) return warm_remove(pool, at);
-  struct warm_run run = pool->runs[at];
-  pool->runs[at].base += units << UNIT_SHIFT;
-  pool->runs[at].units -= units;
-  pool->units -= units;
-  run.units = units;
-  return run;
+  if (from_end) taken.base += left->units << UNIT_SHIFT;
+  else left->base += units << UNIT_SHIFT;
+  taken.units = units;
+  return taken;
 }
 
 bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out) {
@@ -75,7 +65,9 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct wa
     if (best == WARM_RUNS || run->units <= pool->runs[best].units) best = i;
   }
   if (best == WARM_RUNS) return false;
-  *out = alignment == UNIT_BYTES ? cut_end(pool, best, units) : cut_front(pool, best, units);
+  /* From the end where any place will do: a pointer to the start of a freed huge block then stays no
+   * block's start for as long as can be, and a second free of it is seen. */
+  *out = cut(pool, best, units, alignment == UNIT_BYTES);
   return true;
 }
 
@@ -90,7 +82,7 @@ size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *p
         longest = i;
     if (longest == WARM_RUNS) break;
     size_t here = pool->runs[longest].units;
-    pieces[taken] = cut_end(pool, longest, here < units ? here : units);
+    pieces[taken] = cut(pool, longest, here < units ? here : units, true);
     units -= pieces[taken++].units;
   }
   return taken;

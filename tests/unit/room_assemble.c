@@ -12,15 +12,6 @@
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
-#if HAK_FAST
-#define SET_OPTION(id, value) ((void)0) /* constants there: the defaults */
-#else
-#define SET_OPTION(id, value) ((void)(option_values[OPTION_##id] = (value)))
-#endif
-
-/* Nothing ages while a test runs. */
-#define VERY_LONG_MS 86400000
-
 static int start(void **state) {
   (void)state;
   options_read();

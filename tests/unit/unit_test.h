@@ -8,6 +8,7 @@
 
 #include "blocks.h"
 #include "hakmem.h"
+#include "os/variant.h"
 
 #include <cmocka.h>
 
@@ -22,6 +23,15 @@ static inline uint64_t next_random(uint64_t *state) {
 static inline uint64_t random_below(uint64_t *state, uint64_t limit) {
   return next_random(state) % limit;
 }
+
+/* For a test that sets an option by itself: without an effect in the fast variant, where they are constants. */
+#if HAK_FAST
+#define SET_OPTION(id, value) ((void)0)
+#else
+#define SET_OPTION(id, value) ((void)(option_values[OPTION_##id] = (value)))
+#endif
+
+#define VERY_LONG_MS 86400000 /* a time for things that are not to age while a test runs */
 
 /* What `body` writes to stderr, at most `room` - 1 bytes. */
 static inline size_t capture_stderr(void (*body)(void *), void *argument, char *text, size_t room) {
