@@ -43,7 +43,7 @@ struct block block_find(const void *pointer) {
     block.usable = (size_t)slab->slices << SLICE_SHIFT;
     kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
     block.wrong = pointer != slab_base(slab) ? REPORT_INTERIOR
-                  : kind == KIND_CACHED      ? REPORT_DOUBLE_FREE
+                  : kind >= KIND_CACHED      ? REPORT_DOUBLE_FREE
                                              : NULL;
   }
   return block;

@@ -1,7 +1,7 @@
 /* fork.c - pthread_atfork handlers.
  *
- * The forking thread takes every lock, in the order in which all code takes them (heap list, heaps,
- * SuperSlabs, units, metadata), so that no other thread is inside a slow path when memory is copied.
+ * The forking thread takes every lock, in the order in which all code takes them (release batch,
+ * heap list, heaps, SuperSlabs, units, metadata), so that no other thread is inside a slow path when memory is copied.
  * What other threads do on fast paths meanwhile needs no lock: each store of a fast path leaves the
  * lists whole, and the child sees a prefix of each thread's stores, because a thread that writes to
  * a page that is copied already is stopped at that store until the copy is done.
@@ -13,10 +13,12 @@
 
 #include <pthread.h>
 
+#include "front/release.h"
 #include "os/lock.h"
 #include "superslab/superslab.h"
 
 static void prepare(void) {
+  release_fork_prepare();
   heap_fork_prepare();
   superslab_fork_prepare();
   atomic_store_explicit(&lock_forking_thread, lock_self(), memory_order_relaxed);
@@ -26,12 +28,14 @@ static void in_parent(void) {
   atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
   superslab_fork_release(false);
   heap_fork_release(false);
+  release_fork_release(false);
 }
 
 static void in_child(void) {
   atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
   superslab_fork_release(true);
   heap_fork_release(true);
+  release_fork_release(true);
 }
 
 static atomic_bool registered;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "front/release.h"
 #include "observe/report.h"
 #include "os/libc.h"
 
@@ -152,8 +153,11 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   } else if (block.tier == BLOCK_LARGE) {
     if (!large_free(span_cache_of_thread(), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-  } else if (!huge_release(block.superslab, pointer)) {
-    report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    release_after_large();
+  } else {
+    if (!huge_release(block.superslab, pointer))
+      report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    release_after_large();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "front/fork.h"
+#include "front/release.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -63,9 +64,12 @@ static void park(struct heap *heap) {
   heap->next_parked = parked_heaps;
   parked_heaps = heap;
   lock_release(&heap_list_lock);
-  atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
+  /* A program ends with its last thread, which must not be the helper, waiting. */
+  if (atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed) == 1) background_hurry();
 }
+
+void heap_never_in_this_thread(void) { thread_ended = true; }
 
 static void at_thread_end(void *heap) {
   thread_heap = &heap_none;
@@ -125,6 +129,7 @@ static struct heap *new_heap(void) {
   first_heap_given = true;
   if (heap == NULL) return NULL;
   lock_init(&heap->lock);
+  release_set_mark(heap);
   list(heap);
   return heap;
 }
@@ -200,6 +205,7 @@ size_t heap_purge(void) {
     heap_drain(heap, false);
     lock_release(&heap->lock);
   }
+  release_all();
   unit_trim();
   superslab_stats_get(&after, false);
   unit_stats_get(&units_after);
@@ -230,7 +236,7 @@ void heap_fork_release(bool in_child) {
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_reset(&heap->lock);
     if (heap == thread_heap) continue;
-    heap->spans.count = 0;
+    atomic_store_explicit(&heap->spans.count, 0, memory_order_relaxed);
     atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
     heap->next_parked = list_of_parked;
     list_of_parked = heap;

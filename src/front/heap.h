@@ -29,6 +29,7 @@ struct bin {
 struct class_slabs {
   struct slab *first; /* slabs with free blocks or uncarved memory, to be used in this order */
   struct slab *last;
+  struct slab *next_look; /* where the release engine goes on (release.c) */
   _Atomic uint32_t
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
 };
@@ -66,6 +67,12 @@ struct heap {
    * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   struct batch *pile[CLASS_COUNT];
+  size_t free_bytes; /* in the slabs' free lists */
+  size_t
+      release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
+  uint32_t activity; /* refills and overflows so far */
+  uint32_t seen;     /* of them at the engine's last look */
+  uint8_t quiet;     /* looks without any in between */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -104,6 +111,9 @@ HAK_INLINE struct heap *heap_of_bin(struct bin *bin, unsigned size_class) {
  * (use heap_borrow then), or calls go to libc. */
 struct heap *heap_of_thread(void);
 
+/** For the helper thread: it gets no heap, which nobody would park. */
+void heap_never_in_this_thread(void);
+
 /** A heap for one operation of a thread that is past its end; NULL: no memory. */
 struct heap *heap_borrow(void);
 void heap_return(struct heap *heap);
@@ -130,6 +140,14 @@ void front_overflow(struct heap *heap, struct bin *bin);
 /** Puts all free blocks of the heap back into their slabs and releases the empty ones. The caller holds
  * the lock; `bins`: the bins too, which is right for the own heap or a parked one. */
 void heap_drain(struct heap *heap, bool bins);
+
+/** Takes a slab out of the heap's list of partial slabs, or puts it in at its end; under heap->lock. */
+void front_unlist(struct heap *heap, struct slab *slab);
+void front_enlist(struct heap *heap, struct slab *slab);
+/** Gives up a slab that is empty and in no list; under heap->lock. */
+void front_release_slab(struct heap *heap, struct slab *slab);
+/** Puts back into slabs what one batch of others' frees holds; false: there was none. Under heap->lock. */
+bool front_put_batch(struct heap *heap, unsigned size_class);
 
 /** Puts one block back into its slab; the caller holds heap->lock. Blocks of others' slabs go to their
  * owners. */

@@ -4,6 +4,7 @@
  * sleeps in other heaps, and only then asks for a new slab.
  */
 #include "front/heap.h"
+#include "front/release.h"
 #include "observe/report.h"
 #include "policy/options.h"
 
@@ -26,8 +27,9 @@ enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
 
 /* --- lists of partial slabs; all under heap->lock ------------------------------------------------------ */
 
-static void unlist(struct heap *heap, struct slab *slab) {
+void front_unlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
+  if (slabs->next_look == slab) slabs->next_look = slab->next;
   if (slab->prev != NULL) slab->prev->next = slab->next;
   else slabs->first = slab->next;
   if (slab->next != NULL) slab->next->prev = slab->prev;
@@ -37,7 +39,7 @@ static void unlist(struct heap *heap, struct slab *slab) {
 }
 
 /* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
-static void enlist(struct heap *heap, struct slab *slab) {
+void front_enlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
   slab->prev = slabs->last;
   slab->next = NULL;
@@ -51,17 +53,28 @@ static size_t owned_bytes(const struct heap *heap) {
   return atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed);
 }
 
+static size_t free_bytes_of(const struct slab *slab) {
+  return (size_t)slab_free_count(slab) * slab_block_size(slab);
+}
+
 static void own(struct heap *heap, struct slab *slab) {
   atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
+  heap->free_bytes += free_bytes_of(slab);
 }
 
 static void disown(struct heap *heap, struct slab *slab) {
-  if (slab->listed) unlist(heap, slab);
+  if (slab->listed) front_unlist(heap, slab);
   atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
   atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
+  heap->free_bytes -= free_bytes_of(slab);
+}
+
+void front_release_slab(struct heap *heap, struct slab *slab) {
+  disown(heap, slab);
+  slab_release(slab);
 }
 
 /* --- back into slabs ------------------------------------------------------------------------------------ */
@@ -76,17 +89,18 @@ static void put_block(struct heap *heap, void *block, bool keep_last) {
     return;
   }
   slab_put(slab, block);
+  heap->free_bytes += slab_block_size(slab);
+  if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
     bool last =
         atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed) == 1;
     if (!(last && keep_last)) {
-      disown(heap, slab);
-      slab_release(slab);
+      front_release_slab(heap, slab);
       return;
     }
   }
-  if (!slab->listed) enlist(heap, slab);
+  if (!slab->listed) front_enlist(heap, slab);
 }
 
 void heap_put_block(struct heap *heap, void *block) { put_block(heap, block, true); }
@@ -105,13 +119,18 @@ static void put_sent_back(struct heap *heap, unsigned size_class, bool keep_last
   while (remote_take_batch(heap, size_class, &list) > 0) put_list(heap, list, keep_last);
 }
 
+bool front_put_batch(struct heap *heap, unsigned size_class) {
+  void *list;
+  if (remote_take_batch(heap, size_class, &list) == 0) return false;
+  put_list(heap, list, true);
+  return true;
+}
+
 static void release_empty_slabs(struct heap *heap, unsigned size_class) {
   struct slab *next;
   for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = next) {
     next = slab->next;
-    if (!slab_is_empty(slab)) continue;
-    disown(heap, slab);
-    slab_release(slab);
+    if (slab_is_empty(slab)) front_release_slab(heap, slab);
   }
 }
 
@@ -159,6 +178,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
   struct slab *slab;
   while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
     void *blocks;
+    heap->free_bytes -= free_bytes_of(slab); /* what comes out of holes was not counted */
     unsigned taken = slab_take_list(slab, &blocks);
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
@@ -167,7 +187,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
       taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
     }
     count += taken;
-    if (!slab_has_room(slab)) unlist(heap, slab);
+    if (!slab_has_room(slab)) front_unlist(heap, slab);
   }
   return count;
 }
@@ -183,7 +203,7 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
     disown(from, slab);
     slab_set_bin(slab, &heap->bins[size_class]);
     own(heap, slab);
-    enlist(heap, slab);
+    front_enlist(heap, slab);
     taken++;
   }
   return taken;
@@ -230,7 +250,7 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
   struct slab *slab = slab_new(size_class, &heap->bins[size_class], huge_pages);
   if (slab == NULL) return false;
   own(heap, slab);
-  enlist(heap, slab);
+  front_enlist(heap, slab);
   return true;
 }
 
@@ -240,6 +260,7 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   heap->overflows[size_class] = 0;
   if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
+  heap->activity++;
   unsigned count = remote_take_batch(heap, size_class, &list);
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
   if (count == 0 && (adopt(heap, size_class) || add_slab(heap, size_class))) {
@@ -279,8 +300,12 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   *(void **)block = NULL;
   bin->room = (int32_t)(bin->capacity - keep);
   lock_acquire(&heap->lock);
+  heap->activity++;
   put_list(heap, cold, true);
+  bool due = release_is_due(heap);
   lock_release(&heap->lock);
+  if (HAK_UNLIKELY(due)) release_wake();
+  else release_after_large(); /* slabs that became empty are slices now */
 }
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {

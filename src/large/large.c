@@ -2,6 +2,9 @@
 #include "large/large.h"
 
 #include "observe/report.h"
+#include "policy/options.h"
+
+enum { SPANS = 8 };
 
 /* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
 static bool serves(unsigned have, unsigned want) { return have >= want && have - want <= have / 8; }
@@ -10,13 +13,50 @@ static void mark(struct slab *span, enum slab_kind kind) {
   atomic_store_explicit(&span->kind, (uint8_t)kind, memory_order_relaxed);
 }
 
+static struct slab *span_at(const struct span_cache *cache, uint32_t i) {
+  return atomic_load_explicit(&cache->spans[i], memory_order_relaxed);
+}
+
+static uint32_t span_count(const struct span_cache *cache) {
+  return atomic_load_explicit(&cache->count, memory_order_relaxed);
+}
+
+static void cache_put(struct span_cache *cache, struct slab *span) {
+  uint32_t count = span_count(cache);
+  atomic_store_explicit(&cache->spans[count], span, memory_order_relaxed);
+  atomic_store_explicit(&cache->count, count + 1, memory_order_relaxed);
+  uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
+  atomic_store_explicit(&cache->changes, changes + 1, memory_order_relaxed);
+}
+
+static void cache_remove(struct span_cache *cache, uint32_t at) {
+  uint32_t count = span_count(cache);
+  for (; at + 1 < count; at++)
+    atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
+  atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
+}
+
+/* Makes a cached span the caller's; false: its pages are being given back just now. */
+static bool claim(struct slab *span) {
+  uint8_t kind = atomic_load_explicit(&span->kind, memory_order_relaxed);
+  /* acquire: pairs with span_cache_given, so that the pages are gone before they are written again */
+  while (kind != KIND_GIVING)
+    if (atomic_compare_exchange_weak_explicit(&span->kind, &kind, KIND_LARGE, memory_order_acquire,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
+static void claim_and_release(struct slab *span) {
+  while (!claim(span)) os_yield(); /* one system call of the engine */
+  span_release(span);
+}
+
 static struct slab *cache_take(struct span_cache *cache, unsigned slices) {
-  for (uint32_t i = cache->count; i-- > 0;) {
-    struct slab *span = cache->spans[i];
-    if (!serves(span->slices, slices)) continue;
-    for (uint32_t j = i; j + 1 < cache->count; j++) cache->spans[j] = cache->spans[j + 1];
-    cache->count--;
-    mark(span, KIND_LARGE);
+  for (uint32_t i = span_count(cache); i-- > 0;) {
+    struct slab *span = span_at(cache, i);
+    if (!serves(span->slices, slices) || !claim(span)) continue;
+    cache_remove(cache, i);
     return span;
   }
   return NULL;
@@ -40,11 +80,11 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
 }
 
 bool large_free(struct span_cache *cache, struct slab *span) {
-  enum { SPANS = sizeof cache->spans / sizeof cache->spans[0] };
   uint8_t kind = KIND_LARGE;
-  /* relaxed: it only decides who of several callers goes on; the span passes to others under locks */
+  /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span
+   * passes to others under locks. */
   if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_CACHED,
-                                               memory_order_relaxed, memory_order_relaxed))
+                                               memory_order_release, memory_order_relaxed))
     return false;
   if (span->offset != 0) { /* freed and handed out again meanwhile, as a part of another block */
     mark(span, KIND_LARGE);
@@ -54,13 +94,12 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     span_release(span);
     return true;
   }
-  if (cache->count == SPANS) {
-    struct slab *oldest = cache->spans[0];
-    for (uint32_t i = 0; i + 1 < SPANS; i++) cache->spans[i] = cache->spans[i + 1];
-    cache->count--;
-    span_release(oldest);
+  if (span_count(cache) == SPANS) {
+    struct slab *oldest = span_at(cache, 0);
+    cache_remove(cache, 0);
+    claim_and_release(oldest);
   }
-  cache->spans[cache->count++] = span;
+  cache_put(cache, span);
   return true;
 }
 
@@ -70,10 +109,54 @@ bool large_resize(struct slab *span, size_t bytes) {
 
 size_t span_cache_flush(struct span_cache *cache) {
   size_t bytes = 0;
-  while (cache->count > 0) {
-    struct slab *span = cache->spans[--cache->count];
+  for (uint32_t count; (count = span_count(cache)) > 0;) {
+    struct slab *span = span_at(cache, count - 1);
+    cache_remove(cache, count - 1);
     bytes += (size_t)span->slices << SLICE_SHIFT;
-    span_release(span);
+    claim_and_release(span);
   }
   return bytes;
+}
+
+/* --- for the release engine ----------------------------------------------------------------------------- */
+
+static bool may_give(const struct slab *span) {
+  struct superslab *superslab = superslab_of(span);
+  if (!superslab_is_whole(superslab)) return true;
+  /* Explicit huge pages go as a whole or not; transparent ones are not broken up for little. */
+  return option_value(SS_HUGEPAGE) != HUGEPAGE_EXPLICIT && span->slices >= SLICES_PER_UNIT / 4;
+}
+
+unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
+                              size_t *young) {
+  unsigned claimed = 0;
+  uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
+  cache->quiet = changes != cache->seen     ? 0
+                 : cache->quiet < UINT8_MAX ? cache->quiet + 1
+                                            : UINT8_MAX;
+  cache->seen = changes;
+  uint32_t count = span_count(cache);
+  for (uint32_t i = 0; i < count && i < SPANS; i++) {
+    struct slab *span = span_at(cache, i);
+    /* Read without a lock: the span may be in use or another cache's by now. Descriptors are never freed, and
+     * only a span that is cached can be claimed, which is right whosever it is.
+     * acquire: what its thread wrote to the pages comes before they go. */
+    uint8_t kind = KIND_CACHED;
+    if (span == NULL || atomic_load_explicit(&span->kind, memory_order_relaxed) != kind) continue;
+    if (cache->quiet < looks) {
+      *young += LARGE_MAX; /* at most */
+      continue;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_GIVING,
+                                                 memory_order_acquire, memory_order_relaxed))
+      continue;
+    if (may_give(span)) spans[claimed++] = span;
+    else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
+  }
+  return claimed;
+}
+
+void span_cache_given(struct slab *span) {
+  /* release: see claim */
+  atomic_store_explicit(&span->kind, KIND_GIVEN, memory_order_release);
 }

@@ -10,10 +10,15 @@
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
-/* A thread's freed spans, youngest last. Only its thread touches it. */
+/* A thread's freed spans, youngest last. Only its thread writes; the release engine reads in passing (relaxed)
+ * and gives back the pages of spans that it can claim by their kind. */
 struct span_cache {
-  struct slab *spans[8]; /* 8 spans, 8 MiB at most: more raised peak memory and saved no time */
-  uint32_t count;
+  _Atomic uint32_t count;
+  _Atomic uint32_t changes; /* spans that went in or out so far */
+  uint32_t seen;            /* engine: `changes` at its last look */
+  uint8_t quiet;            /* engine: looks without a change */
+  /* 8 spans, 8 MiB at most: more raised peak memory and saved no time */
+  _Atomic(struct slab *) spans[8];
 };
 
 /** A block of more than 64 KiB, or of any size with an alignment that no slab has. `*zeroed`: reads as
@@ -26,6 +31,15 @@ bool large_free(struct span_cache *cache, struct slab *span);
 
 /** Makes a Large block at least `bytes` long where it is, or gives slices back. */
 bool large_resize(struct slab *span, size_t bytes);
+
+/* For the release engine, one thread at a time. */
+
+/** Claims cached spans that still have their pages if nothing went in or out for `looks` looks (0: in any case).
+ * Returns how many, at most 8; `*young` grows by the bytes of those that have to wait. */
+unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
+                              size_t *young);
+/** Ends a claim: the pages are gone. */
+void span_cache_given(struct slab *span);
 
 /** Gives all cached spans back. */
 size_t span_cache_flush(struct span_cache *cache);

@@ -9,6 +9,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +28,9 @@
 #ifndef MADV_HUGEPAGE
 #define MADV_HUGEPAGE 14
 #endif
+#ifndef MADV_NOHUGEPAGE
+#define MADV_NOHUGEPAGE 15
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -39,14 +44,14 @@ struct os_counts os_counts;
 /* Set once a kernel refuses MADV_POPULATE_WRITE as unknown (before 5.14): asked no more. */
 static atomic_bool populate_unknown;
 
-static void count(_Atomic uint64_t *counter) {
+static void count_call(_Atomic uint64_t *counter) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
 /* Common end of every memory call: counts a failure and hides the errno it left. */
 static bool succeeded(bool ok, int saved_errno) {
   if (HAK_UNLIKELY(!ok)) {
-    count(&os_counts.failed);
+    count_call(&os_counts.failed);
     errno = saved_errno;
   }
   return ok;
@@ -54,7 +59,7 @@ static bool succeeded(bool ok, int saved_errno) {
 
 static void *map_with(void *address, size_t bytes, int protection, int flags) {
   int saved = errno;
-  count(&os_counts.mmap);
+  count_call(&os_counts.mmap);
   void *p = MAP_FAILED;
   if (!os_fault_now())
     p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
@@ -89,19 +94,19 @@ void *os_map_huge_pages(size_t bytes, size_t page_bytes) {
 
 bool os_unmap(void *address, size_t bytes) {
   int saved = errno;
-  count(&os_counts.munmap);
+  count_call(&os_counts.munmap);
   return succeeded(!os_fault_now() && munmap(address, bytes) == 0, saved);
 }
 
 bool os_make_writable(void *address, size_t bytes) {
   int saved = errno;
-  count(&os_counts.mprotect);
+  count_call(&os_counts.mprotect);
   return succeeded(!os_fault_now() && mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0, saved);
 }
 
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
   int saved = errno;
-  count(&os_counts.mremap);
+  count_call(&os_counts.mremap);
   bool ok = !os_fault_now() &&
             mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
   return succeeded(ok, saved);
@@ -117,7 +122,7 @@ bool os_is_mapped(const void *page) {
 
 static bool advise(void *address, size_t bytes, int advice) {
   int saved = errno;
-  count(&os_counts.madvise);
+  count_call(&os_counts.madvise);
   return succeeded(!os_fault_now() && madvise(address, bytes, advice) == 0, saved);
 }
 
@@ -127,15 +132,56 @@ bool os_decommit_lazily(void *address, size_t bytes) { return advise(address, by
 
 bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
 
+bool os_advise_small(void *address, size_t bytes) {
+  return advise(address, bytes, MADV_NOHUGEPAGE);
+}
+
 bool os_populate(void *address, size_t bytes) {
   if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;
   int saved = errno;
-  count(&os_counts.madvise);
+  count_call(&os_counts.madvise);
   if (os_fault_now()) return succeeded(false, saved);
   bool ok = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
   /* EINVAL: no such advice here (an old kernel, valgrind, qemu-user). Others may pass. */
   if (!ok && errno == EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
   return succeeded(ok, saved);
+}
+
+/* The kernel's name for the calling process where it wants a descriptor of one. */
+#define SELF_PIDFD (-10001)
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+
+static atomic_bool process_madvise_unknown;
+
+static bool decommit_at_once(const struct iovec *vector, size_t count, size_t bytes) {
+  if (atomic_load_explicit(&process_madvise_unknown, memory_order_relaxed)) return false;
+  int saved = errno;
+  count_call(&os_counts.madvise);
+  if (os_fault_now()) return succeeded(false, saved);
+  ssize_t done = syscall(SYS_process_madvise, SELF_PIDFD, vector, count, MADV_DONTNEED, 0);
+  if (done >= 0) return (size_t)done == bytes;
+  /* Unknown (before 5.10), not for this advice (before 6.13), or not by this name: asked no more. */
+  atomic_store_explicit(&process_madvise_unknown, true, memory_order_relaxed);
+  return succeeded(false, saved);
+}
+
+bool os_decommit_all(const struct os_range *ranges, size_t count) {
+  enum { AT_ONCE = 64 };
+  struct iovec vector[AT_ONCE];
+  bool all = true;
+  for (size_t from = 0; from < count; from += AT_ONCE) {
+    size_t n = count - from < AT_ONCE ? count - from : AT_ONCE, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+      vector[i] = (struct iovec){ranges[from + i].address, ranges[from + i].bytes};
+      bytes += ranges[from + i].bytes;
+    }
+    if (n > 1 && decommit_at_once(vector, n, bytes)) continue;
+    for (size_t i = 0; i < n; i++)
+      if (!os_decommit(ranges[from + i].address, ranges[from + i].bytes)) all = false;
+  }
+  return all;
 }
 
 size_t os_address_space_limit(void) {

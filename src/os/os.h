@@ -72,6 +72,9 @@ bool os_is_mapped(const void *page);
 /** Asks for transparent huge pages in the range. */
 bool os_advise_huge(void *address, size_t bytes);
 
+/** No transparent huge pages in the range, nor any that the kernel makes out of small ones later. */
+bool os_advise_small(void *address, size_t bytes);
+
 /** Faults the whole range in by one call (900 ns a page against 1450 by touch,
  * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */
 bool os_populate(void *address, size_t bytes);
@@ -84,6 +87,25 @@ size_t os_page_size(void);
 
 /** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
 uint64_t os_clock_ms(void);
+
+/** Starts a detached thread that runs `body`, all signals blocked, with a small stack. Allocates. False: it
+ * could not be had. */
+bool os_thread_start(void (*body)(void));
+
+/** Lets other threads run. */
+void os_yield(void);
+
+/** Sleeps for `ms` milliseconds, or until *word is no longer `value` and os_wake was called. */
+void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms);
+void os_wake(_Atomic uint32_t *word);
+
+struct os_range {
+  void *address;
+  size_t bytes;
+};
+/** os_decommit for several ranges: by one system call where the kernel can (Linux 6.13 and later: 231 ns a page
+ * instead of 1,101), else one by one. False when one of them was refused. */
+bool os_decommit_all(const struct os_range *ranges, size_t count);
 
 /** Value of an environment variable, also before libc has set `environ`; NULL when it is not set. */
 const char *os_env(const char *name);

@@ -2,6 +2,7 @@
 #include "slab/slab.h"
 
 #include "observe/report.h"
+#include "slab/holes.h"
 
 struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages) {
   unsigned slices = class_slices(size_class);
@@ -11,7 +12,9 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages) {
   uint32_t size = class_size(size_class);
   slab->free_list = NULL;
   slab->next = slab->prev = NULL;
-  slab->listed = false;
+  slab->listed = slab->purging = false;
+  slab->age = 0;
+  atomic_store_explicit(&slab->hole_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
   slab->capacity = (uint16_t)((slices << SLICE_SHIFT) / size);
@@ -61,14 +64,17 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   for (unsigned i = 1; i < wanted; i++, block += size) *(void **)(void *)block = block + size;
   *(void **)(void *)block = *list;
   *list = first;
+  slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + wanted), memory_order_relaxed);
   return wanted;
 }
 
 unsigned slab_take_list(struct slab *slab, void **list) {
+  if (slab->free_list == NULL && HAK_UNLIKELY(slab_hole_count(slab) > 0)) hole_open(slab);
   unsigned count = slab_free_count(slab);
   *list = slab->free_list;
   slab->free_list = NULL;
+  slab->age = 0;
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
   return count;
 }
@@ -76,9 +82,10 @@ unsigned slab_take_list(struct slab *slab, void **list) {
 void slab_put(struct slab *slab, void *block) {
   unsigned count = slab_free_count(slab) + 1;
   /* More blocks back than were ever made: one of them came twice. */
-  if (HAK_UNLIKELY(count > slab_carved(slab)))
+  if (HAK_UNLIKELY(count + slab_hole_count(slab) > slab_carved(slab)))
     report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
   *(void **)block = slab->free_list;
   slab->free_list = block;
+  slab->age = 0;
   atomic_store_explicit(&slab->free_count, (uint16_t)count, memory_order_relaxed);
 }

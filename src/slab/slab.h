@@ -26,7 +26,7 @@ void slab_set_bin(struct slab *slab, struct bin *bin);
  * pages are asked for in pieces of up to `populate` bytes. Returns how many. */
 unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list);
 
-/** Takes the whole list of free blocks; returns how many. */
+/** Takes the whole list of free blocks, opening a hole for some when it is empty; returns how many. */
 unsigned slab_take_list(struct slab *slab, void **list);
 
 /** Puts a block back. */
@@ -36,18 +36,23 @@ HAK_INLINE unsigned slab_free_count(const struct slab *slab) {
   return atomic_load_explicit(&slab->free_count, memory_order_relaxed);
 }
 
+/* Free blocks that are in no list, because pages under them were given back (holes.h). */
+HAK_INLINE unsigned slab_hole_count(const struct slab *slab) {
+  return atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
+}
+
 HAK_INLINE unsigned slab_carved(const struct slab *slab) {
   return atomic_load_explicit(&slab->carved, memory_order_relaxed);
 }
 
 /** All blocks that were ever made are back. */
 HAK_INLINE bool slab_is_empty(const struct slab *slab) {
-  return slab_free_count(slab) == slab_carved(slab);
+  return !slab->purging && slab_free_count(slab) + slab_hole_count(slab) == slab_carved(slab);
 }
 
 /** A block can be had from it. */
 HAK_INLINE bool slab_has_room(const struct slab *slab) {
-  return slab->free_list != NULL || slab_carved(slab) < slab->capacity;
+  return slab->free_list != NULL || slab_hole_count(slab) > 0 || slab_carved(slab) < slab->capacity;
 }
 
 #endif

@@ -20,6 +20,8 @@ static struct superslab *unused;                     /* descriptors free for reu
 static uint64_t live, peak;                          /* SuperSlabs */
 static struct superslab *huge_list;                  /* huge blocks, for statistics and walks */
 static uint64_t huge_live, huge_bytes;
+static struct superslab *next_look;      /* where superslab_take_dirty goes on */
+static _Atomic size_t dirty_free_slices; /* written under the lock */
 
 /* --- descriptors --------------------------------------------------------------------------------- */
 
@@ -94,6 +96,7 @@ static void list_insert(struct superslab *superslab) {
 
 static void list_remove(struct superslab *superslab) {
   unsigned run = superslab->longest_run;
+  if (next_look == superslab) next_look = superslab->next;
   if (superslab->prev != NULL) superslab->prev->next = superslab->next;
   else lists[run] = superslab->next;
   if (superslab->next != NULL) superslab->next->prev = superslab->prev;
@@ -105,6 +108,17 @@ static void list_update(struct superslab *superslab) {
   if (longest_run(superslab->free_mask) == superslab->longest_run) return;
   list_remove(superslab);
   list_insert(superslab);
+}
+
+static unsigned dirty_slices_of(const struct superslab *superslab) {
+  uint32_t dirty = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+  return (unsigned)__builtin_popcount(dirty);
+}
+
+/* After a change of the masks of a SuperSlab that had `before` dirty slices. */
+static void count_dirty(unsigned before, unsigned after) {
+  size_t all = atomic_load_explicit(&dirty_free_slices, memory_order_relaxed);
+  atomic_store_explicit(&dirty_free_slices, all + after - before, memory_order_relaxed);
 }
 
 static struct superslab *find_room(unsigned slices, unsigned alignment, unsigned *first) {
@@ -165,12 +179,16 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
                               enum slab_kind kind, bool *zeroed) {
   uint32_t mask = slices_mask(first, slices);
   HAK_CHECK((superslab->free_mask & mask) == mask);
+  unsigned dirty = dirty_slices_of(superslab);
   superslab->free_mask &= ~mask;
+  superslab->given_mask &= ~mask;
+  count_dirty(dirty, dirty_slices_of(superslab));
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
   for (unsigned i = 0; i < slices; i++) {
     span[i].index = (uint8_t)(first + i);
     span[i].offset = (uint8_t)i;
+    span[i].holes = 0;
     atomic_store_explicit(&span[i].kind, (uint8_t)kind, memory_order_relaxed);
   }
   span->slices = (uint8_t)slices;
@@ -196,23 +214,32 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   return span;
 }
 
-/* Makes [first, first + slices) free. True when the SuperSlab is empty now and was taken out of
- * every list and the address map: the caller releases the lock and then the unit. */
+/* After slices became free. True when the SuperSlab is empty now and was taken out of every list and the
+ * address map: the caller releases the lock and then the unit. */
+static bool list_or_take_out(struct superslab *superslab) {
+  if (superslab->free_mask != ALL_SLICES) {
+    list_update(superslab);
+    return false;
+  }
+  count_dirty(dirty_slices_of(superslab), 0);
+  list_remove(superslab);
+  map_clear(superslab->base, 1);
+  live--;
+  return true;
+}
+
+/* Makes [first, first + slices) free; result as above. */
 static bool slices_free(struct superslab *superslab, unsigned first, unsigned slices,
                         uint32_t dirty) {
   HAK_CHECK((superslab->free_mask & slices_mask(first, slices)) == 0);
   for (unsigned i = first; i < first + slices; i++)
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
+  unsigned before = dirty_slices_of(superslab);
   superslab->free_mask |= slices_mask(first, slices);
   superslab->dirty_mask |= dirty;
-  if (superslab->free_mask != ALL_SLICES) {
-    list_update(superslab);
-    return false;
-  }
-  list_remove(superslab);
-  map_clear(superslab->base, 1);
-  live--;
-  return true;
+  superslab->age = 0;
+  count_dirty(before, dirty_slices_of(superslab));
+  return list_or_take_out(superslab);
 }
 
 static void release_emptied(struct superslab *superslab) {
@@ -260,6 +287,77 @@ bool span_resize(struct slab *span, unsigned slices) {
   }
   lock_release(&superslab_lock);
   return done;
+}
+
+/* --- giving free slices back ---------------------------------------------------------------------- */
+
+size_t superslab_dirty_bytes(void) {
+  return atomic_load_explicit(&dirty_free_slices, memory_order_relaxed) << SLICE_SHIFT;
+}
+
+/* Breaking up a huge page costs its reach in the TLB: only for this much. */
+enum { SPLIT_SLICES = SLICES_PER_UNIT / 4 };
+
+static bool may_give(const struct superslab *superslab, unsigned slices, bool all) {
+  if (!superslab_is_whole(superslab)) return true;
+  if (option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT) return false; /* goes as a whole or not */
+  return all || slices >= SPLIT_SLICES;
+}
+
+void superslab_split(struct superslab *superslab) {
+  if (!superslab_is_whole(superslab)) return;
+  atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
+  /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
+  os_advise_small(superslab->base, UNIT_BYTES);
+}
+
+unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
+                              struct dirty_slices *sets, unsigned most, size_t *young) {
+  enum { LOOKS_AT_ONCE = 64 }; /* 3 us: how long others may have to wait for the lock */
+  unsigned taken = 0, looked = 0;
+  lock_acquire(&superslab_lock);
+  if (!cursor->started) next_look = NULL;
+  cursor->started = true;
+  while (taken < most) {
+    if (++looked % LOOKS_AT_ONCE == 0) {
+      lock_release(&superslab_lock);
+      lock_acquire(&superslab_lock);
+    }
+    if (next_look == NULL) {
+      if (cursor->run == SLICES_PER_UNIT) break;
+      next_look = lists[++cursor->run];
+      continue;
+    }
+    struct superslab *superslab = next_look;
+    next_look = superslab->next;
+    unsigned dirty = dirty_slices_of(superslab);
+    if (dirty == 0 || !may_give(superslab, dirty, looks == 0)) continue;
+    if (superslab->age < looks) {
+      superslab->age++;
+      *young += (size_t)dirty << SLICE_SHIFT;
+      continue;
+    }
+    uint32_t mask = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+    superslab->free_mask &= ~mask;
+    count_dirty(dirty, 0);
+    list_update(superslab);
+    sets[taken++] = (struct dirty_slices){superslab, mask};
+  }
+  lock_release(&superslab_lock);
+  return taken;
+}
+
+void superslab_put_clean(struct dirty_slices set, bool zeroed) {
+  struct superslab *superslab = set.superslab;
+  lock_acquire(&superslab_lock);
+  unsigned before = dirty_slices_of(superslab);
+  superslab->free_mask |= set.mask;
+  if (zeroed) superslab->dirty_mask &= ~set.mask;
+  else superslab->given_mask |= set.mask;
+  count_dirty(before, dirty_slices_of(superslab));
+  bool emptied = list_or_take_out(superslab);
+  lock_release(&superslab_lock);
+  if (emptied) release_emptied(superslab);
 }
 
 /* --- huge blocks ------------------------------------------------------------------------------------ */
@@ -470,8 +568,10 @@ static void add_blocks(const struct superslab *superslab, struct superslab_stats
     } else if (kind == KIND_SLAB) {
       uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
       stats->block_bytes_carved += size * atomic_load_explicit(&slab->carved, memory_order_relaxed);
+      uint64_t in_holes = atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
       stats->block_bytes_free +=
-          size * atomic_load_explicit(&slab->free_count, memory_order_relaxed);
+          size * (atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes);
+      stats->block_bytes_given += size * in_holes;
     }
   }
 }

@@ -32,6 +32,8 @@ enum slab_kind {
   KIND_SLAB = 1,   /* blocks of a size class */
   KIND_LARGE = 2,  /* one Large block */
   KIND_CACHED = 3, /* a freed Large block in some thread's span cache */
+  KIND_GIVING = 4, /* the same, its pages are being given back: not to be taken now */
+  KIND_GIVEN = 5,  /* the same, without pages */
 };
 
 struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
@@ -52,6 +54,10 @@ struct slab {
   _Atomic uint8_t kind;        /* enum slab_kind; relaxed: readers got the pointer from its owner */
   uint8_t size_class;          /* once per use */
   bool listed;                 /* owner: is in the heap's list of partial slabs */
+  bool purging;   /* owner: its free blocks are with a purge (slab/holes.h); never listed then */
+  uint8_t age;    /* owner: looks of the release engine since a block went in or out; SLAB_CLEAN */
+  uint16_t holes; /* owner: bit i: page i of this slice is given back; in every slice of the slab */
+  _Atomic uint16_t hole_count; /* owner (statistics read it): free blocks that touch such a page */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
@@ -65,8 +71,11 @@ struct superslab {
   uint32_t longest_run;          /* superslab_lock: which list */
   uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
   size_t huge_usable;            /* huge: bytes the program may use; only its holder changes it */
-  bool huge_pages; /* once per use: transparent or explicit huge pages are asked for */
-  bool was_used;   /* meta: needs clearing before the next use */
+  bool huge_pages;     /* once per use: transparent or explicit huge pages are asked for */
+  bool was_used;       /* meta: needs clearing before the next use */
+  uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
+  _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
+  uint32_t given_mask; /* superslab_lock: bit i: slice i is free and was given back lazily */
   _Atomic(uint64_t)
       *guard_bits; /* hardened: a bit for each 16 bytes, set: a live block starts here */
   struct slab slabs[SLICES_PER_UNIT];
@@ -174,6 +183,10 @@ void unit_release(char *base, size_t units);
 bool unit_extend(char *end, size_t count);
 /** Gives the whole warm pool to the OS; returns the bytes. */
 size_t unit_trim(void);
+/** Gives back what is too old; returns the bytes that are still to age. */
+size_t unit_age(void);
+/** Bytes in the warm pool; relaxed: a hint. */
+size_t unit_warm_bytes(void);
 enum unit_move {
   UNIT_MOVED,
   UNIT_STAYS,     /* refused; both are mapped, what is at `to` reads as zeros or as before */
@@ -218,6 +231,33 @@ void span_release(struct slab *span);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
 bool span_resize(struct slab *span, unsigned slices);
 
+/* --- giving free slices back (superslab.c) ------------------------------------------------------ */
+
+/* Free slices of one SuperSlab that hold something, taken out of circulation for a moment. */
+struct dirty_slices {
+  struct superslab *superslab;
+  uint32_t mask;
+};
+
+/** Takes up to `most` sets of dirty slices that have been free for `looks` looks (0: all); call it until it
+ * returns 0 for one look at everything. `*cursor` starts as {0}. `*young` grows by the bytes that are left. */
+struct dirty_cursor {
+  unsigned run;
+  bool started;
+};
+unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
+                              struct dirty_slices *sets, unsigned most, size_t *young);
+/** Puts them back. `zeroed`: their pages are gone for good; otherwise the kernel may take them. */
+void superslab_put_clean(struct dirty_slices set, bool zeroed);
+/** Before a part of the unit is given back: its huge page is broken up for good. */
+void superslab_split(struct superslab *superslab);
+/** Is the unit a huge page, or to become one? */
+HAK_INLINE bool superslab_is_whole(const struct superslab *superslab) {
+  return superslab->huge_pages && !atomic_load_explicit(&superslab->split, memory_order_relaxed);
+}
+/** Bytes of free slices that hold something; relaxed: a hint. */
+size_t superslab_dirty_bytes(void);
+
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
 /** Frees the huge block at `base`, whose unit was entered with `superslab`. False when it is not there
@@ -233,9 +273,10 @@ void superslab_fork_release(bool in_child);
 
 struct superslab_stats {
   uint64_t live, peak, huge_live, huge_bytes, slab_bytes;
-  uint64_t large_bytes, block_bytes_carved, block_bytes_free;
+  /* bytes of blocks: ever made; of these, free in their slabs; of these, without pages */
+  uint64_t large_bytes, block_bytes_carved, block_bytes_free, block_bytes_given;
 };
-/** `deep`: also walks every SuperSlab for the last three figures. */
+/** `deep`: also walks every SuperSlab for the last four figures. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
 
 #endif

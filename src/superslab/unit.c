@@ -23,6 +23,7 @@ static struct stuck_run *stuck;
 
 static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
 static _Atomic uint64_t decommit_disabled;
+static _Atomic size_t warm_units; /* pool.units as last seen, for unit_warm_bytes */
 
 static void count(_Atomic uint64_t *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
@@ -273,6 +274,7 @@ void unit_release(char *base, size_t units) {
     else warm_no_room_for(&pool, units);
     inserted = keep && !warm_is_full(&pool) && count_victims < VICTIMS;
     if (inserted) warm_insert(&pool, run);
+    atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
     lock_release(&unit_lock);
     give_back_all(victims, count_victims);
   }
@@ -308,6 +310,28 @@ size_t unit_trim(void) {
     if (picked < VICTIMS) break;
   }
   return bytes;
+}
+
+size_t unit_warm_bytes(void) {
+  return atomic_load_explicit(&warm_units, memory_order_relaxed) << UNIT_SHIFT;
+}
+
+size_t unit_age(void) {
+  struct warm_run victims[VICTIMS];
+  size_t picked = VICTIMS, young = 0;
+  if (option_value(WARM_POOL_DECAY_MS) == 0) return 0;
+  free_lazily();
+  for (int round = 0; round < WARM_RUNS / VICTIMS && picked == VICTIMS; round++) {
+    lock_acquire(&unit_lock);
+    picked = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
+    young = 0;
+    for (size_t i = 0; i < pool.count; i++)
+      if (!pool.runs[i].lazily_freed) young += pool.runs[i].units << UNIT_SHIFT;
+    atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
+    lock_release(&unit_lock);
+    give_back_all(victims, picked);
+  }
+  return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
 }
 
 void unit_stats_get(struct unit_stats *stats) {

@@ -1,0 +1,81 @@
+/* background.c - the helper thread: there only while something waits to be given back.
+ *
+ * It sleeps half of HAKMEM_WARM_POOL_DECAY_MS, looks, and ends when what is left is too little to wait for.
+ * So an idle process has no thread of ours, no wake-ups, and a program whose threads have all ended
+ * ends.
+ */
+#include "front/release.h"
+#include "os/lock.h"
+#include "policy/options.h"
+
+/* Not worth another look. */
+#define LEFT_OVER (256 * KIB)
+
+enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000 };
+
+enum { HELPER_NONE, HELPER_RUNS };
+static _Atomic uint32_t helper; /* NONE -> RUNS by who starts it; RUNS -> NONE by itself */
+static _Atomic uint32_t bell;   /* counts calls to hurry */
+
+static uint32_t interval_ms(void) {
+  int32_t half = option_value(WARM_POOL_DECAY_MS) / 2;
+  return (uint32_t)(half < INTERVAL_LEAST_MS  ? INTERVAL_LEAST_MS
+                    : half > INTERVAL_MOST_MS ? INTERVAL_MOST_MS
+                                              : half);
+}
+
+static bool threads_left(void) {
+  uint64_t active, parked;
+  heap_counts(&active, &parked);
+  return active > 0;
+}
+
+static void helper_main(void) {
+  heap_never_in_this_thread();
+  size_t young = 0;
+  do {
+    uint32_t heard = atomic_load_explicit(&bell, memory_order_relaxed);
+    if (!threads_left()) break;
+    os_sleep_on(&bell, heard, interval_ms());
+    if (!threads_left()) break;
+    young = release_pass();
+  } while (young > LEFT_OVER);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    lock_acquire(&heap->lock);
+    release_set_mark(heap);
+    lock_release(&heap->lock);
+  }
+  release_set_large_mark();
+  /* release: the marks come first. What gathers between a mark and this store calls the helper at the
+   * next overflow. */
+  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+}
+
+void release_wake(void) {
+  if (option_value(WARM_POOL_DECAY_MS) == 0 || option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
+    return;
+  if (!option_value(BACKGROUND)) {
+    release_ride();
+    return;
+  }
+  uint32_t none = HELPER_NONE;
+  /* A plain look first: this is called at each overflow while the helper runs. */
+  if (atomic_load_explicit(&helper, memory_order_relaxed) != none ||
+      !atomic_compare_exchange_strong_explicit(&helper, &none, HELPER_RUNS, memory_order_acquire,
+                                               memory_order_relaxed))
+    return;
+  if (os_thread_start(helper_main)) return;
+  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+  release_ride();
+}
+
+void background_hurry(void) {
+  if (atomic_load_explicit(&helper, memory_order_relaxed) == HELPER_NONE) return;
+  atomic_fetch_add_explicit(&bell, 1, memory_order_relaxed);
+  os_wake(&bell);
+}
+
+void background_fork_release(bool in_child) {
+  /* The helper is not in the child. */
+  if (in_child) atomic_store_explicit(&helper, HELPER_NONE, memory_order_relaxed);
+}

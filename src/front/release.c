@@ -1,0 +1,285 @@
+/* release.c - see release.h. */
+#include "front/release.h"
+
+#include "observe/report.h"
+#include "policy/options.h"
+#include "slab/holes.h"
+
+/* Looks that memory has to stay untouched: two, half the decay time apart. */
+enum { LOOKS = 2 };
+
+/* How much is in the engine's hands at once: a fork waits for as long as this takes, 100 to 300 us. */
+enum { SLABS_AT_ONCE = 16, RANGES_AT_ONCE = 64 };
+/* Slabs looked at in one hold of a heap's lock, each a cache miss or two: 3 us. */
+enum { LOOKS_AT_ONCE = 32 };
+/* Blocks of a parked heap's bins put back in one hold of its lock. */
+enum { BLOCKS_AT_ONCE = 8 };
+
+static struct lock pass_lock, batch_lock;
+
+struct pass {
+  unsigned looks; /* 0: everything goes, whatever its age */
+  size_t young;   /* bytes that have to wait */
+  bool gone;      /* every page of the batch was given back, and reads as zeros */
+  size_t count;
+  struct os_range ranges[RANGES_AT_ONCE];
+};
+
+/* --- when it is called ------------------------------------------------------------------------------------ */
+
+static size_t step(void) {
+  uint64_t active, parked;
+  heap_counts(&active, &parked);
+  size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
+  return share < RELEASE_BYTES / 16 ? RELEASE_BYTES / 16 : share;
+}
+
+void release_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
+
+bool release_is_due(struct heap *heap) {
+  if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
+    if (heap->release_from > heap->free_bytes + RELEASE_BYTES) release_set_mark(heap);
+    return false;
+  }
+  return true;
+}
+
+static _Atomic size_t large_from = RELEASE_BYTES;
+
+static size_t waiting_below_heaps(void) { return superslab_dirty_bytes() + unit_warm_bytes(); }
+
+void release_set_large_mark(void) {
+  atomic_store_explicit(&large_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);
+}
+
+void release_after_large(void) {
+  size_t from = atomic_load_explicit(&large_from, memory_order_relaxed);
+  size_t waiting = waiting_below_heaps();
+  if (waiting >= from) release_wake();
+  else if (from > waiting + RELEASE_BYTES) release_set_large_mark();
+}
+
+/* --- giving back ------------------------------------------------------------------------------------------ */
+
+static void flush(struct pass *pass) {
+  /* Lazily, the pages stay for as long as the kernel has others. */
+  bool lazily = pass->looks > 0 && option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_FREE;
+  if (!lazily) {
+    if (!os_decommit_all(pass->ranges, pass->count)) pass->gone = false;
+  } else {
+    for (size_t i = 0; i < pass->count; i++)
+      os_decommit_lazily(pass->ranges[i].address, pass->ranges[i].bytes);
+    pass->gone = false;
+  }
+  pass->count = 0;
+}
+
+static void give(void *argument, char *address, size_t bytes) {
+  struct pass *pass = argument;
+  if (pass->count == RANGES_AT_ONCE) flush(pass);
+  pass->ranges[pass->count++] = (struct os_range){address, bytes};
+}
+
+static void batch_begin(struct pass *pass) {
+  lock_acquire(&batch_lock);
+  pass->gone = true;
+  pass->count = 0;
+}
+
+static void batch_end(void) { lock_release(&batch_lock); }
+
+/* --- slabs ------------------------------------------------------------------------------------------------- */
+
+/* Takes the free blocks of slabs of the class that are old enough; under the heap's lock. */
+static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass *pass,
+                      struct purge *purges) {
+  unsigned count = 0;
+  for (unsigned looked = 0;
+       slabs->next_look != NULL && looked < LOOKS_AT_ONCE && count < SLABS_AT_ONCE; looked++) {
+    struct slab *slab = slabs->next_look;
+    slabs->next_look = slab->next;
+    if (slab->age == SLAB_CLEAN) continue;
+    if (slab->age < pass->looks) {
+      slab->age++;
+      pass->young += (size_t)slab_free_count(slab) * slab_block_size(slab);
+      continue;
+    }
+    if (slab_is_empty(slab)) {
+      front_release_slab(heap, slab);
+      continue;
+    }
+    front_unlist(heap, slab);
+    heap->free_bytes -= (size_t)slab_free_count(slab) * slab_block_size(slab);
+    purge_begin(&purges[count++], slab);
+  }
+  return count;
+}
+
+static void end(struct heap *heap, struct purge *purge, bool gone) {
+  struct slab *slab = purge->slab;
+  purge_end(purge, gone);
+  heap->free_bytes += (size_t)purge->count * slab_block_size(slab);
+  if (slab_is_empty(slab)) front_release_slab(heap, slab);
+  else if (slab_has_room(slab)) front_enlist(heap, slab);
+}
+
+/* Up to a batch of slabs of the class; false when the class is done. */
+static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
+  struct purge purges[SLABS_AT_ONCE];
+  batch_begin(pass);
+  lock_acquire(&heap->lock);
+  unsigned count = begin(heap, slabs, pass, purges);
+  bool more = slabs->next_look != NULL;
+  lock_release(&heap->lock);
+  for (unsigned i = 0; i < count; i++) {
+    purge_find(&purges[i], pass->looks == 0);
+    purge_each(&purges[i], give, pass);
+  }
+  flush(pass);
+  if (count > 0) {
+    lock_acquire(&heap->lock);
+    for (unsigned i = 0; i < count; i++) end(heap, &purges[i], pass->gone);
+    lock_release(&heap->lock);
+  }
+  batch_end();
+  return more;
+}
+
+static void look_at_class(struct heap *heap, unsigned size_class, struct pass *pass) {
+  struct class_slabs *slabs = &heap->classes[size_class];
+  lock_acquire(&heap->lock);
+  slabs->next_look = slabs->first;
+  bool any = slabs->first != NULL;
+  lock_release(&heap->lock);
+  /* Purged slabs go to the list's end and are looked at again, once: hence the bound. */
+  size_t most = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + LOOKS_AT_ONCE;
+  for (size_t looked = 0; any && looked < most; looked += SLABS_AT_ONCE)
+    any = look_at_slabs(heap, slabs, pass);
+}
+
+/* --- heaps ------------------------------------------------------------------------------------------------- */
+
+/* Some blocks of the bins of an ended thread; false: none are left, or a thread has the heap now. */
+static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
+  lock_acquire(&heap->lock);
+  struct bin *bin = &heap->bins[size_class];
+  bool go_on = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+  for (int i = 0; go_on && i < BLOCKS_AT_ONCE; i++) {
+    void *block = bin->head;
+    go_on = block != NULL;
+    if (!go_on) break;
+    bin->head = *(void **)block;
+    bin->room++;
+    heap_put_block(heap, block);
+  }
+  lock_release(&heap->lock);
+  return go_on;
+}
+
+static bool batch_to_slabs(struct heap *heap, unsigned size_class) {
+  lock_acquire(&heap->lock);
+  bool any = front_put_batch(heap, size_class);
+  lock_release(&heap->lock);
+  return any;
+}
+
+/* What the thread of a heap at rest would do with its inbox, and the next thread with a parked heap's bins. */
+static void tidy(struct heap *heap) {
+  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+  bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    while (parked && empty_parked_bin(heap, c)) continue;
+    while (sent && batch_to_slabs(heap, c)) continue;
+  }
+}
+
+static void look_at_heap(struct heap *heap, struct pass *pass) {
+  lock_acquire(&heap->lock);
+  heap->quiet = heap->activity != heap->seen ? 0 : heap->quiet < LOOKS ? heap->quiet + 1 : LOOKS;
+  heap->seen = heap->activity;
+  bool at_rest = heap->quiet >= pass->looks;
+  lock_release(&heap->lock);
+  if (at_rest) tidy(heap);
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
+      look_at_class(heap, c, pass);
+  struct slab *spans[8];
+  batch_begin(pass);
+  unsigned count = span_cache_claim_old(&heap->spans, pass->looks, spans, &pass->young);
+  for (unsigned i = 0; i < count; i++) {
+    superslab_split(superslab_of(spans[i]));
+    give(pass, slab_base(spans[i]), (size_t)spans[i]->slices << SLICE_SHIFT);
+  }
+  flush(pass);
+  for (unsigned i = 0; i < count; i++) span_cache_given(spans[i]);
+  batch_end();
+}
+
+/* --- below the heaps --------------------------------------------------------------------------------------- */
+
+static void give_slices(struct pass *pass, struct dirty_slices set) {
+  superslab_split(set.superslab);
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
+    unsigned first = i;
+    while (i < SLICES_PER_UNIT && (set.mask >> i & 1) != 0) i++;
+    if (i > first)
+      give(pass, set.superslab->base + ((size_t)first << SLICE_SHIFT),
+           (size_t)(i - first) << SLICE_SHIFT);
+  }
+}
+
+static void look_at_slices(struct pass *pass) {
+  struct dirty_slices sets[SLABS_AT_ONCE];
+  struct dirty_cursor cursor = {0};
+  for (unsigned count = 1; count > 0;) {
+    batch_begin(pass);
+    count = superslab_take_dirty(&cursor, pass->looks, sets, SLABS_AT_ONCE, &pass->young);
+    for (unsigned i = 0; i < count; i++) give_slices(pass, sets[i]);
+    flush(pass);
+    for (unsigned i = 0; i < count; i++) superslab_put_clean(sets[i], pass->gone);
+    batch_end();
+  }
+}
+
+/* --- passes ------------------------------------------------------------------------------------------------ */
+
+static size_t look_at_all(unsigned looks) {
+  struct pass pass = {.looks = looks};
+  lock_acquire(&pass_lock);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
+  look_at_slices(&pass);
+  if (looks > 0) pass.young += unit_age();
+  lock_release(&pass_lock);
+  return pass.young;
+}
+
+size_t release_pass(void) { return look_at_all(LOOKS); }
+
+void release_all(void) { look_at_all(0); }
+
+void release_ride(void) {
+  static _Atomic uint64_t next_ms;
+  uint64_t now = os_clock_ms();
+  if (now < atomic_load_explicit(&next_ms, memory_order_relaxed) || !lock_try(&pass_lock)) return;
+  uint64_t wait = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  atomic_store_explicit(&next_ms, now + wait, memory_order_relaxed);
+  struct pass pass = {.looks = LOOKS};
+  if (thread_heap != &heap_none) look_at_heap(thread_heap, &pass);
+  look_at_slices(&pass);
+  unit_age();
+  lock_release(&pass_lock);
+}
+
+/* --- fork -------------------------------------------------------------------------------------------------- */
+
+void release_fork_prepare(void) { lock_acquire(&batch_lock); }
+
+void release_fork_release(bool in_child) {
+  if (in_child) {
+    lock_reset(&pass_lock);
+    lock_reset(&batch_lock);
+  } else {
+    lock_release(&batch_lock);
+  }
+  background_fork_release(in_child);
+}

@@ -1,0 +1,50 @@
+/* release.h - memory that nobody uses goes back to the system.
+ *
+ * The engine looks at everything a process holds: slabs with free blocks (page by page, slab/holes.h), free
+ * slices of SuperSlabs, cached Large blocks, parked heaps, inboxes of threads at rest, the warm pool.
+ * What was the same for LOOKS looks, which are half of HAKMEM_WARM_POOL_DECAY_MS apart, goes back.
+ *
+ * It runs in a helper thread (background.c), which exists only while something waits: enough free
+ * memory calls it, and it ends when all that is left is clean. malloc_trim() and hak_purge() run it in the
+ * calling thread, without waiting for anything to age.
+ *
+ * Locks. `pass_lock`: one engine at a time; held for a whole pass, never taken by an allocating thread
+ * (which only tries, and only with HAKMEM_BACKGROUND=0). `batch_lock`: held while free blocks of
+ * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
+ * Heap locks are held for the few microseconds in which lists are cut and joined.
+ */
+#ifndef HAK_RELEASE_H
+#define HAK_RELEASE_H
+
+#include "front/heap.h"
+
+/* Free memory that is worth a helper thread; shared out among the heaps. */
+#define RELEASE_BYTES (8 * MIB)
+
+/** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
+bool release_is_due(struct heap *heap);
+/** Sets the mark from which release_is_due counts; under heap->lock, or before the heap is known. */
+void release_set_mark(struct heap *heap);
+/** After a Large or Huge block was freed: calls the engine when enough has gathered. */
+void release_after_large(void);
+/** The same for all that lies below the heaps, from which release_after_large counts. */
+void release_set_large_mark(void);
+
+/** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
+void release_wake(void);
+
+/** One look at everything, by the helper. Returns the bytes that are still too young. */
+size_t release_pass(void);
+/** Gives back all that can be, in this thread. */
+void release_all(void);
+/** A bounded part of a look at what the calling thread can do by itself. */
+void release_ride(void);
+
+/** Makes the helper look at once whether it is still needed (background.c). */
+void background_hurry(void);
+void background_fork_release(bool in_child);
+
+void release_fork_prepare(void);
+void release_fork_release(bool in_child);
+
+#endif

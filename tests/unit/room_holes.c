@@ -1,0 +1,204 @@
+/* room_holes.c - pages given back inside slabs that are partly in use, for every size class. */
+#include "unit_test.h"
+
+#include <sys/mman.h>
+
+#include "front/release.h"
+#include "policy/options.h"
+#include "slab/holes.h"
+
+enum { BLOCKS_MOST = 20000, TOTAL_BYTES = 2 * 1024 * 1024 };
+
+static unsigned char *blocks[BLOCKS_MOST];
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* no helper in between */
+  return heap_of_thread() != NULL ? 0 : -1;
+}
+
+static bool is_resident(const void *page) {
+  unsigned char resident = 0;
+  assert_int_equal(mincore((void *)(uintptr_t)page, 1, &resident), 0);
+  return resident & 1;
+}
+
+static unsigned char mark_of(size_t i) { return (unsigned char)(i * 37 + 11); }
+
+static size_t fill(uint32_t size) {
+  size_t count = TOTAL_BYTES / size;
+  if (count > BLOCKS_MOST) count = BLOCKS_MOST;
+  for (size_t i = 0; i < count; i++) {
+    assert_non_null(blocks[i] = hak_malloc(size));
+    memset(blocks[i], mark_of(i), size);
+  }
+  return count;
+}
+
+static void check_live(size_t count, uint32_t size) {
+  for (size_t i = 0; i < count; i++) {
+    if (blocks[i] == NULL) continue;
+    for (uint32_t at = 0; at < size; at += 61) assert_int_equal(blocks[i][at], mark_of(i));
+    assert_int_equal(blocks[i][size - 1], mark_of(i));
+  }
+}
+
+/* What every slab of the heap promises about its holes and lists. */
+static void check_slabs(unsigned size_class) {
+  struct heap *heap = heap_of_thread();
+  size_t page = os_page_size();
+  uint32_t size = class_size(size_class);
+  size_t listed_bytes = 0;
+  for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = slab->next) {
+    char *base = slab_base(slab);
+    unsigned in_list = 0, in_holes = 0;
+    assert_false(slab->purging);
+    for (char *block = slab->free_list; block != NULL; block = *(char **)(void *)block) {
+      in_list++;
+      for (uintptr_t at = (uintptr_t)block / page * page; at < (uintptr_t)block + size;
+           at += page) {
+        size_t p = (at - (uintptr_t)base) / page, per_slice = SLICE_BYTES / page;
+        assert_int_equal(slab[p / per_slice].holes >> p % per_slice & 1, 0);
+      }
+    }
+    for (unsigned i = 0; i < slab_carved(slab); i++) {
+      size_t first = (size_t)i * size / page, last = ((size_t)i * size + size - 1) / page;
+      bool in_hole = false;
+      for (size_t p = first; p <= last; p++) {
+        size_t per_slice = SLICE_BYTES / page;
+        in_hole |= slab[p / per_slice].holes >> p % per_slice & 1;
+      }
+      in_holes += in_hole;
+    }
+    assert_int_equal(in_list, slab_free_count(slab));
+    assert_int_equal(in_holes, slab_hole_count(slab));
+    assert_true(in_list + in_holes <= slab_carved(slab));
+    listed_bytes += (size_t)in_list * size;
+  }
+  assert_true(listed_bytes <= heap->free_bytes);
+}
+
+static size_t free_but(size_t count, uint64_t *seed, unsigned live_percent) {
+  size_t live = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (random_below(seed, 100) < live_percent) {
+      live++;
+      continue;
+    }
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  return live;
+}
+
+static void one_class(unsigned size_class, uint64_t seed) {
+  uint32_t size = class_size(size_class);
+  size_t count = fill(size);
+  for (int round = 0; round < 3; round++) {
+    free_but(count, &seed, round == 0 ? 5 : 50);
+    hak_purge();
+    check_live(count, size);
+    check_slabs(size_class);
+    /* Comes back: fewer blocks first, so that holes are opened bit by bit. */
+    for (size_t i = 0; i < count; i++) {
+      if (blocks[i] != NULL || (round < 2 && i % 3 == 0)) continue;
+      assert_non_null(blocks[i] = hak_malloc(size));
+      memset(blocks[i], mark_of(i), size);
+    }
+    check_live(count, size);
+    check_slabs(size_class);
+  }
+  for (size_t i = 0; i < count; i++) {
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+static void every_class_keeps_its_live_blocks(void **state) {
+  (void)state;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) one_class(c, c + 1);
+}
+
+/* Every second page's worth of 1 KiB blocks is freed: exactly those pages go. */
+static void free_pages_go_and_others_stay(void **state) {
+  (void)state;
+  size_t page = os_page_size(), resident = 0, freed_pages = 0;
+  uint32_t size = 1024;
+  size_t count = fill(size);
+  for (size_t i = 0; i < count; i++)
+    if ((uintptr_t)blocks[i] / page % 2 == 0) {
+      hak_free(blocks[i]);
+      blocks[i] = (unsigned char *)((uintptr_t)blocks[i] | 1); /* remembered, not used */
+    }
+  hak_purge();
+  for (size_t i = 0; i < count; i++) {
+    bool is_free = (uintptr_t)blocks[i] & 1;
+    if (!is_free) {
+      assert_true(is_resident((void *)((uintptr_t)blocks[i] / page * page)));
+      assert_int_equal(blocks[i][0], mark_of(i));
+    } else if ((uintptr_t)blocks[i] % page == 1) {
+      freed_pages++;
+      resident += is_resident((void *)((uintptr_t)blocks[i] - 1));
+    }
+  }
+  assert_true(freed_pages > count * size / page / 3);
+  assert_int_equal(resident, 0);
+  for (size_t i = 0; i < count; i++) {
+    if (((uintptr_t)blocks[i] & 1) == 0) hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+/* A look that finds nothing new gives nothing back; the second of two purges has nothing to do. */
+static void a_clean_slab_is_left_alone(void **state) {
+  (void)state;
+  uint64_t seed = 5;
+  size_t count = fill(512);
+  free_but(count, &seed, 10);
+  hak_purge();
+  uint64_t before = atomic_load(&os_counts.madvise);
+  hak_purge();
+  assert_int_equal(atomic_load(&os_counts.madvise), before);
+  check_live(count, 512);
+  for (size_t i = 0; i < count; i++) {
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+}
+
+/* Cached Large blocks lose their pages, and come back with zeros that may be written. */
+static void cached_spans_lose_their_pages(void **state) {
+  (void)state;
+  struct heap *heap = heap_of_thread();
+  size_t young = 0;
+  char *block = hak_malloc(300 * 1024);
+  assert_non_null(block);
+  memset(block, 7, 300 * 1024);
+  hak_free(block);
+  struct slab *spans[8];
+  assert_int_equal(span_cache_claim_old(&heap->spans, 3, spans, &young), 0);
+  assert_true(young > 0);
+  assert_int_equal(span_cache_claim_old(&heap->spans, 0, spans, &young), 1);
+  assert_ptr_equal(slab_base(spans[0]), block);
+  /* While it is claimed nobody gets it. */
+  char *other = hak_malloc(300 * 1024);
+  assert_non_null(other);
+  assert_ptr_not_equal(other, block);
+  span_cache_given(spans[0]);
+  char *again = hak_malloc(300 * 1024);
+  assert_ptr_equal(again, block);
+  memset(again, 9, 300 * 1024);
+  hak_free(again);
+  hak_free(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_class_keeps_its_live_blocks),
+      cmocka_unit_test(free_pages_go_and_others_stay),
+      cmocka_unit_test(a_clean_slab_is_left_alone),
+      cmocka_unit_test(cached_spans_lose_their_pages),
+  };
+  return cmocka_run_group_tests_name("holes", tests, start, NULL);
+}
