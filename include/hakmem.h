@@ -122,6 +122,33 @@ struct hak_stats {
 /** Fills `*stats`. Returns 0, or EINVAL when stats is NULL or stats->size is too small. */
 HAK_API int hak_stats_get(struct hak_stats *stats);
 
+/** Figures of one size class, or of all blocks of the Large or the Huge tier, since start and over all
+ * threads, ended ones too. Set `size` to sizeof(struct hak_class_stats) before the call. Taken as hak_stats
+ * is. All of alloc to free_remote are numbers of blocks and stay 0 unless `counting`; the last three are
+ * numbers of slabs (Large: spans, Huge: blocks) and are always there, but in the fast variant. */
+struct hak_class_stats {
+  uint32_t size;       /* in: sizeof(struct hak_class_stats) */
+  uint32_t version;    /* out: 1 */
+  uint32_t tier;       /* out: enum hak_tier */
+  uint32_t counting;   /* 1: HAKMEM_STATS, HAKMEM_TINY_HEAP_STATS or _FRONT_CLASS_STATS is set */
+  uint64_t block_size; /* bytes of a block; 0 for Large and Huge */
+  uint64_t alloc;      /* handed out: fast + slow. realloc counts where it moves a block */
+  uint64_t free;       /* taken back: free_fast_local + free_remote */
+  uint64_t fast;       /* of alloc: from the thread's own list, without a lock */
+  uint64_t slow;       /* of alloc: the list was empty and had to be filled; all Large and Huge */
+  uint64_t free_fast_local; /* of free: by the thread that owns the slab; all Large and Huge */
+  uint64_t free_remote;     /* of free: by another thread */
+  uint64_t warm_hits;       /* slabs had without asking the operating system */
+  uint64_t warm_misses;     /* the operating system was asked for memory for them */
+  uint64_t warm_prefilled;  /* memory put aside for them ahead of need */
+};
+enum hak_tier { HAK_TIER_SMALL, HAK_TIER_LARGE, HAK_TIER_HUGE };
+
+/** Fills `*stats` for the class of that number: size classes from 0 by ascending size, then Large, then Huge.
+ * Returns 0, or EINVAL when there is no such class (so that a loop from 0 ends there), stats is NULL or
+ * stats->size is too small. */
+HAK_API int hak_class_stats_get(unsigned number, struct hak_class_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,16 +15,16 @@ struct arguments {
   const char *profile;
   const char *variant;
   const char *library;
-  bool stats;
-  char **program; /* the program and its arguments, NULL-terminated */
+  const char *stats; /* NULL or a value of HAKMEM_STATS */
+  char **program;    /* the program and its arguments, NULL-terminated */
 };
 
 enum { KEY_STATS = 1000, KEY_VARIANT, KEY_LIBRARY };
 
 static const struct argp_option options[] = {
     {"profile", 'p', "PROFILE", 0, "speed, balanced or lean (sets HAKMEM_PROFILE)", 0},
-    {"stats", KEY_STATS, NULL, 0, "Print a line of statistics at exit (sets HAKMEM_SS_OS_STATS)",
-     0},
+    {"stats", KEY_STATS, "FORMAT", OPTION_ARG_OPTIONAL,
+     "Print all statistics at exit: text (default) or json (sets HAKMEM_STATS)", 0},
     {"variant", KEY_VARIANT, "VARIANT", 0,
      "In a build tree: the library of build/VARIANT (standard, fast, observe, hardened, check)", 0},
     {"library", KEY_LIBRARY, "FILE", 0, "Preload this library", 0},
@@ -41,7 +41,10 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->profile = value;
     return 0;
   case KEY_STATS:
-    arguments->stats = true;
+    arguments->stats = value != NULL ? value : "text";
+    if (!option_accepts(option_find("HAKMEM_STATS"), arguments->stats))
+      argp_failure(state, EXIT_USAGE, 0, "--stats=%s: unknown; accepted: %s", value,
+                   option_find("HAKMEM_STATS")->accepted);
     return 0;
   case KEY_VARIANT:
     if (value[0] == 0 || strspn(value, "abcdefghijklmnopqrstuvwxyz") != strlen(value))
@@ -89,7 +92,7 @@ int command_run(int argc, char **argv) {
   if (code != 0) return code;
   if (!library_set_preload(&library)) return EXIT_USAGE;
   if ((arguments.profile != NULL && setenv("HAKMEM_PROFILE", arguments.profile, 1) != 0) ||
-      (arguments.stats && setenv("HAKMEM_SS_OS_STATS", "1", 1) != 0)) {
+      (arguments.stats != NULL && setenv("HAKMEM_STATS", arguments.stats, 1) != 0)) {
     complain("%s", strerror(errno));
     return EXIT_USAGE;
   }

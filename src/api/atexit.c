@@ -1,34 +1,69 @@
-/* atexit.c - the lines that HAKMEM_*_STATS=1 asks for, when the program ends. */
-#include "api/totals.h"
+/* atexit.c - the statistics that HAKMEM_*_STATS ask for, when the program ends. */
+#include "api/statistics.h"
 #include "observe/report.h"
 #include "policy/options.h"
 
-static void field(struct report *line, const char *name, uint64_t value) {
-  report_text(line, name);
-  report_number(line, value);
+typedef unsigned (*class_statistics)(const struct class_totals *, struct figure *);
+
+static void print_figures(struct report *line, const struct figure *figures, unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    report_text(line, " ");
+    report_text(line, figures[i].name);
+    report_text(line, "=");
+    report_number(line, figures[i].value);
+  }
+  report_end(line);
 }
 
-static uint64_t read_count(const _Atomic uint64_t *counter) {
-  return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void print_os_stats(void) {
+static void print_os(void) {
   struct totals totals;
-  totals_get(&totals, false);
+  struct figure figures[FIGURES_MOST];
   struct report line;
+  totals_get(&totals, false);
   report_start_bare(&line);
-  field(&line, "[SS_OS_STATS] alloc=", totals.unit.acquired);
-  field(&line, " free=", totals.unit.released);
-  field(&line, " madvise=", read_count(&os_counts.madvise));
-  field(&line, " madvise_disabled=", totals.unit.decommit_disabled);
-  field(&line, " mmap_total=", read_count(&os_counts.mmap));
-  field(&line, " fallback_mmap=", totals.unit.fallback_mmap);
-  field(&line, " huge_alloc=", totals.unit.huge_alloc);
-  field(&line, " huge_fail=", totals.unit.huge_fail);
-  report_end(&line);
+  report_text(&line, "[SS_OS_STATS]");
+  print_figures(&line, figures, statistics_os(&totals, figures));
+}
+
+/* A line for each class of which there is something to tell. */
+static void print_classes(const char *label, class_statistics statistics, unsigned classes) {
+  for (unsigned c = 0; c < classes; c++) {
+    struct class_totals totals;
+    struct figure figures[FIGURES_MOST];
+    struct report line;
+    totals_of_class(c, &totals);
+    unsigned count = statistics(&totals, figures);
+    if (!statistics_any(figures, count)) continue;
+    report_start_bare(&line);
+    report_text(&line, label);
+    report_text(&line, " class=");
+    if (c == COUNTED_LARGE) {
+      report_text(&line, "large");
+    } else if (c == COUNTED_HUGE) {
+      report_text(&line, "huge");
+    } else {
+      report_number(&line, c);
+      report_text(&line, " size=");
+      report_number(&line, totals.size);
+    }
+    print_figures(&line, figures, count);
+  }
 }
 
 /* A destructor rather than atexit(), which may allocate and would cost every program a call. */
 __attribute__((destructor)) static void at_exit(void) {
-  if (option_value(SS_OS_STATS)) print_os_stats();
+  bool all = option_value(STATS) == STATS_TEXT;
+  bool counted = option_value(TINY_HEAP_STATS) || HAK_OBSERVE;
+  bool heaps = all || (counted && option_value(TINY_HEAP_STATS_DUMP));
+  if (all || option_value(SS_OS_STATS)) print_os();
+  if (all || option_value(WARM_POOL_STATS))
+    print_classes("[WARM_POOL_STATS]", statistics_warm_pool, COUNTED_CLASSES);
+  if (heaps) print_classes("[TINY_HEAP_STATS]", statistics_heap, COUNTED_LARGE);
+  if (all || option_value(TINY_FRONT_CLASS_STATS))
+    print_classes("[TINY_FRONT_CLASS_STATS]", statistics_front, COUNTED_CLASSES);
+  if (HAK_OBSERVE && heaps) {
+    print_classes("[REFILL_STATS]", statistics_refill, COUNTED_LARGE);
+    print_classes("[FREE_PIPELINE]", statistics_free, COUNTED_LARGE);
+  }
+  if (option_value(STATS) == STATS_JSON) statistics_print_json();
 }

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/totals.h"
+#include "policy/options.h"
 
 HAK_EXPORT void *hak_malloc(size_t size) { return api_malloc(size); }
 
@@ -66,5 +67,27 @@ HAK_EXPORT int hak_stats_get(struct hak_stats *stats) {
   stats->bytes_mapped = totals.unit.bytes_mapped;
   stats->bytes_slab = totals.superslab.slab_bytes;
   stats->bytes_metadata = totals.metadata_bytes;
+  return 0;
+}
+
+HAK_EXPORT int hak_class_stats_get(unsigned number, struct hak_class_stats *stats) {
+  if (number >= COUNTED_CLASSES || stats == NULL || stats->size < sizeof *stats) return EINVAL;
+  struct class_totals totals;
+  totals_of_class(number, &totals);
+  stats->version = 1;
+  stats->tier = number == COUNTED_LARGE  ? HAK_TIER_LARGE
+                : number == COUNTED_HUGE ? HAK_TIER_HUGE
+                                         : HAK_TIER_SMALL;
+  stats->counting = option_counting();
+  stats->block_size = totals.size;
+  stats->alloc = totals.alloc;
+  stats->free = totals.free;
+  stats->fast = totals.of[COUNT_FAST];
+  stats->slow = totals.of[COUNT_SLOW];
+  stats->free_fast_local = totals.of[COUNT_FREE_LOCAL];
+  stats->free_remote = totals.of[COUNT_FREE_REMOTE];
+  stats->warm_hits = totals.supply[SUPPLY_HIT];
+  stats->warm_misses = totals.supply[SUPPLY_MISS];
+  stats->warm_prefilled = totals.supply[SUPPLY_PREFILLED];
   return 0;
 }

@@ -6,9 +6,10 @@
 #include <stdio.h>
 
 #include "api/api.h"
-#include "api/totals.h"
+#include "api/statistics.h"
 #include "observe/report.h"
 #include "os/libc.h"
+#include "policy/options.h"
 
 /* Declared here, not by <stdlib.h> and <malloc.h>: musl's lack some, and glibc's carry attributes
  * that say things about libc's allocator. */
@@ -142,6 +143,28 @@ HAK_EXPORT struct mallinfo_int mallinfo(void) {
   };
 }
 
+/* Classes of which something is known; the counts are there if the program counts. Printing may allocate, so
+ * figures of classes that follow may include that. */
+static void print_classes(FILE *stream) {
+  for (unsigned c = 0; c < COUNTED_CLASSES; c++) {
+    struct class_totals totals;
+    struct figure figures[FIGURES_MOST];
+    totals_of_class(c, &totals);
+    unsigned count = statistics_warm_pool(&totals, figures);
+    if (totals.alloc + totals.free == 0 && !statistics_any(figures, count)) continue;
+    if (c == COUNTED_LARGE) fputs("<class tier=\"large\"", stream);
+    else if (c == COUNTED_HUGE) fputs("<class tier=\"huge\"", stream);
+    else fprintf(stream, "<class number=\"%u\" size=\"%u\"", c, (unsigned)totals.size);
+    if (option_counting()) {
+      count += statistics_front(&totals, figures + count);
+      if (c < COUNTED_LARGE) count += statistics_heap(&totals, figures + count);
+    }
+    for (unsigned i = 0; i < count; i++)
+      fprintf(stream, " %s=\"%llu\"", figures[i].name, (unsigned long long)figures[i].value);
+    fputs("/>\n", stream);
+  }
+}
+
 HAK_EXPORT int malloc_info(int options, FILE *stream) {
   FORWARD(int (*)(int, FILE *), "malloc_info", (options, stream))
   if (options != 0 || stream == NULL) {
@@ -150,25 +173,25 @@ HAK_EXPORT int malloc_info(int options, FILE *stream) {
   }
   struct totals totals;
   totals_get(&totals, true);
-  int written = fprintf(
-      stream,
-      "<malloc version=\"hakmem-1\">\n"
-      "<heaps active=\"%llu\" parked=\"%llu\"/>\n"
-      "<superslabs live=\"%llu\" peak=\"%llu\" warm=\"%llu\" size=\"%llu\"/>\n"
-      "<huge count=\"%llu\" size=\"%llu\"/>\n"
-      "<system type=\"current\" size=\"%llu\"/>\n"
-      "<blocks type=\"in_use\" size=\"%llu\"/>\n"
-      "<blocks type=\"in_bins\" size=\"%llu\"/>\n"
-      "<metadata size=\"%llu\"/>\n"
-      "</malloc>\n",
-      (unsigned long long)totals.heaps_active, (unsigned long long)totals.heaps_parked,
-      (unsigned long long)totals.superslab.live, (unsigned long long)totals.superslab.peak,
-      (unsigned long long)totals.unit.units_warm, (unsigned long long)totals.superslab.slab_bytes,
-      (unsigned long long)totals.superslab.huge_live,
-      (unsigned long long)totals.superslab.huge_bytes, (unsigned long long)totals.unit.bytes_mapped,
-      (unsigned long long)totals.in_use, (unsigned long long)totals.in_bins,
-      (unsigned long long)totals.metadata_bytes);
-  return written < 0 ? -1 : 0;
+  fprintf(stream,
+          "<malloc version=\"hakmem-1\">\n"
+          "<heaps active=\"%llu\" parked=\"%llu\"/>\n"
+          "<superslabs live=\"%llu\" peak=\"%llu\" warm=\"%llu\" size=\"%llu\"/>\n"
+          "<huge count=\"%llu\" size=\"%llu\"/>\n"
+          "<system type=\"current\" size=\"%llu\"/>\n"
+          "<blocks type=\"in_use\" size=\"%llu\"/>\n"
+          "<blocks type=\"in_bins\" size=\"%llu\"/>\n"
+          "<metadata size=\"%llu\"/>\n",
+          (unsigned long long)totals.heaps_active, (unsigned long long)totals.heaps_parked,
+          (unsigned long long)totals.superslab.live, (unsigned long long)totals.superslab.peak,
+          (unsigned long long)totals.unit.units_warm,
+          (unsigned long long)totals.superslab.slab_bytes,
+          (unsigned long long)totals.superslab.huge_live,
+          (unsigned long long)totals.superslab.huge_bytes,
+          (unsigned long long)totals.unit.bytes_mapped, (unsigned long long)totals.in_use,
+          (unsigned long long)totals.in_bins, (unsigned long long)totals.metadata_bytes);
+  print_classes(stream);
+  return fputs("</malloc>\n", stream) < 0 || ferror(stream) ? -1 : 0;
 }
 
 static void stat_line(const char *name, uint64_t value) {

@@ -30,3 +30,16 @@ void totals_get(struct totals *totals, bool deep) {
   totals->in_use =
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
 }
+
+void totals_of_class(unsigned counted_class, struct class_totals *totals) {
+  totals->size = counted_class < CLASS_COUNT ? class_size(counted_class) : 0;
+  for (int i = 0; i < SUPPLIES; i++)
+    totals->supply[i] = counters_read(&counters_supplied[counted_class][i]);
+  for (int i = 0; i < COUNTERS; i++)
+    totals->of[i] = counters_read(&counters_shared.of[counted_class][i]);
+  for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    for (int i = 0; i < COUNTERS && heap->counters != NULL; i++)
+      totals->of[i] += counters_read(&heap->counters->of[counted_class][i]);
+  totals->alloc = totals->of[COUNT_FAST] + totals->of[COUNT_SLOW];
+  totals->free = totals->of[COUNT_FREE_LOCAL] + totals->of[COUNT_FREE_REMOTE];
+}

@@ -2,6 +2,7 @@
 #ifndef HAK_TOTALS_H
 #define HAK_TOTALS_H
 
+#include "observe/counters.h"
 #include "superslab/superslab.h"
 
 struct totals {
@@ -17,5 +18,16 @@ struct totals {
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart. */
 void totals_get(struct totals *totals, bool deep);
+
+/* Of one size class, of all Large or of all Huge blocks (enum in observe/counters.h). */
+struct class_totals {
+  uint64_t alloc, free;  /* blocks handed out and taken back */
+  uint64_t of[COUNTERS]; /* the same by the way they went; both are 0 unless option_counting() */
+  uint64_t supply[SUPPLIES]; /* slabs, Large spans or Huge blocks */
+  uint32_t size;             /* of a block, bytes; 0 for Large and Huge */
+};
+
+/** Of all heaps, those of ended threads too. */
+void totals_of_class(unsigned counted_class, struct class_totals *totals);
 
 #endif

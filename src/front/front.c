@@ -7,6 +7,7 @@
 #include "front/release.h"
 #include "observe/report.h"
 #include "os/libc.h"
+#include "policy/options.h"
 
 /* Offset in heap->bins of the bin for each multiple of 16 bytes. */
 #define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_OF((size_t)(i)*BLOCK_ALIGNMENT)),
@@ -28,11 +29,23 @@ static void *fail(void) {
   return NULL;
 }
 
+/* For operations that may have no heap. */
+static void count(struct heap *heap, unsigned counted_class, enum counter which) {
+  if (heap != NULL) heap_count(heap, counted_class, which, 1);
+  else if (option_counting()) counters_add_shared(counted_class, which);
+}
+
 /* --- small blocks ------------------------------------------------------------------------------------- */
 
 static void *pop_or_refill(struct heap *heap, unsigned size_class) {
   void *block = bin_pop(&heap->bins[size_class]);
-  return block != NULL ? block : front_refill(heap, size_class);
+  enum counter way = COUNT_FAST;
+  if (block == NULL) {
+    way = COUNT_SLOW;
+    block = front_refill(heap, size_class);
+  }
+  if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
+  return block;
 }
 
 static void *allocate_class(unsigned size_class) {
@@ -61,21 +74,23 @@ HAK_NOINLINE void *front_allocate_slow(size_t size) {
 
 /* --- large blocks --------------------------------------------------------------------------------------- */
 
-static struct span_cache *span_cache_of_thread(void) {
-  struct heap *heap = heap_of_thread();
+static struct span_cache *span_cache_of(struct heap *heap) {
   return heap != NULL ? &heap->spans : NULL;
 }
 
 static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
-  struct span_cache *cache = span_cache_of_thread();
+  struct heap *heap = heap_of_thread();
+  struct span_cache *cache = span_cache_of(heap);
   if (map_slices == 0) return fail(); /* not even the address map could be reserved */
   void *block = large_allocate(cache, size, alignment, zeroed);
   if (HAK_UNLIKELY(block == NULL)) {
     heap_purge();
     block = large_allocate(cache, size, alignment, zeroed);
   }
-  return block != NULL ? block : fail();
+  if (HAK_UNLIKELY(block == NULL)) return fail();
+  count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  return block;
 }
 
 HAK_NOINLINE void *front_allocate_beyond(size_t size) {
@@ -121,14 +136,16 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
-static HAK_NOINLINE void free_without_heap(struct bin *bin, void *block) {
+/* The thread has no heap yet or any more, or one that counts. */
+static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
-  if (heap == NULL) { /* past the thread's end, or no memory for a heap */
-    remote_free_now(bin, block);
-  } else if (!heap_has_bin(heap, bin)) {
-    remote_free(heap, bin, block);
-  } else if (bin_push(bin, block)) {
-    front_overflow(heap, bin);
+  if (heap == NULL || !heap_has_bin(heap, bin)) {
+    count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
+    if (heap != NULL) remote_free(heap, bin, block);
+    else remote_free_now(bin, block); /* past the thread's end, or no memory for a heap */
+  } else {
+    heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
+    if (bin_push(bin, block)) front_overflow(heap, bin);
   }
 }
 
@@ -139,9 +156,9 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   if (HAK_LIKELY(map_has_entry(pointer))) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
-      /* A thread that has a heap is here because the block is another heap's. */
+      /* A thread whose heap does not count is here because the block is another heap's. */
       if (HAK_LIKELY(thread_heap != &heap_none)) remote_free(thread_heap, bin, pointer);
-      else free_without_heap(bin, pointer);
+      else free_by_heap_of_thread(bin, pointer);
       return;
     }
   }
@@ -151,12 +168,15 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     if (!heap_calls_libc()) report_bad_pointer("free", pointer, block.wrong);
     libc_free(pointer);
   } else if (block.tier == BLOCK_LARGE) {
-    if (!large_free(span_cache_of_thread(), block.slab))
+    struct heap *heap = heap_of_thread();
+    if (!large_free(span_cache_of(heap), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_after_large();
   } else {
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
     release_after_large();
   }
 }

@@ -18,10 +18,15 @@
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;
 
+/* The thread's heap if it counts. thread_heap is left at heap_none then: the fast paths find nothing there, so
+ * that every malloc and free comes to the slow ones, where it is counted. */
+static _Thread_local struct heap *counting_heap;
+
 /* Past its end: the key's destructor ran. The heap is not to be made again, nobody would park it. */
 static _Thread_local bool thread_ended;
 
 static struct heap first_heap;
+static struct counters first_counters; /* of first_heap */
 static bool first_heap_given;
 static _Atomic(struct heap *) all_heaps;
 
@@ -71,8 +76,18 @@ static void park(struct heap *heap) {
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
 
-static void at_thread_end(void *heap) {
+static void use_heap(struct heap *heap) {
+  if (heap->counters != NULL) counting_heap = heap;
+  else thread_heap = heap;
+}
+
+static void leave_heap(void) {
   thread_heap = &heap_none;
+  counting_heap = NULL;
+}
+
+static void at_thread_end(void *heap) {
+  leave_heap();
   thread_ended = true;
   park(heap);
 }
@@ -122,12 +137,26 @@ static void list(struct heap *heap) {
                                                 memory_order_relaxed));
 }
 
+/* A heap that counts, in one piece, so that there is never one without the other. */
+struct heap_and_counters {
+  struct heap heap;
+  struct counters counters;
+};
+
 /* Under heap_list_lock, so that a fork finds the list of heaps as it left it. */
 static struct heap *new_heap(void) {
+  bool counts = option_counting();
   struct heap *heap = &first_heap;
-  if (first_heap_given) heap = meta_allocate(sizeof *heap, _Alignof(struct heap));
+  struct counters *counters = &first_counters;
+  if (first_heap_given) {
+    size_t bytes = counts ? sizeof(struct heap_and_counters) : sizeof(struct heap);
+    struct heap_and_counters *both = meta_allocate(bytes, _Alignof(struct heap));
+    if (both == NULL) return NULL;
+    heap = &both->heap;
+    counters = &both->counters;
+  }
   first_heap_given = true;
-  if (heap == NULL) return NULL;
+  if (counts) heap->counters = counters;
   lock_init(&heap->lock);
   release_set_mark(heap);
   list(heap);
@@ -154,16 +183,21 @@ static struct heap *take_heap(void) {
   return heap;
 }
 
+struct heap *heap_if_any(void) {
+  return thread_heap != &heap_none ? thread_heap : counting_heap;
+}
+
 struct heap *heap_of_thread(void) {
   struct heap *heap = thread_heap;
   if (HAK_LIKELY(heap != &heap_none)) return heap;
+  if (counting_heap != NULL) return counting_heap;
   if (thread_ended || !initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
   heap = take_heap();
   if (heap == NULL) return NULL;
-  thread_heap = heap;
+  use_heap(heap);
   /* From here on this thread may allocate, and both calls below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {
-    thread_heap = &heap_none;
+    leave_heap();
     park(heap);
     return NULL;
   }
@@ -188,8 +222,8 @@ size_t heap_purge(void) {
   if (!initialise() || option_value(FORCE_LIBC_ALLOC)) return 0;
   superslab_stats_get(&before, false);
   unit_stats_get(&units_before);
-  struct heap *mine = thread_heap;
-  if (mine != &heap_none) {
+  struct heap *mine = heap_if_any();
+  if (mine != NULL) {
     remote_flush(mine);
     span_cache_flush(&mine->spans);
   }
@@ -231,11 +265,11 @@ void heap_fork_release(bool in_child) {
    * anew, for a thread that was taking or parking a heap has it neither in the list nor in its hands.
    * The span cache is the one part that is not whole at every moment: it is dropped, at most 8 MiB of
    * address space each; parked heaps have none. */
-  struct heap *list_of_parked = NULL;
+  struct heap *mine = heap_if_any(), *list_of_parked = NULL;
   uint64_t parked_now = 0;
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_reset(&heap->lock);
-    if (heap == thread_heap) continue;
+    if (heap == mine) continue;
     atomic_store_explicit(&heap->spans.count, 0, memory_order_relaxed);
     atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
     heap->next_parked = list_of_parked;
@@ -244,6 +278,6 @@ void heap_fork_release(bool in_child) {
   }
   parked_heaps = list_of_parked;
   atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
-  atomic_store_explicit(&active, thread_heap != &heap_none, memory_order_relaxed);
+  atomic_store_explicit(&active, mine != NULL, memory_order_relaxed);
   lock_reset(&heap_list_lock);
 }

@@ -18,6 +18,7 @@
 #define HAK_HEAP_H
 
 #include "large/large.h"
+#include "observe/counters.h"
 #include "slab/slab.h"
 
 struct bin {
@@ -77,7 +78,8 @@ struct heap {
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
   /* Once. */
-  struct heap *next; /* list of all heaps */
+  struct heap *next;         /* list of all heaps */
+  struct counters *counters; /* NULL: nothing is counted. Written by the heap's thread alone */
 
   /* Under heap_list_lock. */
   struct heap *next_parked;
@@ -89,8 +91,8 @@ struct heap {
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
 };
 
-/* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one and
- * after it has ended: the fast paths need no test for that. */
+/* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one, after it has
+ * ended, and while its heap counts (heap_of_thread finds it then): the fast paths need no test for that. */
 extern _Thread_local struct heap *thread_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 extern struct heap heap_none HAK_HIDDEN;
 
@@ -105,6 +107,13 @@ HAK_INLINE struct heap *heap_of_bin(struct bin *bin, unsigned size_class) {
   return (struct heap *)(void *)((char *)(bin - size_class) - offsetof(struct heap, bins));
 }
 
+/** Adds to a figure of the heap, if it counts. Its thread only, or under `lock` while it is parked. */
+HAK_INLINE void heap_count(struct heap *heap, unsigned counted_class, enum counter which,
+                           uint64_t n) {
+  if (!HAK_FAST && HAK_UNLIKELY(heap->counters != NULL))
+    counters_add(heap->counters, counted_class, which, n);
+}
+
 /* --- heap.c: birth and death ---------------------------------------------------------------------- */
 
 /** The calling thread's heap, made now if it has none. NULL: no memory, or the thread is past its end
@@ -113,6 +122,9 @@ struct heap *heap_of_thread(void);
 
 /** For the helper thread: it gets no heap, which nobody would park. */
 void heap_never_in_this_thread(void);
+
+/** The calling thread's heap if it has one, else NULL. */
+struct heap *heap_if_any(void);
 
 /** A heap for one operation of a thread that is past its end; NULL: no memory. */
 struct heap *heap_borrow(void);

@@ -103,6 +103,11 @@ static void put_block(struct heap *heap, void *block, bool keep_last) {
   if (!slab->listed) front_enlist(heap, slab);
 }
 
+/* For the observe variant alone: what a refill consists of. */
+static void count_stage(struct heap *heap, unsigned size_class, enum counter which, uint64_t n) {
+  if (HAK_OBSERVE) heap_count(heap, size_class, which, n);
+}
+
 void heap_put_block(struct heap *heap, void *block) { put_block(heap, block, true); }
 
 static void put_list(struct heap *heap, void *list, bool keep_last) {
@@ -111,6 +116,14 @@ static void put_list(struct heap *heap, void *list, bool keep_last) {
     put_block(heap, list, keep_last);
     list = next;
   }
+}
+
+/* What a bin held, or a part of it. */
+static void put_from_bin(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+  if (HAK_OBSERVE)
+    for (void *block = list; block != NULL; block = *(void **)block)
+      count_stage(heap, size_class, COUNT_TO_SLABS, 1);
+  put_list(heap, list, keep_last);
 }
 
 /* All that others sent. */
@@ -142,7 +155,7 @@ void heap_drain(struct heap *heap, bool bins) {
       list = bin->head;
       bin->head = NULL;
       bin->room = (int32_t)bin->capacity;
-      put_list(heap, list, false);
+      put_from_bin(heap, c, list, false);
     }
     put_sent_back(heap, c, false);
     release_empty_slabs(heap, c);
@@ -183,8 +196,10 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
       *list = blocks;
+      count_stage(heap, size_class, COUNT_FROM_SLABS, taken);
     } else {
       taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
+      count_stage(heap, size_class, COUNT_CARVED, taken);
     }
     count += taken;
     if (!slab_has_room(slab)) front_unlist(heap, slab);
@@ -236,7 +251,7 @@ static bool adopt(struct heap *heap, unsigned size_class) {
       void *list = bin->head;
       bin->head = NULL;
       bin->room = (int32_t)bin->capacity;
-      put_list(from, list, true);
+      put_from_bin(from, size_class, list, true);
     }
     unsigned taken = take_slabs(heap, from, size_class, parked);
     lock_release(&from->lock);
@@ -254,6 +269,20 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
   return true;
 }
 
+/* Makes a refill possible where the heap itself has nothing left. */
+static bool get_memory(struct heap *heap, unsigned size_class) {
+  bool adopted = adopt(heap, size_class);
+  if (!adopted && !add_slab(heap, size_class)) return false;
+  count_stage(heap, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
+  return true;
+}
+
+static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **list) {
+  unsigned count = remote_take_batch(heap, size_class, list);
+  count_stage(heap, size_class, COUNT_FROM_OTHERS, count);
+  return count;
+}
+
 void *front_refill(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
@@ -261,10 +290,10 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
   heap->activity++;
-  unsigned count = remote_take_batch(heap, size_class, &list);
+  unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
-  if (count == 0 && (adopt(heap, size_class) || add_slab(heap, size_class))) {
-    count = remote_take_batch(heap, size_class, &list);
+  if (count == 0 && get_memory(heap, size_class)) {
+    count = take_sent_back(heap, size_class, &list);
     if (count == 0) count = take_from_slabs(heap, size_class, &list);
   }
   lock_release(&heap->lock);
@@ -301,7 +330,7 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   bin->room = (int32_t)(bin->capacity - keep);
   lock_acquire(&heap->lock);
   heap->activity++;
-  put_list(heap, cold, true);
+  put_from_bin(heap, (unsigned)(bin - heap->bins), cold, true);
   bool due = release_is_due(heap);
   lock_release(&heap->lock);
   if (HAK_UNLIKELY(due)) release_wake();

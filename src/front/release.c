@@ -264,7 +264,8 @@ void release_ride(void) {
   uint64_t wait = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   atomic_store_explicit(&next_ms, now + wait, memory_order_relaxed);
   struct pass pass = {.looks = LOOKS};
-  if (thread_heap != &heap_none) look_at_heap(thread_heap, &pass);
+  struct heap *mine = heap_if_any();
+  if (mine != NULL) look_at_heap(mine, &pass);
   look_at_slices(&pass);
   unit_age();
   lock_release(&pass_lock);

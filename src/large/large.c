@@ -1,6 +1,7 @@
 /* large.c - see large.h. */
 #include "large/large.h"
 
+#include "observe/counters.h"
 #include "observe/report.h"
 #include "policy/options.h"
 
@@ -67,7 +68,7 @@ static unsigned slices_for(size_t bytes) {
 }
 
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed) {
-  if (bytes > LARGE_MAX || alignment > UNIT_BYTES) {
+  if (large_is_huge(bytes, alignment)) {
     struct superslab *superslab = huge_acquire(bytes, alignment, zeroed);
     return superslab != NULL ? superslab->base : NULL;
   }
@@ -75,7 +76,8 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
-  if (span == NULL) span = span_acquire(slices, slice_alignment, KIND_LARGE, false, zeroed);
+  if (span == NULL)
+    span = span_acquire(slices, slice_alignment, KIND_LARGE, false, COUNTED_LARGE, zeroed);
   return span != NULL ? slab_base(span) : NULL;
 }
 

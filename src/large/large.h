@@ -21,6 +21,11 @@ struct span_cache {
   _Atomic(struct slab *) spans[8];
 };
 
+/** Does such a request get a Huge block? */
+HAK_INLINE bool large_is_huge(size_t bytes, size_t alignment) {
+  return bytes > LARGE_MAX || alignment > UNIT_BYTES;
+}
+
 /** A block of more than 64 KiB, or of any size with an alignment that no slab has. `*zeroed`: reads as
  * zeros. */
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed);

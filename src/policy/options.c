@@ -128,6 +128,12 @@ static void warn_of_unknown(void) {
   }
 }
 
+static bool prints_at_exit(void) {
+  return option_value(SS_OS_STATS) || option_value(WARM_POOL_STATS) ||
+         option_value(TINY_HEAP_STATS_DUMP) || option_value(TINY_FRONT_CLASS_STATS) ||
+         option_value(STATS) != STATS_OFF;
+}
+
 void options_read(void) {
   bool secure = os_is_secure();
   int32_t profile = PROFILE_BALANCED;
@@ -143,7 +149,7 @@ void options_read(void) {
     else read_option((enum option_id)id, table[id].defaults[profile]);
   }
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
-  if (option_value(SS_OS_STATS)) os_keep_stderr();
+  if (prints_at_exit()) os_keep_stderr();
   if (!secure) warn_of_unknown();
 }
 

@@ -21,6 +21,7 @@ enum option_id {
 enum { PROFILE_SPEED, PROFILE_BALANCED, PROFILE_LEAN };
 enum { HUGEPAGE_OFF, HUGEPAGE_THP, HUGEPAGE_EXPLICIT };
 enum { DECOMMIT_OFF, DECOMMIT_FREE, DECOMMIT_DONTNEED };
+enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 
 #if HAK_FAST
 enum {
@@ -34,6 +35,12 @@ enum {
 extern int32_t option_values[OPTION_COUNT];
 #define option_value(id) (option_values[OPTION_##id])
 #endif
+
+/** Is every malloc and free counted? The observe variant does so without being asked. */
+static inline bool option_counting(void) {
+  return HAK_OBSERVE || option_value(TINY_HEAP_STATS) || option_value(TINY_FRONT_CLASS_STATS) ||
+         option_value(STATS) != STATS_OFF;
+}
 
 /** Reads all options from the environment; a value that is not understood costs one line on stderr
  * and leaves the default. In a program with raised privileges the defaults stand. */

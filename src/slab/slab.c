@@ -7,7 +7,7 @@
 struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages) {
   unsigned slices = class_slices(size_class);
   bool zeroed;
-  struct slab *slab = span_acquire(slices, 1, KIND_SLAB, huge_pages, &zeroed);
+  struct slab *slab = span_acquire(slices, 1, KIND_SLAB, huge_pages, size_class, &zeroed);
   if (slab == NULL) return NULL;
   uint32_t size = class_size(size_class);
   slab->free_list = NULL;

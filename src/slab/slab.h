@@ -2,7 +2,10 @@
 #ifndef HAK_SLAB_H
 #define HAK_SLAB_H
 
+#include "observe/counters.h"
 #include "slab/size_class.h"
+
+_Static_assert(CLASS_COUNT == COUNTED_LARGE, "each class has its counters");
 
 HAK_INLINE uint32_t slab_block_size(const struct slab *slab) {
   /* relaxed: written before the first block was handed out */

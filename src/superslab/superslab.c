@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "observe/counters.h"
 #include "observe/report.h"
 #include "policy/options.h"
 
@@ -146,10 +147,11 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
 }
 
 /* A new SuperSlab, not yet listed. */
-static struct superslab *superslab_new(bool huge_pages) {
+static struct superslab *superslab_new(bool huge_pages, bool *from_os) {
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
   struct unit_run run = unit_acquire(1, UNIT_BYTES);
+  *from_os = run.from_os;
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->free_mask = ALL_SLICES;
@@ -197,19 +199,24 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
 }
 
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
-                          bool *zeroed) {
+                          unsigned counted_class, bool *zeroed) {
   unsigned first = 0;
+  bool from_os = false;
   lock_acquire(&superslab_lock);
   struct superslab *superslab = find_room(slices, alignment, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
-    superslab = superslab_new(huge_pages);
-    if (superslab == NULL) return NULL;
+    superslab = superslab_new(huge_pages, &from_os);
     lock_acquire(&superslab_lock);
-    list_insert(superslab);
+    if (superslab != NULL) list_insert(superslab);
   }
-  struct slab *span = span_take(superslab, first, slices, kind, zeroed);
-  list_update(superslab);
+  struct slab *span = NULL;
+  if (superslab != NULL) {
+    span = span_take(superslab, first, slices, kind, zeroed);
+    list_update(superslab);
+  }
+  if (span != NULL || from_os)
+    counters_supply(counted_class, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
   lock_release(&superslab_lock);
   return span;
 }
@@ -371,8 +378,9 @@ static size_t round_to_page(size_t bytes) {
   return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
 }
 
-static void huge_enlist(struct superslab *superslab) {
+static void huge_enlist(struct superslab *superslab, bool from_os) {
   lock_acquire(&superslab_lock);
+  counters_supply(COUNTED_HUGE, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
   superslab->prev = NULL;
   superslab->next = huge_list;
   if (huge_list != NULL) huge_list->prev = superslab;
@@ -403,13 +411,14 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_i
     superslab->huge_pages = run.huge_pages;
     if (map_set(run.base, units, superslab)) {
       huge_advise(&run, bytes);
-      huge_enlist(superslab);
+      huge_enlist(superslab, run.from_os);
       *zeroed = run.zeroed;
       return superslab;
     }
     unit_release(run.base, units);
   }
   lock_acquire(&superslab_lock);
+  if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
   return NULL;

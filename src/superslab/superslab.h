@@ -169,7 +169,8 @@ struct unit_run {
   char *base;  /* NULL: no memory */
   bool zeroed; /* reads as zeros */
   bool huge_pages;
-  size_t used; /* how many units from the start on hold pages that were in use before */
+  size_t used;  /* how many units from the start on hold pages that were in use before */
+  bool from_os; /* the OS was asked, with or without success */
 };
 
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
@@ -223,9 +224,9 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
  * two). `huge_pages`: a SuperSlab that has to be made for it may use transparent huge pages.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
- * `kind` and no bin. NULL when there is no memory. */
+ * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
-                          bool *zeroed);
+                          unsigned counted_class, bool *zeroed);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. */
 void span_release(struct slab *span);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */

@@ -232,7 +232,7 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   lock_release(&unit_lock);
   give_back_all(victims, count_victims);
-  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units};
+  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
   return found;
 }
 
@@ -247,13 +247,15 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   struct unit_run run = {0};
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
   if (units == 0 || units >= map_slices / SLICES_PER_UNIT) return run;
-  if (!take_warm(units, alignment, &run)) {
+  bool from_os = !take_warm(units, alignment, &run);
+  if (from_os) {
     if (alignment == UNIT_BYTES) run = assemble(units);
     if (run.base == NULL) run = map_missed(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. */
     if (run.base == NULL && unit_trim() > 0) run = map_run(units, alignment);
   }
   if (run.base != NULL) count(&acquired, 1);
+  run.from_os = from_os;
   return run;
 }
 
@@ -285,6 +287,7 @@ void unit_release(char *base, size_t units) {
 struct unit_run unit_reserve(size_t units) {
   struct unit_run run = map_run(units, UNIT_BYTES);
   if (run.base != NULL) count(&acquired, 1);
+  run.from_os = true;
   return run;
 }
 

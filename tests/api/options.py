@@ -4,6 +4,7 @@
 usage: options.py VARIANT LIBRARY PROGRAM STATIC_PROGRAM OPTIONS_DEF
 LIBRARY is preloaded into PROGRAM; STATIC_PROGRAM is the same, linked with the archive.
 """
+import json
 import os
 import re
 import shutil
@@ -161,20 +162,60 @@ def os_stats_line():
           works(result) and re.fullmatch(pattern, result.stderr) is not None, result)
 
 
-def malloc_info_is_xml():
-    result = run({}, [program, "malloc_info"])
+def all_statistics():
+    """Under a whole program, libc's own calls included; tests/unit/exit_lines.py has the exact figures."""
+    labels = ["SS_OS_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"]
+    labels += ["REFILL_STATS", "FREE_PIPELINE"] if variant == "observe" else []
+    result = run({"HAKMEM_STATS": "text"})
+    found = [line.split("]")[0].lstrip("[") for line in result.stderr.splitlines()]
+    check("HAKMEM_STATS=text gives every kind of line, and nothing else",
+          works(result) and list(dict.fromkeys(found)) == labels, result)
+    for tier in ("large", "huge"):
+        check(f"there is a line for class={tier}",
+              re.search(rf"^\[TINY_FRONT_CLASS_STATS\] class={tier} alloc=[1-9]\d* free=[1-9]\d*$",
+                        result.stderr, re.M), result)  # fmt: skip
+    result = run({"HAKMEM_STATS": "json"})
+    try:
+        data = json.loads(result.stderr)
+    except ValueError as error:
+        check(f"HAKMEM_STATS=json gives one object ({error})", False, result)
+        return
+    check("JSON is one line", works(result) and result.stderr.count("\n") == 1, result)
+    check("fast + slow = alloc in each class",
+          all(c["fast"] + c["slow"] == c["alloc"] >= c["free"] for c in data["classes"]), result)
+    check("the tiers are used", data["large"]["alloc"] > 0 and data["huge"]["alloc"] > 0, result)
+    result = run({"HAKMEM_STATS": "json", "HAKMEM_FORCE_LIBC_ALLOC": "1", "API_TEST_EXPECT": ""})
+    check("no class is used when every call goes to libc",
+          works(result) and json.loads(result.stderr)["classes"] == [], result)
+
+
+def malloc_info_is_xml(options, counts):
+    result = run(options, [program, "malloc_info"])
     try:
         root = xml.etree.ElementTree.fromstring(result.stdout)
-        check("malloc_info: the root is <malloc version=...>",
-              root.tag == "malloc" and "version" in root.attrib, result)
     except xml.etree.ElementTree.ParseError as error:
         check(f"malloc_info parses as XML ({error})", False, result)
+        return
+    check("malloc_info: the root is <malloc version=...>",
+          root.tag == "malloc" and "version" in root.attrib, result)
+    classes = root.findall("class")
+    tiers = {c.get("tier") for c in classes}
+    if variant != "fast":
+        check("malloc_info: classes, Large and Huge", len(classes) >= 15 and {"large", "huge"} <= tiers, result)
+        check("malloc_info: slabs", all(int(c.get("hits")) + int(c.get("misses")) for c in classes), result)
+    small = [c for c in classes if c.get("tier") is None]
+    check("malloc_info: sizes ascend", sorted(small, key=lambda c: int(c.get("size"))) == small, result)
+    check("malloc_info: blocks are counted when that was asked for",
+          all((c.get("alloc") is not None) == counts for c in classes), result)
+    if counts:
+        check("malloc_info: fast + slow = alloc",
+              all(int(c.get("fast")) + int(c.get("slow")) == int(c.get("alloc")) for c in small), result)
 
 
 options = table()
 check("options.def was understood", len(options) > 5)
 silent_by_default()
-malloc_info_is_xml()
+malloc_info_is_xml({}, variant == "observe")
 if variant == "fast":
     print("options: skipped, the fast variant has them fixed at compile time")
 else:
@@ -186,5 +227,7 @@ else:
     unknown_names()
     raised_privileges()
     os_stats_line()
+    all_statistics()
+    malloc_info_is_xml({"HAKMEM_TINY_HEAP_STATS": "1"}, True)
 print("failed" if failures else "passed")
 sys.exit(1 if failures else 0)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-  static const char *const names[] = {"LD_PRELOAD", "HAKMEM_PROFILE", "HAKMEM_SS_OS_STATS",
+  static const char *const names[] = {"LD_PRELOAD", "HAKMEM_PROFILE", "HAKMEM_STATS",
                                       "SUBJECT_VARIABLE"};
   for (int i = 0; i < argc; i++) printf("argument %s\n", argv[i]);
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -1,5 +1,7 @@
 """hakmem run: the program gets the library, and everything else as it would have without the tool."""
 
+import json
+
 from common import *
 
 
@@ -66,7 +68,7 @@ class Run(TestCase):
         _, got = self.subject(env=environment(SUBJECT_VARIABLE="a b=c"))
         self.assertEqual(got["SUBJECT_VARIABLE"], "a b=c")
         self.assertNotIn("HAKMEM_PROFILE", got)
-        self.assertNotIn("HAKMEM_SS_OS_STATS", got)
+        self.assertNotIn("HAKMEM_STATS", got)
 
     def test_earlier_preload_is_kept(self):
         libm = os.path.realpath(
@@ -95,11 +97,23 @@ class Run(TestCase):
         self.assert_refused(result, 2, "--profile fast: unknown", "speed|balanced|lean")
 
     def test_stats_are_printed_at_exit(self):
-        result, got = self.subject(before=["--stats"])
-        self.assertEqual(got["HAKMEM_SS_OS_STATS"], "1")
-        lines = result.err.splitlines()
-        self.assertEqual(len(lines), 1, result)
-        self.assertRegex(lines[0], r"^\[SS_OS_STATS\] alloc=\d+ free=\d+ madvise=\d+ ")
+        for option in ("--stats", "--stats=text"):
+            result, got = self.subject(before=[option])
+            self.assertEqual(got["HAKMEM_STATS"], "text")
+            lines = result.err.splitlines()
+            self.assertRegex(lines[0], r"^\[SS_OS_STATS\] alloc=\d+ free=\d+ madvise=\d+ ")
+            for label in ("WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"):
+                self.assertRegex(result.err, rf"(?m)^\[{label}\] class=6 size=112 \w+=\d+ ")
+
+    def test_stats_as_json(self):
+        result, got = self.subject(before=["--stats=json"])
+        self.assertEqual(got["HAKMEM_STATS"], "json")
+        self.assertEqual(result.err.count("\n"), 1, result)
+        self.assertEqual(json.loads(result.err)["version"], 1)
+
+    def test_unknown_format_of_stats_is_refused(self):
+        result, _ = self.subject(before=["--stats=xml"])
+        self.assert_refused(result, 2, "--stats=xml: unknown", "off|text|json")
 
     def test_program_is_found_in_path(self):
         result = hakmem("run", os.path.basename(SUBJECT),

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "large/large.h"
+#include "observe/counters.h"
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
@@ -278,7 +279,7 @@ static void acquire_span(struct held_span *held, uint64_t *random) {
   bool zeroed = false;
   unsigned alignment = 1u << (random_below(random, 3) == 0 ? random_below(random, 6) : 0);
   held->slices = 1 + (unsigned)random_below(random, random_below(random, 3) == 0 ? 32 : 6);
-  held->span = span_acquire(held->slices, alignment, KIND_LARGE, false, &zeroed);
+  held->span = span_acquire(held->slices, alignment, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
   assert_non_null(held->span);
   assert_int_equal(held->span->index % alignment, 0);
   assert_true(held->span->index + held->slices <= SLICES_PER_UNIT);
@@ -337,13 +338,13 @@ static void spans_fill_superslabs(void **state) {
   bool zeroed;
   uint64_t live = span_figures().live;
   for (int i = 0; i < COUNT; i++) {
-    spans[i] = span_acquire(1, 1, KIND_LARGE, false, &zeroed);
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
     assert_non_null(spans[i]);
   }
   assert_int_equal(span_figures().live, live + 5);
   for (int i = 0; i < COUNT; i += 2) span_release(spans[i]);
   for (int i = 0; i < COUNT; i += 2) {
-    spans[i] = span_acquire(1, 1, KIND_LARGE, false, &zeroed);
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
     assert_non_null(spans[i]);
   }
   assert_int_equal(span_figures().live, live + 5);
@@ -443,7 +444,7 @@ static void the_second_free_is_told(void **state) {
   assert_true(huge_release(huge, base));
   assert_false(huge_release(huge, base));
   struct span_cache cache = {0};
-  struct slab *keeps_the_superslab = span_acquire(1, 1, KIND_LARGE, false, &zeroed);
+  struct slab *keeps_the_superslab = span_acquire(1, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
   void *cached = large_allocate(&cache, 200 * KIB, 16, &zeroed);
   void *direct = large_allocate(NULL, 300 * KIB, 16, &zeroed);
   assert_true(keeps_the_superslab != NULL && cached != NULL && direct != NULL);

@@ -234,6 +234,18 @@ static void *run(void *argument) {
   return NULL;
 }
 
+/* With HAKMEM_TINY_HEAP_STATS=1: whatever ways the blocks took, each was counted once when it came and once
+ * when it went. */
+static void check_counts(const struct thread *t) {
+  struct hak_class_stats stats = {.size = sizeof stats};
+  uint64_t blocks = 0;
+  for (unsigned c = 0; hak_class_stats_get(c, &stats) == 0; c++) {
+    if (stats.alloc != stats.free) fail(t, "a class has other counts of malloc than of free", NULL);
+    blocks += stats.alloc;
+  }
+  if ((blocks != 0) != (stats.counting != 0)) fail(t, "the classes count, or not, unasked", NULL);
+}
+
 static void run_all(uint64_t seed, long operations) {
   for (int i = 0; i < THREADS; i++) {
     struct thread *t = &threads[i];
@@ -246,6 +258,7 @@ static void run_all(uint64_t seed, long operations) {
   }
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i].handle, NULL);
   while (mailbox_count > 0) release(&threads[0], mailbox[--mailbox_count]);
+  check_counts(&threads[0]);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,36 @@
+/* statistics.h - how figures are written: the names that lines, JSON and XML share. */
+#ifndef HAK_STATISTICS_H
+#define HAK_STATISTICS_H
+
+#include "api/totals.h"
+
+struct figure {
+  const char *name;
+  uint64_t value;
+};
+
+/* Room for the figures of any of the groups below. */
+enum { FIGURES_MOST = 16 };
+
+/* Each fills `figures` and returns how many. */
+
+/** [SS_OS_STATS]. */
+unsigned statistics_os(const struct totals *totals, struct figure figures[FIGURES_MOST]);
+/** [WARM_POOL_STATS]. */
+unsigned statistics_warm_pool(const struct class_totals *totals,
+                              struct figure figures[FIGURES_MOST]);
+/** [TINY_HEAP_STATS]. */
+unsigned statistics_heap(const struct class_totals *totals, struct figure figures[FIGURES_MOST]);
+/** [TINY_FRONT_CLASS_STATS]. */
+unsigned statistics_front(const struct class_totals *totals, struct figure figures[FIGURES_MOST]);
+/** [REFILL_STATS]; nothing but zeros outside of the observe variant, as below. */
+unsigned statistics_refill(const struct class_totals *totals, struct figure figures[FIGURES_MOST]);
+/** [FREE_PIPELINE]. */
+unsigned statistics_free(const struct class_totals *totals, struct figure figures[FIGURES_MOST]);
+
+bool statistics_any(const struct figure *figures, unsigned count);
+
+/** One line of JSON on stderr with all figures. */
+void statistics_print_json(void);
+
+#endif

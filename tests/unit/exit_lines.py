@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""The statistics that a program prints at exit: their format, and that they tell what it did.
+
+usage: exit_lines.py VARIANT PROGRAM
+PROGRAM is exit_lines_target, which says on stdout what it did.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+variant, program = sys.argv[1:]
+failures = 0
+
+# The fields of each line; these formats are promised to users.
+OS = "alloc free madvise madvise_disabled mmap_total fallback_mmap huge_alloc huge_fail".split()
+WARM = ["hits", "misses", "prefilled"]
+HEAP = ["fast", "slow", "free_fast_local"]
+FRONT = ["alloc", "free"]
+REFILL = ["ss_local", "ss_remote", "adopted", "carved", "new_slab"]
+PIPELINE = ["tls_sll", "ss_local", "ss_remote"]
+LARGE, HUGE = 80, 81
+
+
+def check(what, good, detail=None):
+    global failures
+    if good:
+        return
+    failures += 1
+    print(f"FAILED: {what}" + (f": {detail!r}"[:3000] if detail is not None else ""))
+
+
+def run(**options):
+    """What the program did, by class number, and its stderr."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
+    env.update(options)
+    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=120, check=False)
+    check(f"the program runs with {options}", done.returncode == 0, done)
+    keys = ("size", "alloc", "here", "elsewhere")
+    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    return {row[0]: dict(zip(keys, row[1:])) for row in rows}, done.stderr
+
+
+def lines_of(stderr):
+    """{label: {class number: {field: value}}}; every line has to have its exact form. JSON stays out."""
+    found = {}
+    for line in stderr.splitlines():
+        if line.startswith("{"):
+            continue
+        label = re.match(r"\[(\w+)\] ", line)
+        check("a line starts with its label", label is not None, line)
+        if label is None:
+            continue
+        fields = {"SS_OS_STATS": OS, "WARM_POOL_STATS": WARM, "TINY_HEAP_STATS": HEAP,
+                  "TINY_FRONT_CLASS_STATS": FRONT, "REFILL_STATS": REFILL,
+                  "FREE_PIPELINE": PIPELINE}[label[1]]  # fmt: skip
+        of_class = "" if fields is OS else r"class=(?P<class>\d+ size=(?P<size>\d+)|large|huge) "
+        form = of_class + " ".join(rf"{f}=(?P<{f}>\d+)" for f in fields)
+        match = re.fullmatch(form, line[label.end() :])
+        check(f"a {label[1]} line has its form", match is not None, line)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        name = (groups.get("class") or "os").split()[0]
+        number = {"large": LARGE, "huge": HUGE, "os": -1}.get(name)
+        values = {f: int(groups[f]) for f in fields}
+        if number is None:
+            number, values["size"] = int(name), int(groups["size"])
+        rows = found.setdefault(label[1], {})
+        check(f"{label[1]}: one line for class {name}", number not in rows, line)
+        check(f"{label[1]}: lines ascend", all(n < number for n in rows), line)
+        rows[number] = values
+    return found
+
+
+def slabs_for(done):
+    """Slabs that so many blocks take: of one slice of 64 KiB, of more where fewer than 8 would fit."""
+    size = done["size"]
+    slices = 1 if size <= 8192 else 2 if size <= 16384 else 4 if size <= 32768 else 8
+    return -(-done["alloc"] // (slices * 65536 // size))
+
+
+def agree(did, found, labels):
+    """The lines against what the program says it did."""
+    check("the lines asked for are there, and no others", set(found) == set(labels), sorted(found))
+    small = {c for c in did if c < LARGE}
+    check("the program used 64 of 80 classes", len(small) == 64, len(small))
+    for label, rows in found.items():
+        if label == "SS_OS_STATS":
+            continue
+        tiers = set(did) if label in ("WARM_POOL_STATS", "TINY_FRONT_CLASS_STATS") else small
+        check(f"{label}: every class used has its line, the others have none",
+              set(rows) == tiers, sorted(set(rows) ^ tiers))
+        for c in set(rows) & tiers:
+            row, done = rows[c], did[c]
+            where = f"{label}, class {c}: {row} {done}"
+            freed = done["here"] + done["elsewhere"]
+            check("the size, " + where, row.get("size", 0) == done["size"])
+            if label == "WARM_POOL_STATS":
+                count = done["alloc"] if c >= LARGE else slabs_for(done)
+                check("hits and misses, " + where, row["hits"] + row["misses"] == count)
+                check("prefilled, " + where, row["prefilled"] == 0)
+            elif label == "TINY_HEAP_STATS":
+                check("fast + slow = alloc, " + where, row["fast"] + row["slow"] == done["alloc"])
+                refill = min(64, max(1, 4096 // done["size"]))
+                check("slow, " + where, row["slow"] == -(-done["alloc"] // refill))
+                check("free_fast_local, " + where, row["free_fast_local"] == done["here"])
+            elif label == "TINY_FRONT_CLASS_STATS":
+                check("alloc, " + where, row["alloc"] == done["alloc"])
+                check("free, " + where, row["free"] == freed)
+            elif label == "REFILL_STATS":
+                refill = min(64, max(1, 4096 // done["size"]))
+                check("carved, " + where, row["carved"] == refill * -(-done["alloc"] // refill))
+                check("new_slab, " + where, row["new_slab"] == slabs_for(done))
+                check("others, " + where, row["ss_local"] + row["ss_remote"] + row["adopted"] == 0)
+            elif label == "FREE_PIPELINE":
+                check("tls_sll, " + where, row["tls_sll"] == done["here"])
+                check("ss_remote, " + where, row["ss_remote"] == done["elsewhere"])
+                check("ss_local, " + where, row["ss_local"] == 0)
+    if "WARM_POOL_STATS" in found and "SS_OS_STATS" in found:
+        misses = sum(row["misses"] for row in found["WARM_POOL_STATS"].values())
+        units = found["SS_OS_STATS"][-1]["alloc"]
+        check("each miss took a unit into use", 1 <= misses <= units, (misses, units))
+
+
+def each_option_by_itself():
+    observe = variant == "observe"
+    stages = ["REFILL_STATS", "FREE_PIPELINE"] if observe else []
+    for options, labels in (
+        ({}, []),
+        ({"HAKMEM_SS_OS_STATS": "1"}, ["SS_OS_STATS"]),
+        ({"HAKMEM_WARM_POOL_STATS": "1"}, ["WARM_POOL_STATS"]),
+        ({"HAKMEM_TINY_HEAP_STATS": "1"}, []),
+        ({"HAKMEM_TINY_HEAP_STATS_DUMP": "1"}, ["TINY_HEAP_STATS", *stages] if observe else []),
+        ({"HAKMEM_TINY_HEAP_STATS": "1", "HAKMEM_TINY_HEAP_STATS_DUMP": "1"}, ["TINY_HEAP_STATS", *stages]),
+        ({"HAKMEM_TINY_FRONT_CLASS_STATS": "1"}, ["TINY_FRONT_CLASS_STATS"]),
+        ({"HAKMEM_STATS": "off"}, []),
+        ({"HAKMEM_STATS": "text"},
+         ["SS_OS_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS", *stages]),
+    ):  # fmt: skip
+        did, stderr = run(**options)
+        agree(did, lines_of(stderr), labels)
+
+
+def json_says_what_the_lines_say():
+    """Both out of one run."""
+    options = "SS_OS WARM_POOL TINY_HEAP TINY_FRONT_CLASS".split()
+    did, stderr = run(HAKMEM_STATS="json", HAKMEM_TINY_HEAP_STATS_DUMP="1",
+                      **{f"HAKMEM_{option}_STATS": "1" for option in options})  # fmt: skip
+    lines = lines_of(stderr)
+    objects = [line for line in stderr.splitlines() if line.startswith("{")]
+    check("JSON is one line", len(objects) == 1, len(objects))
+    try:
+        data = json.loads(objects[0])
+    except ValueError as error:
+        check(f"JSON is valid ({error})", False, objects[0])
+        return
+    members = "version hakmem variant os totals heaps classes large huge".split()
+    check("JSON has its members", list(data) == members, list(data))
+    check("version", data["version"] == 1)
+    check("variant", data["variant"] == variant, data["variant"])
+    check("os", {f: data["os"][f] for f in OS} == lines["SS_OS_STATS"][-1], data["os"])
+    extra = {"munmap", "mprotect", "mremap", "failed"}
+    check("os: all calls", set(data["os"]) == set(OS) | extra, sorted(data["os"]))
+    check("heaps", data["heaps"] == {"active": 1, "parked": 1}, data["heaps"])
+    check("totals: the blocks that stay", data["totals"]["bytes_in_use"] > 1000000, data["totals"])
+    check("totals: mapped", data["totals"]["bytes_mapped"] >= data["totals"]["bytes_slab"], data["totals"])
+    classes = {row.pop("class"): row for row in data["classes"]}
+    check("classes: those used", set(classes) == {c for c in did if c < LARGE}, sorted(classes))
+    for c, row in {**classes, LARGE: data["large"], HUGE: data["huge"]}.items():
+        groups = [(row, "TINY_HEAP_STATS"), (row, "TINY_FRONT_CLASS_STATS"),
+                  (row["warm_pool"], "WARM_POOL_STATS")]  # fmt: skip
+        if variant == "observe" and c < LARGE:
+            groups += [(row["refill"], "REFILL_STATS"), (row["free_pipeline"], "FREE_PIPELINE")]
+        for group, label in groups:
+            if c >= LARGE and label == "TINY_HEAP_STATS":
+                continue
+            line = dict(lines[label][c])
+            size = line.pop("size", None)
+            check(f"{label}, class {c}: JSON agrees", {f: group.get(f) for f in line} == line, (group, line))
+            check(f"class {c}: size", row.get("size") == size, row)
+        if c < LARGE:
+            check(f"class {c}: free", row["free"] == row["free_fast_local"] + row["free_remote"], row)
+
+
+if variant == "fast":
+    did, stderr = run(HAKMEM_STATS="json", HAKMEM_TINY_FRONT_CLASS_STATS="1")
+    check("the fast variant has no statistics", stderr == "", stderr)
+else:
+    each_option_by_itself()
+    json_says_what_the_lines_say()
+print("failed" if failures else "passed")
+sys.exit(1 if failures else 0)
