@@ -11,6 +11,10 @@
  * costs while nothing happens, and what it costs later. At the end every live block is checked: all
  * that the program wrote has to be there still.
  *
+ * Before each load another process uses as much memory for a moment (BACKED). A virtual machine may have
+ * to get memory that it has not used for a while from its host, which takes ten times as long as a page
+ * fault: a fill in such memory says nothing about the allocator, and less so beside one in other memory.
+ *
  * The threads that allocate sleep meanwhile, and one more thread watches. It allocates nothing, and
  * the program's own tables are given back as they shrink.
  */
@@ -47,6 +51,7 @@ struct sample {
 struct settings {
   uint64_t threads, bytes, min_size, max_size, free_percent, seconds, quiet_seconds;
   double load_seconds;
+  int ask, answer;      /* pipes to and from the process that uses memory; -1: there is none */
   struct table *tables; /* of each thread */
   pthread_barrier_t meeting;
   double begin; /* of the present load */
@@ -163,7 +168,40 @@ static void sleep_until(double time) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
 }
 
+/* Begun before there are threads and blocks: a fork would protect them from being written. */
+static void start_user(struct settings *settings) {
+  int ask[2], answer[2];
+  if (pipe2(ask, O_CLOEXEC) != 0 || pipe2(answer, O_CLOEXEC) != 0)
+    bench_fail(BENCH_FAILED, "no pipe: %s", strerror(errno));
+  pid_t pid = fork();
+  if (pid < 0) bench_fail(BENCH_FAILED, "no process: %s", strerror(errno));
+  settings->ask = ask[1];
+  settings->answer = answer[0];
+  close(pid == 0 ? ask[1] : ask[0]);
+  close(pid == 0 ? answer[0] : answer[1]);
+  if (pid != 0) return;
+  size_t bytes = settings->bytes + settings->bytes / 4; /* what an allocator adds */
+  for (char byte; read(ask[0], &byte, 1) == 1;) {
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) {
+      madvise(memory, bytes, MADV_HUGEPAGE); /* as it may be asked for by an allocator */
+      bench_touch(memory, bytes, 1);
+      munmap(memory, bytes);
+    }
+    if (write(answer[1], &byte, 1) != 1) break;
+  }
+  _exit(0);
+}
+
+static void use_memory(const struct settings *settings) {
+  char byte = 0;
+  if (settings->ask < 0) return;
+  if (write(settings->ask, &byte, 1) != 1 || read(settings->answer, &byte, 1) != 1)
+    bench_fail(BENCH_FAILED, "the other process has ended");
+}
+
 static void watch_load(struct settings *settings, int which) {
+  use_memory(settings);
   meet(settings); /* all are ready */
   settings->begin = bench_clock(CLOCK_MONOTONIC);
   meet(settings);
@@ -318,11 +356,12 @@ int main(int argc, char **argv) {
       {"SECONDS", "seconds without a call, resident memory read", 0, 86400, NULL, "15"},
       {"QUIET", "seconds without a call after them, nothing done", 0, 86400, NULL, "0"},
       {"LOAD_MS", "milliseconds that blocks are replaced after each fill", 0, 3600000, NULL, "0"},
+      {"BACKED", "another process uses as much memory before each load", 0, 0, "no|yes", "yes"},
       BENCH_SEED,
   };
-  uint64_t values[9];
+  uint64_t values[10];
   bench_arguments(argc, argv, "A process that has gone quiet: what it keeps, how it starts again.",
-                  arguments, 9, values);
+                  arguments, 10, values);
   static struct settings settings;
   settings = (struct settings){
       .threads = values[0],
@@ -333,9 +372,11 @@ int main(int argc, char **argv) {
       .seconds = values[5],
       .quiet_seconds = values[6],
       .load_seconds = (double)values[7] * 1e-3,
+      .ask = -1,
       .sample_count = values[5] * (uint64_t)(1 / SAMPLE) + 1,
   };
   bench_ordered("MIN_SIZE", settings.min_size, "MAX_SIZE", settings.max_size);
+  if (values[8] == 1) start_user(&settings);
   settings.tables = bench_map(settings.threads * sizeof(struct table));
   settings.samples = bench_map(settings.sample_count * sizeof(struct sample));
   for (uint64_t i = 0; i < settings.threads; i++) {
@@ -345,7 +386,7 @@ int main(int argc, char **argv) {
   }
   pthread_barrier_init(&settings.meeting, NULL, (unsigned)settings.threads + 1);
 
-  struct bench_result result = bench_run_threads(settings.threads + 1, work, &settings, values[8]);
+  struct bench_result result = bench_run_threads(settings.threads + 1, work, &settings, values[9]);
 
   result.seconds = settings.active;
   result.checksum += free_rest(&settings);

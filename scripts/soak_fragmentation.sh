@@ -42,7 +42,7 @@ for contestant in "$@"; do
   read_words "$bin" "${contestant#*=}"
   pin "${CPU:-}"
   echo "$label" >&2
-  # In Python's or awk's hands a line would wait for the next ones.
+  # -u: each phase's line at once, not when a block of output is full.
   "${start[@]}" "$threads" "$mib" "$cycles" "${sizes[@]}" "$keep" "$idle" "$seed" |
     sed -u "1d; s/\$/,$label/"
 done
