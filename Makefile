@@ -11,6 +11,7 @@
 #   make bench           every benchmark on every allocator; bench-quick: under two minutes
 #   make bench-ir        instructions of malloc and free; bench-programs: real programs
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
+#   make soak            a minute of steady load: does memory stay flat? soak-results: two hours of it
 #   make bench_random_mixed_hakmem   (_hakmem_minimal, _hakmem_observe, _system, _mi)
 VARIANT ?= standard
 PREFIX ?= /usr/local
@@ -34,6 +35,7 @@ build/%/build.ninja: | CMakePresets.json
 -include bench/bench.mk
 -include bench/peers.mk
 -include bench/lab.mk
+-include bench/soak.mk
 
 .PHONY: demo
 demo:

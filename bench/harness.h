@@ -69,6 +69,14 @@ static inline void *bench_map(size_t bytes) {
   return table;
 }
 
+/** Gives the pages of a mapped table back that lie behind its first `used` bytes: a table that has
+ * become shorter is not to count as memory that the allocator keeps. */
+static inline void bench_unmap_rest(void *table, size_t used, size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t kept = (used + page - 1) / page * page;
+  if (kept < bytes) madvise((char *)table + kept, bytes - kept, MADV_DONTNEED);
+}
+
 /* --- random numbers ---------------------------------------------------------------------------- */
 
 /** Spreads a seed over all bits (splitmix64), so that seeds 1 and 2 give unrelated runs. Never 0,
@@ -369,6 +377,39 @@ static inline long bench_resident(const char *name) {
   text[length > 0 ? length : 0] = 0;
   const char *line = strstr(text, name);
   return line != NULL ? strtol(line + strlen(name) + 1, NULL, 10) : -1;
+}
+
+/** Resident memory in KiB now, -1: not known. Two system calls and no more memory than a page of
+ * stack, for what is read again and again. Before Linux 6.17 it may be off by 128 KiB for each CPU. */
+static inline long bench_resident_now(void) {
+  static int file = -1; /* kept open; two threads at once would only open it twice */
+  char text[128];
+  if (file < 0) file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t length = file >= 0 ? pread(file, text, sizeof text - 1, 0) : -1;
+  if (length <= 0) return -1;
+  text[length] = 0;
+  const char *pages = strchr(text, ' '); /* the first number is the address space */
+  return pages != NULL ? strtol(pages, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024) : -1;
+}
+
+/** Writes a line at once, past stdio's buffer: a run of hours that is stopped has said what it knew. */
+static inline __attribute__((format(printf, 1, 2))) void bench_line(const char *format, ...) {
+  char text[256];
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  for (int done = 0; done < length;) {
+    ssize_t written = write(STDOUT_FILENO, text + done, (size_t)(length - done));
+    if (written < 0 && errno != EINTR) bench_fail(BENCH_FAILED, "stdout: %s", strerror(errno));
+    if (written > 0) done += (int)written;
+  }
+}
+
+/** After lines of CSV: what else there is to say goes to stderr, so that the CSV stands alone. */
+static inline void bench_report_apart(void) {
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    bench_fail(BENCH_FAILED, "stderr: %s", strerror(errno));
 }
 
 /** Prints the report's common lines. A checksum of 0 stands for none. */

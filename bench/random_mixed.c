@@ -9,11 +9,20 @@
  * division. That is 27 instructions an iteration without the allocator's own (28 when malloc is
  * called through a PLT; callgrind, gcc 12, x86-64). Writing a byte in every page has a loop of its
  * own, so that the plain one does not pay for it.
+ *
+ * With HAKMEM_BENCH_EPOCH_SEC a line of CSV is written after each so many seconds, with
+ * HAKMEM_BENCH_DURATION_SEC the run ends after that time. The loop is the same then; it is run for
+ * about a millisecond at a time, and the clock is read in between.
  */
 #define _GNU_SOURCE
 #include "harness.h"
 
 #define MAX_SLOTS (UINT64_C(1) << 30)
+#define MAX_SECONDS 8640000 /* a hundred days */
+
+/* Runs of the loop between two looks at the clock: doubled until one takes LOOP_SECONDS. */
+#define FIRST_LOOP 256
+#define LOOP_SECONDS 0.001
 
 struct settings {
   uint64_t iterations; /* of each thread */
@@ -21,6 +30,9 @@ struct settings {
   uint64_t min_size, max_size;
   bool touch_all;
   char **table; /* slots of all threads */
+  /* With epochs or a duration; 0: none. */
+  uint64_t threads, epoch_seconds, seconds;
+  bool stop; /* the time is over; set by the first thread */
 };
 
 /* Returns the iterations left over: 0, or more when memory ran out. */
@@ -63,14 +75,67 @@ static __attribute__((noinline)) uint64_t churn_all(const struct settings *setti
   return churn(settings, slots, state, true);
 }
 
-static bool work(struct bench_worker *worker) {
-  const struct settings *settings = worker->shared;
+static void run_loop(struct bench_worker *worker, const struct settings *settings, uint64_t state) {
   char **slots = settings->table + worker->index * settings->slots;
-  uint64_t left = settings->touch_all ? churn_all(settings, slots, worker->random)
-                                      : churn_ends(settings, slots, worker->random);
-  worker->operations = settings->iterations - left;
+  uint64_t left =
+      settings->touch_all ? churn_all(settings, slots, state) : churn_ends(settings, slots, state);
+  /* Other threads read it for their epoch; nobody else writes. */
+  uint64_t operations = worker->operations + settings->iterations - left;
+  __atomic_store_n(&worker->operations, operations, __ATOMIC_RELAXED);
   if (left != 0)
-    bench_fail(BENCH_BAD_INPUT, "out of memory after %" PRIu64 " iterations", worker->operations);
+    bench_fail(BENCH_BAD_INPUT, "out of memory after %" PRIu64 " iterations", operations);
+}
+
+static bool work(struct bench_worker *worker) {
+  run_loop(worker, worker->shared, worker->random);
+  return false;
+}
+
+struct epochs {
+  uint64_t written;
+  double since;        /* the last line */
+  uint64_t operations; /* of all threads until then */
+};
+
+/* Writes a line when an epoch is over. Only whole epochs get one. */
+static void look_at_epoch(struct epochs *epochs, const struct settings *settings, double begin,
+                          double now) {
+  double length = (double)settings->epoch_seconds;
+  /* On the grid of the first epoch, so that a late line does not shift those after it. */
+  uint64_t over = (uint64_t)((now - begin) / length);
+  if (over == (uint64_t)((epochs->since - begin) / length)) return;
+  uint64_t operations = 0;
+  for (uint64_t i = 0; i < settings->threads; i++)
+    operations += __atomic_load_n(&bench_worker_at(i)->operations, __ATOMIC_RELAXED);
+  uint64_t milliseconds = (uint64_t)((now - begin) * 1e3);
+  double throughput = (double)(operations - epochs->operations) / (now - epochs->since);
+  bench_line("%" PRIu64 ",%" PRIu64 ".%03" PRIu64 ",%" PRIu64 ",%ld\n", ++epochs->written,
+             milliseconds / 1000, milliseconds % 1000, (uint64_t)throughput, bench_resident_now());
+  epochs->since = now;
+  epochs->operations = operations;
+}
+
+/* The same iterations in short runs of the loop, each with random numbers of its own. */
+static bool work_by_the_clock(struct bench_worker *worker) {
+  struct settings *settings = worker->shared;
+  struct settings loop = *settings;
+  struct epochs epochs = {.since = worker->begin};
+  loop.iterations = FIRST_LOOP;
+  double now = worker->begin;
+  for (uint64_t left = settings->iterations, run = 0; left != 0; run++) {
+    if (loop.iterations > left) loop.iterations = left;
+    run_loop(worker, &loop, bench_spread(worker->random + run));
+    left -= loop.iterations;
+    double before = now;
+    now = bench_clock(CLOCK_MONOTONIC);
+    if (now - before < LOOP_SECONDS) loop.iterations *= 2;
+    if (worker->index == 0) {
+      if (settings->epoch_seconds != 0) look_at_epoch(&epochs, settings, worker->begin, now);
+      if (settings->seconds != 0 && now - worker->begin >= (double)settings->seconds)
+        __atomic_store_n(&settings->stop, true, __ATOMIC_RELAXED);
+    }
+    if (__atomic_load_n(&settings->stop, __ATOMIC_RELAXED)) break;
+  }
   return false;
 }
 
@@ -90,6 +155,10 @@ static const char idea[] =
     "  HAKMEM_BENCH_TOUCH=ends|all                   bytes written: the first and the last, or one "
     "in\n"
     "                                                every 4 KiB too; default ends\n"
+    "  HAKMEM_BENCH_EPOCH_SEC                        after each so many seconds a line of CSV on\n"
+    "                                                stdout, the report on stderr: epoch,\n"
+    "                                                elapsed_s,throughput_ops_s,rss_kb\n"
+    "  HAKMEM_BENCH_DURATION_SEC                     ends after so many seconds, or after ITERS\n"
     "arguments:";
 
 int main(int argc, char **argv) {
@@ -122,11 +191,19 @@ int main(int argc, char **argv) {
   if (touch != NULL && touch[0] != 0)
     settings.touch_all = bench_word("HAKMEM_BENCH_TOUCH", touch, "ends|all") == 1;
 
+  settings.threads = threads;
+  settings.epoch_seconds = number_of_environment("HAKMEM_BENCH_EPOCH_SEC", 1, MAX_SECONDS, 0);
+  settings.seconds = number_of_environment("HAKMEM_BENCH_DURATION_SEC", 1, MAX_SECONDS, 0);
+
   size_t slots = threads * settings.slots;
   settings.table = bench_map(slots * sizeof(char *));
-  struct bench_result result = bench_run(threads, work, &settings, seed);
+  if (settings.epoch_seconds != 0) bench_line("epoch,elapsed_s,throughput_ops_s,rss_kb\n");
+  bool timed = settings.epoch_seconds != 0 || settings.seconds != 0;
+  struct bench_result result =
+      bench_run(threads, timed ? work_by_the_clock : work, &settings, seed);
   for (size_t i = 0; i < slots; i++) free(settings.table[i]);
 
+  if (settings.epoch_seconds != 0) bench_report_apart();
   printf("iters=%" PRIu64 " ws=%" PRIu64 " seed=%" PRIu64 " threads=%" PRIu64 " sizes=%" PRIu64
          "..%" PRIu64 "%s\n",
          settings.iterations, settings.slots, seed, threads, settings.min_size, settings.max_size,

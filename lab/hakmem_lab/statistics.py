@@ -204,3 +204,49 @@ def judge(ratios: Floats, build_change: bool = False) -> Verdict:
         # The interval can straddle by bad luck although there were enough rounds for most cases.
         more = max(more, LEAST_ROUNDS // 2)
     return Verdict("not decided", improvement, threshold, more, difference)
+
+
+def percentiles(values: Floats, shares: Sequence[float]) -> list[float]:
+    """Percentiles (0 to 100), linear between neighbouring values."""
+    return [float(value) for value in np.percentile(values, shares)]
+
+
+def variation(values: Floats) -> float:
+    """Coefficient of variation in percent: the standard deviation against the mean."""
+    return float(values.std(ddof=1) / values.mean()) * 100 if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """How far a series moved from its start to its end, in percent of its level, seen in two ways:
+    they differ where it jumped or bent."""
+
+    tenths: float  # median of the last tenth against that of the first
+    slope: float  # Theil-Sen: the median of the slopes between all pairs of points
+
+    @property
+    def up(self) -> float:
+        return max(self.tenths, self.slope)
+
+    @property
+    def down(self) -> float:
+        return max(-self.tenths, -self.slope)
+
+
+# Pairs of points grow with the square; more points than these are first summed up by medians of
+# neighbours, which leaves a trend as it is.
+MOST_POINTS = 1000
+
+
+def change(times: Floats, values: Floats) -> Change:
+    """The change of `values` over `times`; both have at least two points."""
+    tenth = max(1, len(values) // 10)
+    first, last = float(np.median(values[:tenth])), float(np.median(values[-tenth:]))
+    groups = min(len(values), MOST_POINTS)
+    xs = np.array([np.median(part) for part in np.array_split(times, groups)])
+    ys = np.array([np.median(part) for part in np.array_split(values, groups)])
+    slope = float(stats.theilslopes(ys, xs).slope)
+    level = float(np.median(values))
+    if first <= 0 or level <= 0:
+        raise ValueError("the level has to be above 0")
+    return Change((last / first - 1) * 100, slope * float(times[-1] - times[0]) / level * 100)

@@ -51,8 +51,18 @@ def sources() -> set[str]:
     return {path.stem for path in (ROOT / "bench").glob("*.c")} - {"allocator"}
 
 
+# Programs that are no row of the suite, with arguments of a short run: what they show is memory
+# over time, or single waits, where a row is a throughput and a peak.
+APART = {
+    "idle": ["2", "4", "16", "4096", "95", "1", "0", "0", "yes", "1"],
+    "phases": ["2", "4", "2", "16", "256", "512", "4096", "10", "10", "1"],
+    "stall": ["2", "1", "500", "16", "65536", "100", "1"],
+}
+
+
 def one_row_of_each() -> Iterator[tuple[str, list[str]]]:
     """Each program with arguments that it takes."""
+    yield from APART.items()
     seen: set[str] = set()
     for row in suite():
         if row["program"] not in seen:

@@ -7,7 +7,7 @@ import unittest
 from common import BROKEN, LIBRARY, PROGRAMS, TestCase, bench, environment, execute, one_row_of_each
 
 # Arguments of these positions are words.
-WORDS = {("realloc_growth", 0), ("cache_pingpong", 0), ("larson", 6), ("handoff", 6)}
+WORDS = {("realloc_growth", 0), ("cache_pingpong", 0), ("larson", 6), ("handoff", 6), ("idle", 8)}
 
 
 def last_number(text: str, key: str) -> int:
@@ -71,6 +71,10 @@ class Mistakes(TestCase):
             ("fragmentation", "1 1 100 99 100 200", "MIN_A is above MAX_A"),
             ("fragmentation", "1 1 100 200 100 99", "MIN_B is above MAX_B"),
             ("malloc_large", "1 1 1 3 2", "MIN_MIB is above MAX_MIB"),
+            ("idle", "1 1 100 99", "MIN_SIZE is above MAX_SIZE"),
+            ("phases", "1 1 1 100 99", "MIN_A is above MAX_A"),
+            ("phases", "1 1 1 16 32 100 99", "MIN_B is above MAX_B"),
+            ("stall", "1 1 10 100 99", "MIN_SIZE is above MAX_SIZE"),
         ):
             with self.subTest(program=program, arguments=arguments):
                 self.check_refused(program, arguments.split(), words)
@@ -85,6 +89,9 @@ class Mistakes(TestCase):
             ("HAKMEM_BENCH_MIN_SIZE", "1k", "HAKMEM_BENCH_MIN_SIZE: not a number: '1k'"),
             ("HAKMEM_BENCH_MAX_SIZE", "15", "HAKMEM_BENCH_MIN_SIZE is above HAKMEM_BENCH_MAX_SIZE"),
             ("HAKMEM_BENCH_THREADS", "0", "HAKMEM_BENCH_THREADS: out of range: 0; accepted: 1.."),
+            ("HAKMEM_BENCH_EPOCH_SEC", "1s", "HAKMEM_BENCH_EPOCH_SEC: not a number: '1s'"),
+            ("HAKMEM_BENCH_EPOCH_SEC", "0", "HAKMEM_BENCH_EPOCH_SEC: out of range: 0"),
+            ("HAKMEM_BENCH_DURATION_SEC", "-1", "HAKMEM_BENCH_DURATION_SEC: not a number: '-1'"),
         ):
             self.check_refused("random_mixed", ["10", "10", "1"], words, **{name: value})
 
@@ -196,6 +203,13 @@ class BrokenAllocator(TestCase):
 
     def test_aligned_alloc_that_does_not_align(self) -> None:
         self.check_noticed("not aligned", "aligned", "1", "1", "1")
+
+    def test_blocks_that_overlap(self) -> None:
+        arguments = ["1", "1", "4000", "4000", "50", "0"]
+        self.check_code(bench("idle", *arguments), 0)
+        result = bench("idle", *arguments, LD_PRELOAD=BROKEN, BROKEN_MALLOC="1")
+        self.check_code(result, 1)
+        self.assertEqual(result.stderr, "idle: a live block has changed\n")
 
     def test_out_of_memory(self) -> None:
         limit = 256 << 20  # bytes

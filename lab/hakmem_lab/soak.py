@@ -1,0 +1,249 @@
+"""What a soak came to: is memory flat, does throughput hold? Rule R4 on the soak scripts' CSV."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hakmem_lab.csv_table import Table, format_rows
+from hakmem_lab.errors import LabError
+from hakmem_lab.statistics import Change, Floats, change, percentiles, variation
+
+MOST_GROWTH = 1.0  # percent of resident memory; rule R4
+MOST_LOSS = 1.0  # percent of throughput; rule R4
+MOST_VARIATION = 1.5  # percent; rule R4
+# A tenth of fewer is one epoch, and what that one says is chance.
+LEAST_EPOCHS = 20
+DEFAULT_WARM_UP = "5%"
+
+
+@dataclass(frozen=True)
+class Series:
+    """The epochs of one run; throughput is None where it was not measured."""
+
+    label: str
+    elapsed: Floats  # seconds, at each epoch's end
+    rss_kb: Floats
+    throughput: Floats | None = None
+
+
+def series_of(label: str, table: Table) -> Series:
+    table.counted("epoch")
+    throughput = None
+    if "throughput_ops_s" in table.header:
+        # The least there is: an epoch's line is written after some operations, and without any
+        # there is no latency.
+        throughput = table.numbers("throughput_ops_s", low=1)
+    return Series(label, table.rising("elapsed_s"), table.numbers("rss_kb", low=1), throughput)
+
+
+def read_series(tables: Sequence[Table]) -> list[Series]:
+    """All runs of the tables; one with a column `label` holds several."""
+    found: list[Series] = []
+    for table in tables:
+        if "label" in table.header:
+            found += [series_of(name, part) for name, part in table.grouped("label").items()]
+        else:
+            found.append(series_of(table.name, table))
+    refuse_repeated([series.label for series in found])
+    return found
+
+
+def refuse_repeated(labels: Sequence[str]) -> None:
+    for label in labels:
+        if labels.count(label) > 1:
+            raise LabError(
+                f"two runs are called {label!r}: a run has its file's name, or its label"
+            )
+
+
+def parse_warm_up(text: str, seconds: float) -> float:
+    """Seconds from a number of them or from a share as 5%."""
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if text.endswith("%"):
+        if 0 <= value < 100:
+            return seconds * value / 100
+    elif 0 <= value < float("inf"):
+        return value
+    raise LabError(f"--warm-up {text}: wanted are seconds, or a share of the time as 5%")
+
+
+def without_warm_up(series: Series, warm_up: str) -> Series:
+    """The epochs that began after the warm-up; never the first one, in which everything starts."""
+    seconds = parse_warm_up(warm_up, float(series.elapsed[-1]))
+    begun = np.concatenate(([0.0], series.elapsed[:-1]))
+    kept = (begun >= seconds) & (begun > 0)
+    if kept.sum() < 2:
+        raise LabError(
+            f"{series.label}: {len(series.elapsed)} epochs, {int(kept.sum())} of them after the"
+            " warm-up: at least two are needed"
+        )
+    return Series(
+        series.label,
+        series.elapsed[kept],
+        series.rss_kb[kept],
+        None if series.throughput is None else series.throughput[kept],
+    )
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Operations a second, epoch by epoch, after the warm-up."""
+
+    values: Floats
+    change: Change
+    cv: float  # percent
+    operations: float  # of the whole run, its warm-up too
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures of one run after its warm-up."""
+
+    label: str
+    epochs: int
+    epoch_s: float
+    total_s: float  # of the whole run
+    rss: Floats
+    growth: Change
+    throughput: Throughput | None
+
+    @property
+    def long_enough(self) -> bool:
+        return self.epochs >= LEAST_EPOCHS
+
+
+def summarise_throughput(series: Series, warm: Series) -> Throughput | None:
+    if series.throughput is None or warm.throughput is None:
+        return None
+    lengths = np.diff(series.elapsed, prepend=0.0)
+    return Throughput(
+        warm.throughput,
+        change(warm.elapsed, warm.throughput),
+        variation(warm.throughput),
+        float((series.throughput * lengths).sum()),
+    )
+
+
+def summarise(series: Series, warm_up: str = DEFAULT_WARM_UP) -> Summary:
+    warm = without_warm_up(series, warm_up)
+    return Summary(
+        label=series.label,
+        epochs=len(warm.elapsed),
+        epoch_s=float(np.median(np.diff(warm.elapsed))),
+        total_s=float(series.elapsed[-1]),
+        rss=warm.rss_kb,
+        growth=change(warm.elapsed, warm.rss_kb),
+        throughput=summarise_throughput(series, warm),
+    )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One line of the verdict; `passed` is None where the run was too short to tell."""
+
+    label: str
+    passed: bool | None
+    text: str
+
+    def line(self) -> str:
+        word = "SHORT" if self.passed is None else "PASS" if self.passed else "FAIL"
+        return f"{word} {self.label}: {self.text}"
+
+
+def judge_soak(summary: Summary, reference: Summary | None = None) -> list[Judgement]:
+    """Rule R4. The variation may also be no worse than that of `reference`, which ran beside it:
+    what a machine does to both is not the allocator's."""
+
+    def judgement(passed: bool, text: str) -> Judgement:
+        if not summary.long_enough:
+            text += f" ({summary.epochs} epochs; {LEAST_EPOCHS} are needed to tell)"
+        return Judgement(summary.label, passed if summary.long_enough else None, text)
+
+    def moved(what: Change) -> str:
+        return f"{what.tenths:+.2f}% (tenths), {what.slope:+.2f}% (slope)"
+
+    found = [
+        judgement(
+            summary.growth.up <= MOST_GROWTH,
+            f"resident memory {moved(summary.growth)}; at most +{MOST_GROWTH:g}%",
+        )
+    ]
+    throughput = summary.throughput
+    if throughput is None:
+        return found
+    found.append(
+        judgement(
+            throughput.change.down <= MOST_LOSS,
+            f"throughput {moved(throughput.change)}; at least -{MOST_LOSS:g}%",
+        )
+    )
+    text = f"CV {throughput.cv:.2f}%; at most {MOST_VARIATION:g}%"
+    passed = throughput.cv <= MOST_VARIATION
+    beside = None if reference is None or reference is summary else reference.throughput
+    if reference is not None and beside is not None:
+        text += f", or no more than {reference.label} beside it ({beside.cv:.2f}%)"
+        passed = passed or throughput.cv <= beside.cv
+    found.append(judgement(passed, text))
+    return found
+
+
+def show_seconds(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 120 else f"{seconds:.1f} s"
+
+
+def soak_rows(summaries: Sequence[Summary]) -> list[list[str]]:
+    """The figures, a column a run."""
+
+    def row(name: str, figure: Callable[[Summary], str]) -> list[str]:
+        return [name, *map(figure, summaries)]
+
+    def speed_row(name: str, figure: Callable[[Throughput], str]) -> list[str]:
+        return row(name, lambda s: "-" if s.throughput is None else figure(s.throughput))
+
+    rows = [
+        row("", lambda s: s.label),
+        row("time", lambda s: show_seconds(s.total_s)),
+        row("epochs after warm-up", lambda s: f"{s.epochs} x {s.epoch_s:.1f} s"),
+        row("resident kB, median", lambda s: f"{np.median(s.rss):.0f}"),
+        row("resident kB, most", lambda s: f"{s.rss.max():.0f}"),
+        row("resident, last tenth against first", lambda s: f"{s.growth.tenths:+.2f}%"),
+        row("resident, slope over the time", lambda s: f"{s.growth.slope:+.2f}%"),
+    ]
+    if any(s.throughput is not None for s in summaries):
+        rows += [
+            speed_row("operations, whole run, 10^9", lambda t: f"{t.operations / 1e9:.3f}"),
+            speed_row("throughput M/s, median", lambda t: f"{np.median(t.values) / 1e6:.2f}"),
+            speed_row("throughput M/s, p1", lambda t: f"{percentiles(t.values, [1])[0] / 1e6:.2f}"),
+            speed_row("throughput, last tenth against first", lambda t: f"{t.change.tenths:+.2f}%"),
+            speed_row("throughput, slope over the time", lambda t: f"{t.change.slope:+.2f}%"),
+            speed_row("throughput, CV", lambda t: f"{t.cv:.2f}%"),
+        ]
+    return rows
+
+
+def report_soak(
+    series: Sequence[Series], warm_up: str, reference: str | None, judged: Sequence[str] | None
+) -> tuple[list[str], bool]:
+    """The lines to print, and whether nothing failed."""
+    labels = [s.label for s in series]
+    for option, names in (
+        ("--reference", [reference] if reference else []),
+        ("--judge", judged or []),
+    ):
+        for name in names:
+            if name not in labels:
+                raise LabError(f"{option}: {name!r} is unknown; there are: {', '.join(labels)}")
+    summaries = [summarise(s, warm_up) for s in series]
+    beside = next((s for s in summaries if s.label == reference), None)
+    judgements = [
+        judgement
+        for summary in summaries
+        if summary.label in (labels if judged is None else judged)
+        for judgement in judge_soak(summary, beside)
+    ]
+    lines = [*format_rows(soak_rows(summaries)), "", *(f"- {j.line()}" for j in judgements)]
+    return lines, all(j.passed is not False for j in judgements)
