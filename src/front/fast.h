@@ -10,7 +10,7 @@
 #include "front/heap.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
-#define TABLE_MAX 2048u
+#define TABLE_MAX 4096u
 extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */

@@ -63,6 +63,7 @@ struct heap {
   size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   struct learner learner;
+  size_t freed_in_a_row; /* bytes that bins returned to slabs since a bin was last empty */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */

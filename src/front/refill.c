@@ -290,6 +290,7 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
   heap->activity++;
+  heap->freed_in_a_row = 0;
   unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
   if (count == 0 && get_memory(heap, size_class)) {
@@ -327,6 +328,8 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   for (uint32_t i = 1; i < keep; i++) block = *(void **)block;
   void *cold = *(void **)block;
   *(void **)block = NULL;
+  uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
+  heap->freed_in_a_row += (size_t)(held - keep) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - keep);
   lock_acquire(&heap->lock);
   heap->activity++;
@@ -370,6 +373,25 @@ static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
   if (bin->capacity - bin->capacity / 2 >= least) front_halve(heap, bin);
 }
 
+/* Once so much came back without a single refill, the program is in a phase that only frees, and perhaps goes to
+ * sleep after it. Nobody but the thread itself can empty its bins, and each block in them holds a page: four
+ * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
+#define SWEEP_FROM (4 * MIB)
+#define SWEPT_BYTES KIB
+enum { SWEPT_BLOCKS = 4 };
+
+static void sweep(struct heap *heap) {
+  heap->freed_in_a_row = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    struct bin *bin = &heap->bins[c];
+    uint32_t least = SWEPT_BYTES / class_size(c);
+    if (least < SWEPT_BLOCKS) least = SWEPT_BLOCKS;
+    while (bin->capacity / 2 >= least) front_halve(heap, bin);
+    heap->overflows[c] = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
+    if (bin->room < 0) front_trim(heap, bin, bin->capacity);
+  }
+}
+
 void front_overflow(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   uint32_t size = class_size(size_class);
@@ -384,4 +406,5 @@ void front_overflow(struct heap *heap, struct bin *bin) {
   }
   /* The half that was freed last stays: it is the warm one. */
   front_trim(heap, bin, bin->capacity / 2);
+  if (HAK_UNLIKELY(heap->freed_in_a_row >= SWEEP_FROM)) sweep(heap);
 }

@@ -20,6 +20,7 @@ static struct lock pass_lock, batch_lock;
 struct pass {
   unsigned looks; /* 0: everything goes, whatever its age */
   size_t young;   /* bytes that have to wait */
+  bool split;     /* a huge page was broken up: its other slabs deserve another look */
   bool gone;      /* every page of the batch was given back, and reads as zeros */
   size_t count;
   struct os_range ranges[RANGES_AT_ONCE];
@@ -99,6 +100,8 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
     struct slab *slab = slabs->next_look;
     slabs->next_look = slab->next;
     if (slab->age == SLAB_CLEAN) continue;
+    if (slab->age == SLAB_HUGE && pass->looks > 0 && superslab_is_whole(superslab_of(slab)))
+      continue;
     if (slab->age < pass->looks) {
       slab->age++;
       pass->young += (size_t)slab_free_count(slab) * slab_block_size(slab);
@@ -132,8 +135,10 @@ static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct p
   bool more = slabs->next_look != NULL;
   lock_release(&heap->lock);
   for (unsigned i = 0; i < count; i++) {
+    bool was_whole = superslab_is_whole(superslab_of(purges[i].slab));
     purge_find(&purges[i], pass->looks == 0);
     purge_each(&purges[i], give, pass);
+    if (was_whole && !superslab_is_whole(superslab_of(purges[i].slab))) pass->split = true;
   }
   flush(pass);
   if (count > 0) {
@@ -249,6 +254,7 @@ static size_t look_at_all(unsigned looks) {
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
   look_at_slices(&pass);
   if (looks > 0) pass.young += unit_age();
+  if (pass.split) pass.young += UNIT_BYTES;
   lock_release(&pass_lock);
   return pass.young;
 }

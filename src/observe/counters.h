@@ -10,7 +10,7 @@
 #include "os/os.h"
 
 /* The size classes, and after them the two tiers that have none. */
-enum { COUNTED_LARGE = 80, COUNTED_HUGE, COUNTED_CLASSES };
+enum { COUNTED_LARGE = 77, COUNTED_HUGE, COUNTED_CLASSES };
 
 enum counter {
   COUNT_FAST,        /* blocks handed out: from the thread's bin */

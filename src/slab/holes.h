@@ -20,6 +20,8 @@
 
 /* Age of a slab that a purge has looked through: nothing to find until a block goes in or out. */
 #define SLAB_CLEAN 255
+/* Looked through as well, but a whole huge page was not worth breaking up for it. */
+#define SLAB_HUGE 254
 
 enum { SLAB_SLICES_MOST = 8 };
 
@@ -28,6 +30,7 @@ struct purge {
   void *list;                       /* free blocks, taken off the slab */
   unsigned count;                   /* blocks in the list */
   unsigned carved;                  /* where carving will go on: behind the last block in use */
+  bool refused; /* what could go was too little of a whole huge page */
   unsigned in_holes;                /* blocks that touch a hole, old ones included */
   uint32_t tail, tail_end;          /* bytes [tail, tail_end) behind the blocks go too */
   uint16_t holes[SLAB_SLICES_MOST]; /* all holes */
