@@ -1,23 +1,23 @@
 /* file.h - small files of the kernel, for a thread of the library's own.
  *
- * A thread that opens files behind a program's back can break it: a program that closes descriptor 0
- * and opens a file counts on getting 0 again, one that becomes a daemon closes every descriptor it
- * finds, and the child of a fork keeps what was open at that moment. So such a thread first takes a
- * table of descriptors for itself (os_files_of_own), and makes none of the other calls where it
- * cannot have one.
+ * A thread that opens files behind a program's back can break it: a program that closes descriptor
+ * 0 and opens a file counts on getting 0 again, one that becomes a daemon closes every descriptor
+ * it finds, and the child of a fork keeps what was open at that moment. So such a thread first
+ * takes a table of descriptors for itself (os_files_of_own), and makes none of the other calls
+ * where it cannot have one.
  *
- * All go to the kernel past libc's wrappers: programs replace those, and then allocate in them. Every
- * function keeps errno, begins again when a signal comes in between, and can be made to fail by the
- * tests (fault.h).
+ * All go to the kernel past libc's wrappers: programs replace those, and then allocate in them.
+ * Every function keeps errno, begins again when a signal comes in between, and can be made to fail
+ * by the tests (fault.h).
  */
 #ifndef HAK_OS_FILE_H
 #define HAK_OS_FILE_H
 
 #include "os/os.h"
 
-/** From now on the calling thread has descriptors of its own, none of them open; nothing changes for
- * the other threads. False where that cannot be had (kernels before 5.9): nothing has changed then.
- * Not for a thread of the program: it would lose its stderr. */
+/** From now on the calling thread has descriptors of its own, none of them open; nothing changes
+ * for the other threads. False where that cannot be had (kernels before 5.9): nothing has changed
+ * then. Only for a thread of ours that prints nothing: what is opened next is its stderr. */
 bool os_files_of_own(void);
 
 enum os_file_use { OS_FILE_READ, OS_FILE_READ_WRITE };

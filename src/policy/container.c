@@ -6,19 +6,22 @@
 #include "os/file.h"
 #include "policy/options.h"
 
-/* From here on a limit is none. Version 1 without a limit says 2^63 less a page; no machine has 2^60. */
+/* From here on a limit is none. Version 1 without a limit says 2^63 less a page; no machine has
+ * 2^60. */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
-static const struct container_places kernel = {
-    .cgroup = "/proc/self/cgroup",
-    .mountinfo = "/proc/self/mountinfo",
-    .pressure = "/proc/pressure/memory",
-    .root = "",
-};
+/* Put together when asked for: a table of pointers would be a private page of every process. */
+static struct container_places kernel(void) {
+  return (struct container_places){.cgroup = "/proc/self/cgroup",
+                                   .mountinfo = "/proc/self/mountinfo",
+                                   .pressure = "/proc/pressure/memory",
+                                   .root = ""};
+}
 
-/* --- files in lines -------------------------------------------------------------------------------- */
+/* --- files in lines --------------------------------------------------------------------------- */
 
-/* Two paths and what stands around them; the lines of overlay mounts, which may be longer, are not ours. */
+/* Two paths and what stands around them; the lines of overlay mounts, which may be longer, are not
+ * ours. */
 enum { LINE_ROOM = 2 * CONTAINER_PATH + 512 };
 
 struct lines {
@@ -64,6 +67,13 @@ static bool next_line(struct lines *lines) {
   return false;
 }
 
+/* Not by strcmp: each function of libc that the library does not use otherwise is one more name to
+ * look up whenever a program starts. */
+static bool is(const char *text, const char *word) {
+  size_t length = strlen(word);
+  return strlen(text) == length && memcmp(text, word, length) == 0;
+}
+
 /* Ends the string at the next `end` and gives what follows it; NULL: there is none. */
 static char *cut(char *text, char end) {
   char *at = text != NULL ? strchr(text, end) : NULL;
@@ -93,7 +103,7 @@ static uint64_t parse_bytes(const char *text) {
   return bytes != 0 ? bytes : 1;
 }
 
-/* --- paths ---------------------------------------------------------------------------------------- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 /* The three parts, one after the other; false and "" when they do not fit. */
 static bool join(char path[CONTAINER_PATH], const char *start, size_t start_length,
@@ -107,13 +117,14 @@ static bool join(char path[CONTAINER_PATH], const char *start, size_t start_leng
   return true;
 }
 
-/* "/a/b" below "/a" is "/b"; NULL when the path leads elsewhere. Seen from inside of a namespace, groups
- * outside of it are "/..": as part of a path to open that would lead out of the mounted tree. */
+/* "/a/b" below "/a" is "/b"; NULL when the path leads elsewhere. Seen from inside of a namespace,
+ * groups outside of it are "/..": as part of a path to open that would lead out of the mounted
+ * tree. */
 static const char *path_below(const char *path, const char *top) {
-  size_t length = strcmp(top, "/") == 0 ? 0 : strlen(top);
+  size_t length = is(top, "/") ? 0 : strlen(top);
   if (strncmp(path, top, length) != 0) return NULL;
   path += length;
-  if (strcmp(path, "/") == 0) return "";
+  if (is(path, "/")) return "";
   if (*path != '/' && *path != 0) return NULL;
   for (const char *part = path; part != NULL; part = strchr(part + 1, '/'))
     if (strncmp(part, "/..", 3) == 0 && (part[3] == '/' || part[3] == 0)) return NULL;
@@ -135,9 +146,9 @@ static void unescape(char *text) {
   *to = 0;
 }
 
-/* --- the groups of this process ------------------------------------------------------------------------ */
+/* --- the groups of this process --------------------------------------------------------------- */
 
-/* Our group in one tree: its path as the kernel tells it, then the directory in the mounted tree. */
+/* Our group in one tree: its path as the kernel tells it, where in its directory the mount ends. */
 struct place {
   char path[CONTAINER_PATH]; /* "": not in such a tree */
   size_t mount_length;       /* part of the directory that is the mount point; 0: not mounted */
@@ -160,13 +171,13 @@ static void read_paths(struct lines *lines, const char *file, struct place *unif
     char *controllers = cut(lines->line, ':');
     const char *path = cut(controllers, ':');
     if (path == NULL) continue;
-    if (*controllers == 0 && strcmp(lines->line, "0") == 0) set_path(unified, path);
+    if (*controllers == 0 && is(lines->line, "0")) set_path(unified, path);
     else if (has_word(controllers, "memory")) set_path(memory, path);
   }
 }
 
-/* Takes a mounted tree when our group lies in it. Of several the one with the highest root, in which
- * more levels can be seen; of equal ones the last, which may cover the others. */
+/* Takes a mounted tree when our group lies in it. Of several the one with the highest root, in
+ * which more levels can be seen; of equal ones the last, which may cover the others. */
 static void consider(struct place *place, char directory[CONTAINER_PATH], const char *above,
                      const char *root, const char *point) {
   const char *below = place->path[0] != 0 ? path_below(place->path, root) : NULL;
@@ -183,13 +194,14 @@ static void read_mounts(struct lines *lines, const struct container_places *plac
                         struct container *container, struct place *unified, struct place *memory) {
   if (!open_lines(lines, places->mountinfo)) return;
   while (next_line(lines)) {
-    char *type = strstr(lines->line, " - ");
+    char *type = strchr(lines->line, ' ');
+    while (type != NULL && strncmp(type, " - ", 3) != 0) type = strchr(type + 1, ' ');
     if (type == NULL) continue;
     *type = 0;
     type += 3;
     char *of_tree = cut(cut(type, ' '), ' ');
-    bool version_2 = strcmp(type, "cgroup2") == 0;
-    if (!version_2 && (strcmp(type, "cgroup") != 0 || !has_word(of_tree, "memory"))) continue;
+    bool version_2 = is(type, "cgroup2");
+    if (!version_2 && (!is(type, "cgroup") || !has_word(of_tree, "memory"))) continue;
     char *root = cut(cut(cut(lines->line, ' '), ' '), ' ');
     char *point = cut(root, ' ');
     cut(point, ' ');
@@ -201,7 +213,7 @@ static void read_mounts(struct lines *lines, const struct container_places *plac
   }
 }
 
-/* --- numbers of a group ------------------------------------------------------------------------------- */
+/* --- numbers of a group ----------------------------------------------------------------------- */
 
 static uint64_t read_bytes(const struct container *container, size_t path_length,
                            const char *name) {
@@ -234,7 +246,7 @@ static uint64_t read_idle_cache(const struct container *container,
     return 0;
   while (next_line(&lines)) {
     const char *value = cut(lines.line, ' ');
-    if (value != NULL && strcmp(lines.line, name) == 0) bytes = parse_bytes(value);
+    if (value != NULL && is(lines.line, name)) bytes = parse_bytes(value);
   }
   return bytes;
 }
@@ -243,8 +255,9 @@ static void take_smaller(uint64_t *smallest, uint64_t bytes) {
   if (bytes != 0 && (*smallest == 0 || bytes < *smallest)) *smallest = bytes;
 }
 
-/* From our group up to the root of the mounted tree. Limits of v1 count for the groups below too: kernels
- * before 5.11 let that be switched off (memory.use_hierarchy), and we then act a little early. */
+/* From our group up to the root of the mounted tree. Limits of v1 count for the groups below too:
+ * kernels before 5.11 let that be switched off (memory.use_hierarchy), and we then act a little
+ * early. */
 static void read_limits(struct container *container, size_t mount_length) {
   const char *directory = container->directory;
   bool first_version = container->first_version;
@@ -264,7 +277,7 @@ static void read_limits(struct container *container, size_t mount_length) {
   }
 }
 
-/* --- from outside --------------------------------------------------------------------------------------- */
+/* --- from outside ----------------------------------------------------------------------------- */
 
 static void clear(struct container *container) { memset(container, 0, sizeof *container); }
 
@@ -275,7 +288,8 @@ void container_read_at(struct container *container, const struct container_place
   if (!option_value(CONTAINER)) return;
   read_paths(&lines, places->cgroup, &unified, &memory);
   read_mounts(&lines, places, container, &unified, &memory);
-  /* Where both versions are in use, a controller is in one of them: memory is in v1 if that is mounted. */
+  /* Where both versions are in use, a controller is in one of them: memory is in v1 if that is
+   * mounted. */
   container->first_version = memory.mount_length != 0;
   if (!container->first_version)
     memcpy(container->directory, container->pressure_of, CONTAINER_PATH);
@@ -283,7 +297,10 @@ void container_read_at(struct container *container, const struct container_place
   if (place->mount_length != 0) read_limits(container, place->mount_length);
 }
 
-void container_read(struct container *container) { container_read_at(container, &kernel); }
+void container_read(struct container *container) {
+  struct container_places places = kernel();
+  container_read_at(container, &places);
+}
 
 uint64_t container_current(const struct container *container) {
   const struct container_level *tightest = NULL;
@@ -313,9 +330,9 @@ bool container_is_tight(const struct container *container) {
   return false;
 }
 
-/* 100 ms within 2 s: threads of this process are slowed down by 5%, which a user notices. Windows are
- * refused below 500 ms, and but for whole multiples of 2 s to all who lack CAP_SYS_RESOURCE. The kernel
- * takes the last byte for the end of the text, so the 0 goes with it. */
+/* 100 ms within 2 s: threads of this process are slowed down by 5%, which a user notices. Windows
+ * are refused below 500 ms, and but for whole multiples of 2 s to all who lack CAP_SYS_RESOURCE.
+ * /proc/pressure/memory takes the last byte for the end of the text, so the 0 goes with it. */
 static const char trigger[] = "some 100000 2000000";
 
 static int open_trigger(const char *path) {
@@ -338,5 +355,6 @@ int container_pressure_open_at(const struct container *container,
 }
 
 int container_pressure_open(const struct container *container) {
-  return container_pressure_open_at(container, &kernel);
+  struct container_places places = kernel();
+  return container_pressure_open_at(container, &places);
 }

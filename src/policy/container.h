@@ -1,15 +1,15 @@
 /* container.h - what the control groups of this process allow it, and how near it is to that.
  *
- * A group may be used up while the machine has memory left: the kernel then reclaims from that group
- * alone, and kills in it when there is nothing to reclaim. The release engine asks here how early to
- * give memory back. Figures and reasons: docs/decisions/0011.
+ * A group may be used up while the machine has memory left: the kernel then reclaims from that
+ * group alone, and kills in it when there is nothing to reclaim. The release engine asks here how
+ * early to give memory back. Figures and reasons: docs/decisions/0011.
  *
- * All of it is for the engine's own thread, which has descriptors of its own (os/file.h): nothing is
- * read when a program starts, nor in malloc or free. Whatever is missing, forbidden, too long or not
- * understood counts as "no limit" and nothing is printed. Needs 8 KiB of stack.
+ * All of it is for the engine's own thread, which has descriptors of its own (os/file.h): nothing
+ * is read when a program starts, nor in malloc or free. Whatever is missing, forbidden, too long or
+ * not understood counts as "no limit" and nothing is printed. Needs 8 KiB of stack.
  *
- * Thread safety: none; one thread uses one `struct container`. After a fork the child reads anew: it
- * may be moved to another group.
+ * Thread safety: none; one thread uses one `struct container`. After a fork the child reads anew:
+ * it may be moved to another group.
  */
 #ifndef HAK_POLICY_CONTAINER_H
 #define HAK_POLICY_CONTAINER_H
@@ -49,21 +49,21 @@ uint64_t container_current(const struct container *container);
  * that lie idle left out.
  *
  * 90%: the kernel does nothing for a group before its limit is reached, and where there are neither
- * files nor swap to reclaim, it then kills at once: memory.pressure stays at 0 until the end. The last tenth
- * is the time to react in. memory.high needs no margin: beyond it threads are slowed down, not killed.
- * Idle caches: a group that reads files fills itself to the limit with them, for ever, and the kernel takes
- * them back without a stall. */
+ * files nor swap to reclaim, it then kills at once: memory.pressure stays at 0 until the end. The
+ * last tenth is the time to react in. memory.high needs no margin: beyond it threads are slowed
+ * down, not killed. Idle caches: a group that reads files fills itself to the limit with them, for
+ * ever, and the kernel takes them back without a stall. */
 bool container_is_tight(const struct container *container);
 
 /** A descriptor that tells of tasks that wait for memory: 100 ms within 2 s, in our own group where
  * that may be asked for, else in the whole machine. -1 where neither is there or permitted.
  *
- * os_file_wait gives OS_FILE_NEWS (POLLPRI) when that has come to pass, once in 2 s at most: asking uses
- * it up. OS_FILE_GONE (POLLERR) says that the group was removed, and would say so for ever: close it and
- * open another. Closed with os_file_close. */
+ * os_file_wait gives OS_FILE_NEWS (POLLPRI) when that has come to pass, once in 2 s at most: asking
+ * uses it up. OS_FILE_GONE (POLLERR) says that the group was removed, and would say so for ever:
+ * close it and open another. Closed with os_file_close. */
 int container_pressure_open(const struct container *container);
 
-/* --- for tests ------------------------------------------------------------------------------------ */
+/* --- for tests -------------------------------------------------------------------------------- */
 
 /** Files that stand for those of the kernel. */
 struct container_places {

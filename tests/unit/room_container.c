@@ -1,132 +1,7 @@
-/* room_container.c - limits and pressure of control groups, read from made-up trees: a directory stands
- * for the root of the file system, files in it for those of /proc. */
-#include "unit_test.h"
+/* room_container.c - which limits are found, and where. */
+#include "container_tree.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
-#include <sys/stat.h>
-
-#include "os/fault.h"
-#include "os/file.h"
-#include "policy/container.h"
-#include "policy/options.h"
-
-static char root[64];
-static char cgroup[96], mountinfo[96], pressure[96];
-static const struct container_places places = {cgroup, mountinfo, pressure, root};
-static struct container container;
-
-#define V2_MOUNT                                                                                   \
-  "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
-#define V1_MOUNT "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-#define UNIFIED_MOUNT "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
-#define OTHER_MOUNTS                                                                               \
-  "22 27 0:21 / /proc rw,relatime - proc proc rw\n27 1 254:0 / / rw - ext4 /dev/vda rw\n"
-
-/* --- the tree ------------------------------------------------------------------------------------- */
-
-static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *where) {
-  (void)about;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
-static int open_files(void) {
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  while (readdir(directory) != NULL) count++;
-  closedir(directory);
-  return count;
-}
-
-static int files_before;
-
-static int plant(void **state) {
-  (void)state;
-  snprintf(root, sizeof root, "/tmp/hakmem-container-XXXXXX");
-  if (mkdtemp(root) == NULL) return -1;
-  snprintf(cgroup, sizeof cgroup, "%s/cgroup", root);
-  snprintf(mountinfo, sizeof mountinfo, "%s/mountinfo", root);
-  snprintf(pressure, sizeof pressure, "%s/pressure", root);
-  SET_OPTION(CONTAINER, 1);
-  os_fault_reset();
-  files_before = open_files();
-  return 0;
-}
-
-static int fell(void **state) {
-  (void)state;
-  os_fault_reset();
-  nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-  return open_files() == files_before ? 0 : -1; /* nothing was left open */
-}
-
-static void put_bytes(const char *path, const void *bytes, size_t length) {
-  char part[8192];
-  for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-    mkdir(part, 0700);
-  }
-  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  assert_true(file >= 0);
-  assert_int_equal(write(file, bytes, length), length);
-  close(file);
-}
-
-/* A file below the root. */
-static void put(const char *name, const char *text) {
-  char path[8192];
-  snprintf(path, sizeof path, "%s%s", root, name);
-  put_bytes(path, text, strlen(text));
-}
-
-static void tell(const char *groups, const char *mounts) {
-  put_bytes(cgroup, groups, strlen(groups));
-  put_bytes(mountinfo, mounts, strlen(mounts));
-}
-
-/* What is filled in twice is filled in whole: nothing is left of the first time. */
-static void read_tree(void) {
-  errno = 1234;
-  memset(&container, 0xee, sizeof container);
-  container_read_at(&container, &places);
-  assert_int_equal(errno, 1234);
-}
-
-static void assert_limits(uint64_t limit, uint64_t high) {
-  read_tree();
-  assert_int_equal(container.limit_bytes, limit);
-  assert_int_equal(container.high_bytes, high);
-}
-
-static void assert_directory(const char *group) {
-  char path[CONTAINER_PATH + 64];
-  snprintf(path, sizeof path, "%s%s", root, group);
-  assert_string_equal(container.directory, path);
-}
-
-static void assert_nothing(void) {
-  assert_limits(0, 0);
-  assert_int_equal(container.level_count, 0);
-  assert_int_equal(container_current(&container), 0);
-  assert_false(container_is_tight(&container));
-}
-
-/* A group of two levels, used by many tests: 1 GiB outside, 512 MiB inside. */
-static void plant_two_levels(void) {
-  tell("0::/outer/inner\n", OTHER_MOUNTS V2_MOUNT);
-  put("/sys/fs/cgroup/outer/memory.max", "1073741824\n");
-  put("/sys/fs/cgroup/outer/memory.high", "max\n");
-  put("/sys/fs/cgroup/outer/memory.current", "600\n");
-  put("/sys/fs/cgroup/outer/inner/memory.max", "536870912\n");
-  put("/sys/fs/cgroup/outer/inner/memory.high", "max\n");
-  put("/sys/fs/cgroup/outer/inner/memory.current", "500\n");
-}
-
-/* --- limits --------------------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static void the_smallest_limit_of_all_levels_counts(void **state) {
   (void)state;
@@ -148,7 +23,8 @@ static void the_smallest_limit_of_all_levels_counts(void **state) {
   assert_limits(8192, 0);
   assert_int_equal(container.level_count, 1);
   assert_int_equal(container_current(&container), 700);
-  put("/sys/fs/memory.max", "1\n"); /* above it */
+  put("/sys/fs/memory.max", "1\n");       /* above it */
+  put("/sys/fs/cgrou/memory.max", "1\n"); /* part of its name */
   assert_limits(8192, 0);
 }
 
@@ -237,8 +113,8 @@ static void numbers_are_understood_or_none(void **state) {
   }
 }
 
-/* Root may open everything: what stands there for a file that cannot be read is a directory, a pipe that
- * nobody writes to, and a link to itself. */
+/* Root may open everything: what stands there for a file that cannot be read is a directory, a pipe
+ * that nobody writes to, and a link to itself. */
 static void what_cannot_be_read_is_no_limit(void **state) {
   (void)state;
   char path[128];
@@ -286,7 +162,7 @@ static void levels_beyond_the_room_are_left_out(void **state) {
   assert_int_equal(container.level_count, CONTAINER_LEVELS);
 }
 
-/* --- where the group is --------------------------------------------------------------------------------- */
+/* --- where the group is ----------------------------------------------------------------------- */
 
 static void mount_points_may_hold_any_byte(void **state) {
   (void)state;
@@ -391,8 +267,9 @@ static void lines_that_are_none_are_passed_over(void **state) {
       "\n\n" V2_MOUNT,
       "31\n31 23\n31 23 0:28\n31 23 0:28 /\n31 23 0:28 / /x\n31 23 0:28 / /x rw -\n" V2_MOUNT,
       "31 23 0:28 /elsewhere /x rw - cgroup2 cgroup2 rw\n" V2_MOUNT,
-      "31 23 0:28 / relative rw - cgroup2 cgroup2 rw\n" V2_MOUNT,
-      "31 23 0:28 relative /x rw - cgroup2 cgroup2 rw\n" V2_MOUNT,
+      V2_MOUNT "31 23 0:28 / relative rw - cgroup2 cgroup2 rw\n",
+      V2_MOUNT "31 23 0:28 relative /x rw - cgroup2 cgroup2 rw\n",
+      V2_MOUNT "31 23 0:28  /x rw - cgroup2 cgroup2 rw\n",
       "31 23 0:28 / /x rw - cgroup2x cgroup2 rw\n" V2_MOUNT,
       "31 23 0:28 / /x rw cgroup2 cgroup2 rw\n" V2_MOUNT,
       "31 23 0:28 / /x rw - cgroup cgroup rw,cpu\n31 23 0:28 / /x rw - cgroup cgroup\n" V2_MOUNT,
@@ -446,13 +323,15 @@ static void paths_that_do_not_fit_are_no_limit(void **state) {
   free(name);
 }
 
-/* --- version 1 ------------------------------------------------------------------------------------------ */
+/* --- version 1 -------------------------------------------------------------------------------- */
 
 static void version_1_has_its_own_names(void **state) {
   (void)state;
-  tell("9:name=memory:/wrong\n5:cpu,cpuacct:/wrong\n4:hugetlb,memory:/outer/g\n0::/\n",
-       OTHER_MOUNTS "33 31 0:30 / /wrong rw - cgroup cgroup rw,name=memory\n"
-                    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup none rw,hugetlb,memory\n");
+  tell("4:hugetlb,memory:/outer/g\n5:cpu,cpuacct:/wrong\n9:name=memory:/wrong\n"
+       "10:memory_of_old:/wrong\n0::/\n",
+       OTHER_MOUNTS "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup none rw,hugetlb,memory\n"
+                    "33 31 0:30 / /wrong rw - cgroup cgroup rw,name=memory\n"
+                    "33 31 0:30 / /wrong rw - cgroup cgroup rw,cpu\n");
   put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   put("/sys/fs/cgroup/memory/outer/memory.limit_in_bytes", "100000\n");
   put("/sys/fs/cgroup/memory/outer/memory.usage_in_bytes", "95000\n");
@@ -497,238 +376,7 @@ static void memory_is_in_one_of_two_versions(void **state) {
   assert_string_equal(container.pressure_of, "");
 }
 
-/* --- tight -------------------------------------------------------------------------------------------- */
-
-static bool tight_with(const char *level, uint64_t current) {
-  char name[128], text[32];
-  snprintf(name, sizeof name, "/sys/fs/cgroup%s/memory.current", level);
-  snprintf(text, sizeof text, "%llu\n", (unsigned long long)current);
-  put(name, text);
-  return container_is_tight(&container);
-}
-
-static void tight_is_beyond_nine_tenths(void **state) {
-  (void)state;
-  plant_two_levels();
-  put("/sys/fs/cgroup/outer/memory.max", "300000\n");
-  put("/sys/fs/cgroup/outer/inner/memory.max", "100000\n");
-  assert_limits(100000, 0);
-  assert_false(container_is_tight(&container));
-  assert_false(tight_with("/outer/inner", 90000));
-  assert_true(tight_with("/outer/inner", 90001));
-  assert_true(tight_with("/outer/inner", 5000000));
-  assert_false(tight_with("/outer/inner", 0));
-  /* A larger limit may be the nearer one: others use that group too. */
-  assert_false(tight_with("/outer", 270000));
-  assert_true(tight_with("/outer", 270001));
-  put("/sys/fs/cgroup/outer/memory.current", "garbage\n");
-  assert_false(container_is_tight(&container));
-  put("/sys/fs/cgroup/outer/inner/memory.max", "18000000000000000000\n");
-  put("/sys/fs/cgroup/outer/memory.max", "1152921504606846975\n");
-  read_tree();
-  assert_false(tight_with("/outer", UINT64_C(1037629354146162276)));
-  assert_true(tight_with("/outer", UINT64_C(1037629354146162280)));
-}
-
-static void tight_is_beyond_high(void **state) {
-  (void)state;
-  plant_two_levels();
-  put("/sys/fs/cgroup/outer/memory.high", "50000\n");
-  read_tree();
-  assert_false(tight_with("/outer", 50000));
-  assert_true(tight_with("/outer", 50001));
-}
-
-static void idle_caches_of_files_do_not_make_it_tight(void **state) {
-  (void)state;
-  plant_two_levels();
-  put("/sys/fs/cgroup/outer/inner/memory.max", "100000\n");
-  read_tree();
-  put("/sys/fs/cgroup/outer/inner/memory.stat",
-      "anon 1\nfile 60000\ninactive_anon 99\ninactive_file 8000\nactive_file 7\n");
-  assert_false(tight_with("/outer/inner", 98000));
-  assert_true(tight_with("/outer/inner", 98001));
-  put("/sys/fs/cgroup/outer/inner/memory.stat", "inactive_file 900000\n"); /* counted later */
-  assert_false(tight_with("/outer/inner", 98001));
-  put("/sys/fs/cgroup/outer/inner/memory.stat",
-      "\n\ninactive_file\ninactive_file x\n inactive_file 9");
-  assert_true(tight_with("/outer/inner", 98001));
-}
-
-/* --- pressure ----------------------------------------------------------------------------------------- */
-
-static void assert_trigger_in(const char *name) {
-  char path[256], text[64] = "";
-  snprintf(path, sizeof path, "%s%s", root, name);
-  int file = open(path, O_RDONLY);
-  assert_true(file >= 0);
-  assert_int_equal(read(file, text, sizeof text), 20);
-  assert_memory_equal(text, "some 100000 2000000", 20); /* with its 0 */
-  close(file);
-}
-
-static void pressure_is_asked_of_the_group_then_of_the_machine(void **state) {
-  (void)state;
-  plant_two_levels();
-  put("/sys/fs/cgroup/outer/inner/memory.pressure", "");
-  put("/pressure", "");
-  read_tree();
-  errno = 1234;
-  int file = container_pressure_open_at(&container, &places);
-  assert_true(file >= 0);
-  assert_int_equal(errno, 1234);
-  assert_int_equal(fcntl(file, F_GETFD), FD_CLOEXEC);
-  assert_int_equal(os_file_wait(file, 0), OS_FILE_TIMEOUT);
-  os_file_close(file);
-  assert_trigger_in("/sys/fs/cgroup/outer/inner/memory.pressure");
-
-  put("/sys/fs/cgroup/outer/memory.pressure", ""); /* not ours */
-  char name[128];
-  snprintf(name, sizeof name, "%s/sys/fs/cgroup/outer/inner/memory.pressure", root);
-  unlink(name);
-  file = container_pressure_open_at(&container, &places);
-  assert_true(file >= 0);
-  os_file_close(file);
-  assert_trigger_in("/pressure");
-
-  put("/pressure", "");
-  assert_int_equal(symlink("/dev/full", name), 0); /* there, but refuses what is written */
-  file = container_pressure_open_at(&container, &places);
-  assert_true(file >= 0);
-  os_file_close(file);
-  assert_trigger_in("/pressure");
-
-  unlink(pressure);
-  assert_int_equal(symlink("/dev/full", pressure), 0);
-  assert_int_equal(container_pressure_open_at(&container, &places), -1);
-  unlink(pressure);
-  assert_int_equal(mkdir(pressure, 0700), 0);
-  assert_int_equal(container_pressure_open_at(&container, &places), -1);
-  rmdir(pressure);
-  errno = 1234;
-  assert_int_equal(container_pressure_open_at(&container, &places), -1);
-  assert_int_equal(errno, 1234);
-}
-
-static void version_1_has_the_pressure_of_version_2(void **state) {
-  (void)state;
-  tell("4:memory:/g\n0::/u\n", V1_MOUNT UNIFIED_MOUNT);
-  put("/sys/fs/cgroup/memory/g/memory.pressure", "");
-  put("/sys/fs/cgroup/unified/u/memory.pressure", "");
-  read_tree();
-  int file = container_pressure_open_at(&container, &places);
-  assert_true(file >= 0);
-  os_file_close(file);
-  assert_trigger_in("/sys/fs/cgroup/unified/u/memory.pressure");
-}
-
-/* --- off, and failing --------------------------------------------------------------------------------- */
-
-static void switched_off_it_reads_nothing(void **state) {
-  (void)state;
-#if HAK_FAST
-  print_message("the fast variant has its options fixed at compile time\n");
-  skip();
-#endif
-  plant_two_levels();
-  put("/pressure", "");
-  SET_OPTION(CONTAINER, 0);
-  os_fault_reset();
-  assert_nothing();
-  assert_string_equal(container.directory, "");
-  assert_int_equal(container_pressure_open_at(&container, &places), -1);
-  container_read(&container);
-  assert_int_equal(container_pressure_open(&container), -1);
-  assert_int_equal(os_fault_calls(), 0); /* no system call was asked for */
-}
-
-static void use_it_all(void) {
-  read_tree();
-  assert_true(container.limit_bytes == 0 || container.limit_bytes == 512 * MIB ||
-              container.limit_bytes == GIB);
-  assert_int_equal(container.high_bytes, 0);
-  uint64_t current = container_current(&container);
-  assert_true(current == 0 || current == 600 || current == 495000000);
-  container_is_tight(&container);
-  int file = container_pressure_open_at(&container, &places);
-  if (file >= 0) {
-    os_file_wait(file, 0);
-    os_file_close(file);
-  }
-  assert_int_equal(errno, 1234);
-}
-
-static void every_call_can_fail(void **state) {
-  (void)state;
-  plant_two_levels();
-  put("/sys/fs/cgroup/outer/inner/memory.current", "495000000\n");
-  put("/sys/fs/cgroup/outer/inner/memory.stat", "inactive_file 1000\n");
-  put("/sys/fs/cgroup/outer/inner/memory.pressure", "");
-  put("/pressure", "");
-  os_fault_reset();
-  use_it_all();
-  uint64_t calls = os_fault_calls();
-  assert_int_equal(container.limit_bytes, 512 * MIB);
-  assert_true(container_is_tight(&container));
-  assert_true(calls > 15);
-  for (uint64_t n = 1; n <= calls; n++) {
-    os_fault_reset();
-    os_fault_fail_nth(n);
-    use_it_all();
-    assert_int_equal(os_fault_injected(), 1);
-    os_fault_reset();
-    os_fault_fail_from(n);
-    use_it_all();
-    assert_true(os_fault_injected() >= 1);
-    assert_false(container_is_tight(&container));
-    assert_int_equal(container_current(&container), 0);
-  }
-  for (uint32_t seed = 1; seed <= 200; seed++) {
-    os_fault_reset();
-    os_fault_random(seed, 200);
-    use_it_all();
-  }
-  os_fault_reset();
-  os_fault_fail_from(1);
-  assert_nothing();
-  assert_string_equal(container.directory, "");
-  assert_int_equal(container_pressure_open_at(&container, &places), -1);
-}
-
-/* Bytes of good files changed at random: whatever comes out, nothing outside of the tree is opened and
- * nothing breaks (under the sanitizers: nor is anything read out of bounds). */
-static void files_may_hold_anything(void **state) {
-  (void)state;
-  static const char good_groups[] = "9:name=systemd:/\n4:memory:/g\n0::/outer/inner\n";
-  static const char good_mounts[] = OTHER_MOUNTS V2_MOUNT V1_MOUNT UNIFIED_MOUNT;
-  static const char likely[] = "/:.\\ -\n0,";
-  uint64_t random = 11;
-  plant_two_levels();
-  put("/sys/fs/cgroup/memory/g/memory.limit_in_bytes", "100000\n");
-  for (int round = 0; round < 2000; round++) {
-    char groups[sizeof good_groups], mounts[sizeof good_mounts];
-    memcpy(groups, good_groups, sizeof groups);
-    memcpy(mounts, good_mounts, sizeof mounts);
-    for (uint64_t change = random_below(&random, 12); change > 0; change--) {
-      char byte = random_below(&random, 2) ? (char)random_below(&random, 256)
-                                           : likely[random_below(&random, sizeof likely - 1)];
-      if (random_below(&random, 3) == 0) groups[random_below(&random, sizeof groups - 1)] = byte;
-      else mounts[random_below(&random, sizeof mounts - 1)] = byte;
-    }
-    put_bytes(cgroup, groups, random_below(&random, 4) ? sizeof groups - 1 : round % sizeof groups);
-    put_bytes(mountinfo, mounts,
-              random_below(&random, 4) ? sizeof mounts - 1 : round % sizeof mounts);
-    read_tree();
-    assert_int_equal(container.high_bytes, 0);
-    assert_true(container.limit_bytes == 0 || container.limit_bytes == 100000 ||
-                container.limit_bytes == 512 * MIB || container.limit_bytes == GIB);
-    assert_true(container.directory[0] == 0 ||
-                strncmp(container.directory, root, strlen(root)) == 0);
-  }
-}
-
 int main(void) {
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, plant, fell)
   const struct CMUnitTest tests[] = {
       TREE_TEST(the_smallest_limit_of_all_levels_counts),
       TREE_TEST(high_counts_on_its_own),
@@ -744,14 +392,6 @@ int main(void) {
       TREE_TEST(paths_that_do_not_fit_are_no_limit),
       TREE_TEST(version_1_has_its_own_names),
       TREE_TEST(memory_is_in_one_of_two_versions),
-      TREE_TEST(tight_is_beyond_nine_tenths),
-      TREE_TEST(tight_is_beyond_high),
-      TREE_TEST(idle_caches_of_files_do_not_make_it_tight),
-      TREE_TEST(pressure_is_asked_of_the_group_then_of_the_machine),
-      TREE_TEST(version_1_has_the_pressure_of_version_2),
-      TREE_TEST(switched_off_it_reads_nothing),
-      TREE_TEST(every_call_can_fail),
-      TREE_TEST(files_may_hold_anything),
   };
   return cmocka_run_group_tests_name("container", tests, NULL, NULL);
 }

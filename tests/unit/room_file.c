@@ -59,6 +59,12 @@ static void what_does_not_take_everything_has_failed(void **state) {
   assert_true(file >= 0);
   assert_false(os_file_write(file, "x", 1));
   os_file_close(file);
+  int ends[2];
+  static char much[2 * MIB]; /* more than a pipe holds */
+  assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+  assert_false(os_file_write(ends[1], much, sizeof much));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 /* Opening one for reading waits for a writer, unless told otherwise. */
@@ -74,7 +80,7 @@ static void a_pipe_in_a_files_place_holds_nobody(void **state) {
   assert_int_equal(unlink(name), 0);
 }
 
-/* --- waiting -------------------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 static void nothing_comes(void **state) {
   (void)state;
@@ -136,7 +142,7 @@ static void signals_do_not_end_it(void **state) {
   close(ends[1]);
 }
 
-/* --- descriptors of its own ---------------------------------------------------------------------------- */
+/* --- descriptors of its own ------------------------------------------------------------------- */
 
 struct helper {
   pthread_barrier_t step;
@@ -203,7 +209,7 @@ static void a_thread_with_own_files_is_not_noticed(void **state) {
   }
 }
 
-/* --- fault injection ------------------------------------------------------------------------------ */
+/* --- fault injection -------------------------------------------------------------------------- */
 
 static void every_call_can_fail(void **state) {
   (void)state;
