@@ -69,16 +69,27 @@ void os_file_close(int file) {
   errno = saved;
 }
 
+static int64_t milliseconds_now(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0;
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 enum os_file_event os_file_wait(int file, int64_t milliseconds) {
   if (os_fault_now()) return OS_FILE_GONE;
   int saved = errno;
   struct pollfd waited = {.fd = file, .events = POLLPRI};
-  struct timespec left = {.tv_sec = (time_t)(milliseconds / 1000),
-                          .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  int64_t end = milliseconds > 0 ? milliseconds_now() + milliseconds : 0, left = milliseconds;
   long ready;
-  /* The kernel writes the time that is left back into `left`. */
-  do ready = syscall(SYS_ppoll, &waited, 1, milliseconds < 0 ? NULL : &left, NULL, 0);
-  while (ready < 0 && errno == EINTR);
+  for (;;) {
+    struct timespec most = {.tv_sec = (time_t)(left / 1000),
+                            .tv_nsec = (long)(left % 1000) * 1000000};
+    ready = syscall(SYS_ppoll, &waited, 1, milliseconds < 0 ? NULL : &most, NULL, 0);
+    if (ready >= 0 || errno != EINTR) break;
+    /* The kernel tells what is left of the time, but emulators do not. */
+    if (milliseconds > 0) left = end - milliseconds_now();
+    if (left < 0 && milliseconds >= 0) left = 0;
+  }
   errno = saved;
   if (ready == 0) return OS_FILE_TIMEOUT;
   bool gone = ready < 0 || (waited.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
