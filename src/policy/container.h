@@ -49,10 +49,10 @@ uint64_t container_current(const struct container *container);
  * that lie idle left out.
  *
  * 90%: the kernel does nothing for a group before its limit is reached, and where there are neither
- * files nor swap to reclaim, it then kills at once: memory.pressure stays at 0 until the end. The
+ * files nor swap to reclaim, it then kills at once: memory.pressure says nearly nothing before. The
  * last tenth is the time to react in. memory.high needs no margin: beyond it threads are slowed
  * down, not killed. Idle caches: a group that reads files fills itself to the limit with them, for
- * ever, and the kernel takes them back without a stall. */
+ * ever, and the kernel takes them back at little cost. */
 bool container_is_tight(const struct container *container);
 
 /** A descriptor that tells of tasks that wait for memory: 100 ms within 2 s, in our own group where
