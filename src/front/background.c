@@ -5,7 +5,8 @@
  * ends.
  */
 #include "front/release.h"
-#include "os/lock.h"
+#include "os/file.h"
+#include "policy/container.h"
 #include "policy/options.h"
 
 /* Not worth another look. */
@@ -30,15 +31,47 @@ static bool threads_left(void) {
   return active > 0;
 }
 
+/* --- pressure ---------------------------------------------------------------------------------------------- */
+
+/* The helper's alone. */
+static struct container container;
+
+/* A trigger for waiting tasks, -1 without; `*limits`: whether this kernel lets us look at all. */
+static int container_open(bool *limits) {
+  /* A table of descriptors for this thread alone, see os/file.h. It ends with the thread. */
+  *limits = option_value(CONTAINER) && os_files_of_own();
+  if (!*limits) return -1;
+  container_read(&container);
+  return container_pressure_open(&container);
+}
+
+/* Looks that memory has to stay untouched under the present pressure. Near the group's limit everything free goes;
+ * tasks that wait for memory may only be reading a large file, so then what is young stays. */
+static unsigned looks_under_pressure(bool limits, int *trigger) {
+  if (!limits) return LOOKS;
+  if (container_is_tight(&container)) return 0;
+  if (*trigger < 0) return LOOKS;
+  enum os_file_event event = os_file_wait(*trigger, 0);
+  if (event == OS_FILE_GONE) {
+    os_file_close(*trigger);
+    *trigger = -1;
+  }
+  return event == OS_FILE_NEWS ? LOOKS - 1 : LOOKS;
+}
+
+/* --- the thread -------------------------------------------------------------------------------------------- */
+
 static void helper_main(void) {
   heap_never_in_this_thread();
+  bool limits;
+  int trigger = container_open(&limits);
   size_t young = 0;
   do {
     uint32_t heard = atomic_load_explicit(&bell, memory_order_relaxed);
     if (!threads_left()) break;
     os_sleep_on(&bell, heard, interval_ms());
     if (!threads_left()) break;
-    young = release_pass();
+    young = release_pass(looks_under_pressure(limits, &trigger));
   } while (young > LEFT_OVER);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_acquire(&heap->lock);

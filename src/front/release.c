@@ -5,9 +5,6 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 
-/* Looks that memory has to stay untouched: two, half the decay time apart. */
-enum { LOOKS = 2 };
-
 /* How much is in the engine's hands at once: a fork waits for as long as this takes, 100 to 300 us. */
 enum { SLABS_AT_ONCE = 16, RANGES_AT_ONCE = 64 };
 /* Slabs looked at in one hold of a heap's lock, each a cache miss or two: 3 us. */
@@ -259,7 +256,11 @@ static size_t look_at_all(unsigned looks) {
   return pass.young;
 }
 
-size_t release_pass(void) { return look_at_all(LOOKS); }
+size_t release_pass(unsigned looks) {
+  size_t young = look_at_all(looks);
+  if (looks == 0) unit_trim();
+  return young;
+}
 
 void release_all(void) { look_at_all(0); }
 

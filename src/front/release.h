@@ -33,8 +33,12 @@ void release_set_large_mark(void);
 /** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
 void release_wake(void);
 
-/** One look at everything, by the helper. Returns the bytes that are still too young. */
-size_t release_pass(void);
+/* Looks that memory has to stay untouched: two, half the decay time apart. */
+enum { LOOKS = 2 };
+
+/** One look at everything, by the helper; what has not changed for `looks` of them goes, with 0 the warm pool as
+ * well. Returns the bytes that are still too young. */
+size_t release_pass(unsigned looks);
 /** Gives back all that can be, in this thread. */
 void release_all(void);
 /** A bounded part of a look at what the calling thread can do by itself. */

@@ -1,9 +1,9 @@
 /* fault.h - makes chosen system calls of the os room fail, for the exhaustion tests.
  *
- * Present only in libraries built with HAK_FAULT_INJECTION (the `check`, `asan` and `tsan` variants);
- * elsewhere the hook folds to nothing. Counts every mmap, munmap, mprotect, madvise and mremap. An
- * injected failure sets errno to ENOMEM and makes no call. All functions are thread-safe; the settings
- * are process-wide.
+ * Present only in libraries built with HAK_FAULT_INJECTION (the `check`, `asan` and `tsan`
+ * variants); elsewhere the hook folds to nothing. Counts every mmap, munmap, mprotect, madvise and
+ * mremap, and the calls of file.h but for close. An injected failure makes no call. All functions
+ * are thread-safe; the settings are process-wide.
  */
 #ifndef HAK_OS_FAULT_H
 #define HAK_OS_FAULT_H

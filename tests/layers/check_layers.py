@@ -24,7 +24,8 @@ MAY_INCLUDE = {
 # needs them asks os.
 SYSTEM_CALLS = """
     mmap munmap mremap mprotect madvise posix_madvise process_madvise mincore mlock munlock brk sbrk
-    syscall write writev read open openat close fstat stat lseek ioctl prctl futex
+    syscall write writev read open openat close fstat stat lseek ioctl prctl futex poll ppoll
+    close_range
     nanosleep usleep sleep sched_yield clock_gettime clone fork pthread_create getrusage
     sysconf getauxval
 """.split()

@@ -6,6 +6,7 @@
 #ifndef CROSS_CMOCKA_H
 #define CROSS_CMOCKA_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -72,12 +73,22 @@ static inline _Noreturn void cmocka_failed_strings(const char *file, int line, c
   } while (0)
 #define assert_string_equal(a, b) CMOCKA_STRINGS(a, ==, b)
 #define assert_string_not_equal(a, b) CMOCKA_STRINGS(a, !=, b)
+#define assert_memory_equal(a, b, bytes) CMOCKA_COMPARE(memcmp(a, b, bytes), ==, 0)
 #define fail() cmocka_failed(__FILE__, __LINE__, "fail()", 0, 0)
 #define fail_msg(...)                                                                              \
   do {                                                                                             \
     printf(__VA_ARGS__);                                                                           \
     fail();                                                                                        \
   } while (0)
+
+#define print_message printf
+static jmp_buf cmocka_after_test;
+#define skip() longjmp(cmocka_after_test, 1)
+
+static inline void cmocka_run_one(const struct CMUnitTest *test, void **state) {
+  if (setjmp(cmocka_after_test) == 0) test->test(state);
+  else printf("skipped: %s\n", test->name);
+}
 
 static inline bool cmocka_is_skipped(const char *name) {
   const char *list = getenv("UNIT_TEST_SKIP");
@@ -106,10 +117,16 @@ static inline int cmocka_run(const char *group, const struct CMUnitTest *tests, 
       printf("FAILED %s.%s: setup\n", group, tests[i].name);
       return 1;
     }
-    tests[i].test(&state);
-    if (tests[i].teardown != NULL) tests[i].teardown(&state);
+    cmocka_run_one(&tests[i], &state);
+    if (tests[i].teardown != NULL && tests[i].teardown(&state) != 0) {
+      printf("FAILED %s.%s: teardown\n", group, tests[i].name);
+      return 1;
+    }
   }
-  if (teardown != NULL) teardown(&group_state);
+  if (teardown != NULL && teardown(&group_state) != 0) {
+    printf("FAILED %s: teardown\n", group);
+    return 1;
+  }
   return 0;
 }
 

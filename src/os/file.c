@@ -1,0 +1,97 @@
+/* file.c - see file.h. */
+#define _GNU_SOURCE
+#include "os/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/fault.h"
+
+/* Both as in the kernel's headers, which a toolchain may be older than or without (musl-gcc). The
+ * number is the same on every architecture. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+
+bool os_files_of_own(void) {
+  if (os_fault_now()) return false;
+  int saved = errno;
+  /* By one call, since a copy of the whole table would, until it is closed, keep open what other
+   * threads close: the reader of a pipe would wait for its end. */
+  bool ok = syscall(SYS_close_range, 0U, UINT_MAX, CLOSE_RANGE_UNSHARE) == 0;
+  errno = saved;
+  return ok;
+}
+
+int os_file_open(const char *path, enum os_file_use use) {
+  if (os_fault_now()) return -1;
+  int saved = errno;
+  /* Without O_NONBLOCK a pipe that lies in a file's place would hold us for ever. */
+  int flags = (use == OS_FILE_READ ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  long file;
+  do file = syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+  while (file < 0 && errno == EINTR);
+  errno = saved;
+  return (int)file;
+}
+
+ptrdiff_t os_file_read(int file, void *into, size_t bytes) {
+  if (os_fault_now()) return -1;
+  int saved = errno;
+  long length;
+  do length = syscall(SYS_read, file, into, bytes);
+  while (length < 0 && errno == EINTR);
+  errno = saved;
+  return (ptrdiff_t)length;
+}
+
+bool os_file_write(int file, const void *from, size_t bytes) {
+  if (os_fault_now()) return false;
+  int saved = errno;
+  long written;
+  do written = syscall(SYS_write, file, from, bytes);
+  while (written < 0 && errno == EINTR);
+  errno = saved;
+  return written >= 0 && (size_t)written == bytes;
+}
+
+void os_file_close(int file) {
+  int saved = errno;
+  syscall(SYS_close, file); /* not again on EINTR: the descriptor is gone then too */
+  errno = saved;
+}
+
+static int64_t milliseconds_now(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0;
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+enum os_file_event os_file_wait(int file, int64_t milliseconds) {
+  if (os_fault_now()) return OS_FILE_GONE;
+  int saved = errno;
+  struct pollfd waited = {.fd = file, .events = POLLPRI};
+  int64_t end = milliseconds > 0 ? milliseconds_now() + milliseconds : 0, left = milliseconds;
+  long ready;
+  for (;;) {
+    struct timespec most = {.tv_sec = (time_t)(left / 1000),
+                            .tv_nsec = (long)(left % 1000) * 1000000};
+    ready = syscall(SYS_ppoll, &waited, 1, milliseconds < 0 ? NULL : &most, NULL, 0);
+    if (ready >= 0 || errno != EINTR) break;
+    /* The kernel tells what is left of the time, but emulators do not. */
+    if (milliseconds > 0) left = end - milliseconds_now();
+    if (left < 0 && milliseconds >= 0) left = 0;
+  }
+  errno = saved;
+  if (ready == 0) return OS_FILE_TIMEOUT;
+  bool gone = ready < 0 || (waited.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  return gone ? OS_FILE_GONE : OS_FILE_NEWS;
+}

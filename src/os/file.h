@@ -1,0 +1,47 @@
+/* file.h - small files of the kernel, for a thread of the library's own.
+ *
+ * A thread that opens files behind a program's back can break it: a program that closes descriptor
+ * 0 and opens a file counts on getting 0 again, one that becomes a daemon closes every descriptor
+ * it finds, and the child of a fork keeps what was open at that moment. So such a thread first
+ * takes a table of descriptors for itself (os_files_of_own), and makes none of the other calls
+ * where it cannot have one.
+ *
+ * All go to the kernel past libc's wrappers: programs replace those, and then allocate in them.
+ * Every function keeps errno, begins again when a signal comes in between, and can be made to fail
+ * by the tests (fault.h).
+ */
+#ifndef HAK_OS_FILE_H
+#define HAK_OS_FILE_H
+
+#include "os/os.h"
+
+/** From now on the calling thread has descriptors of its own, none of them open; nothing changes
+ * for the other threads. False where that cannot be had (kernels before 5.9): nothing has changed
+ * then. Only for a thread of ours that prints nothing: what is opened next is its stderr. */
+bool os_files_of_own(void);
+
+enum os_file_use { OS_FILE_READ, OS_FILE_READ_WRITE };
+
+/** Opens a file that exists; closed on exec. -1 on failure. */
+int os_file_open(const char *path, enum os_file_use use);
+
+/** Reads at most `bytes`. 0 at the end, -1 on failure. */
+ptrdiff_t os_file_read(int file, void *into, size_t bytes);
+
+/** Writes `bytes` by one call; false when that did not take all of them. */
+bool os_file_write(int file, const void *from, size_t bytes);
+
+/** Never made to fail by the tests: no caller could do anything about it. */
+void os_file_close(int file);
+
+enum os_file_event {
+  OS_FILE_TIMEOUT, /* nothing came */
+  OS_FILE_NEWS,    /* POLLPRI: the file has something to tell */
+  OS_FILE_GONE     /* POLLERR, POLLHUP, POLLNVAL or failure: nothing will come any more */
+};
+
+/** Sleeps until the file has something to tell, at most `milliseconds`; 0 only looks, below 0 is
+ * without end. */
+enum os_file_event os_file_wait(int file, int64_t milliseconds);
+
+#endif
