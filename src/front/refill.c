@@ -377,7 +377,7 @@ static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
  * sleep after it. Nobody but the thread itself can empty its bins, and each block in them holds a page: four
  * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
 #define SWEEP_FROM (4 * MIB)
-#define SWEPT_BYTES KIB
+#define SWEPT_BYTES (2 * KIB)
 enum { SWEPT_BLOCKS = 4 };
 
 static void sweep(struct heap *heap) {
