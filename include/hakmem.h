@@ -122,6 +122,25 @@ struct hak_stats {
 /** Fills `*stats`. Returns 0, or EINVAL when stats is NULL or stats->size is too small. */
 HAK_API int hak_stats_get(struct hak_stats *stats);
 
+/** Where memory is now, in bytes. Set `size` to sizeof(struct hak_memory_stats) before the call. What is
+ * resident beyond the sum of live to metadata is the program's own: code, stacks, other mappings; or less, where
+ * blocks were never written to. */
+struct hak_memory_stats {
+  uint32_t size;     /* in: sizeof(struct hak_memory_stats) */
+  uint32_t version;  /* out: 1 */
+  uint64_t resident; /* of the whole process, as the system counts it */
+  uint64_t live;     /* blocks with the program */
+  uint64_t pinned;   /* free blocks whose pages stay because of live ones in the same page */
+  uint64_t bins;     /* free blocks that threads keep for their next allocations */
+  uint64_t cached;   /* empty memory kept for a while: see HAKMEM_WARM_POOL_DECAY_MS */
+  uint64_t metadata; /* descriptors and heaps */
+  uint64_t given;    /* pages given back to the system inside memory that is held */
+};
+
+/** Fills `*stats`: walks all SuperSlabs, 1 us for each 2 MiB. Returns 0, or EINVAL when stats is NULL or
+ * stats->size is too small. */
+HAK_API int hak_memory_stats_get(struct hak_memory_stats *stats);
+
 /** Figures of one size class, or of all blocks of the Large or the Huge tier, since start and over all
  * threads, ended ones too. Set `size` to sizeof(struct hak_class_stats) before the call. Taken as hak_stats
  * is. All of alloc to free_remote are numbers of blocks and stay 0 unless `counting`; the last three are

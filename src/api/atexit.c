@@ -25,6 +25,16 @@ static void print_os(void) {
   print_figures(&line, figures, statistics_os(&totals, figures));
 }
 
+static void print_memory(void) {
+  struct totals totals;
+  struct figure figures[FIGURES_MOST];
+  struct report line;
+  totals_get(&totals, true);
+  report_start_bare(&line);
+  report_text(&line, "[MEMORY_STATS]");
+  print_figures(&line, figures, statistics_memory(&totals, figures));
+}
+
 /* A line for each class of which there is something to tell. */
 static void print_classes(const char *label, class_statistics statistics, unsigned classes) {
   for (unsigned c = 0; c < classes; c++) {
@@ -56,6 +66,7 @@ __attribute__((destructor)) static void at_exit(void) {
   bool counted = option_value(TINY_HEAP_STATS) || HAK_OBSERVE;
   bool heaps = all || (counted && option_value(TINY_HEAP_STATS_DUMP));
   if (all || option_value(SS_OS_STATS)) print_os();
+  if (all) print_memory();
   if (all || option_value(WARM_POOL_STATS))
     print_classes("[WARM_POOL_STATS]", statistics_warm_pool, COUNTED_CLASSES);
   if (heaps) print_classes("[TINY_HEAP_STATS]", statistics_heap, COUNTED_LARGE);

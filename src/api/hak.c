@@ -1,6 +1,8 @@
 /* hak.c - the hak_* functions of include/hakmem.h. */
 #include "hakmem.h"
 
+#include <string.h>
+
 #include "api/api.h"
 #include "api/totals.h"
 #include "policy/options.h"
@@ -46,8 +48,7 @@ HAK_EXPORT const char *hak_version(void) { return HAKMEM_VERSION_STRING; }
 
 HAK_EXPORT const char *hak_variant(void) { return HAK_VARIANT_NAME; }
 
-HAK_EXPORT int hak_stats_get(struct hak_stats *stats) {
-  if (stats == NULL || stats->size < sizeof *stats) return EINVAL;
+static void fill_stats(struct hak_stats *stats) {
   struct totals totals;
   totals_get(&totals, false);
   stats->version = 1;
@@ -67,7 +68,37 @@ HAK_EXPORT int hak_stats_get(struct hak_stats *stats) {
   stats->bytes_mapped = totals.unit.bytes_mapped;
   stats->bytes_slab = totals.superslab.slab_bytes;
   stats->bytes_metadata = totals.metadata_bytes;
+}
+
+/* A program built with another version of the header gets the fields that both know. */
+static int copy_known(void *stats, const void *all, uint32_t size, size_t known) {
+  enum { SIZE_AND_VERSION = 2 * sizeof(uint32_t) };
+  if (size <= SIZE_AND_VERSION) return EINVAL;
+  memcpy((char *)stats + sizeof size, (const char *)all + sizeof size,
+         (size < known ? size : known) - sizeof size);
   return 0;
+}
+
+HAK_EXPORT int hak_stats_get(struct hak_stats *stats) {
+  struct hak_stats all;
+  if (stats == NULL) return EINVAL;
+  fill_stats(&all);
+  return copy_known(stats, &all, stats->size, sizeof all);
+}
+
+HAK_EXPORT int hak_memory_stats_get(struct hak_memory_stats *stats) {
+  if (stats == NULL) return EINVAL;
+  struct totals totals;
+  totals_get(&totals, true);
+  struct hak_memory_stats all = {.version = 1,
+                                 .resident = os_resident_bytes(),
+                                 .live = totals.in_use,
+                                 .pinned = totals.pinned,
+                                 .bins = totals.in_bins,
+                                 .cached = totals.cached,
+                                 .metadata = totals.metadata_bytes,
+                                 .given = totals.given};
+  return copy_known(stats, &all, stats->size, sizeof all);
 }
 
 HAK_EXPORT int hak_class_stats_get(unsigned number, struct hak_class_stats *stats) {

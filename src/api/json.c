@@ -93,6 +93,7 @@ void statistics_print_json(void) {
   json_text(&json, "variant", HAK_VARIANT_NAME);
   put_group(&json, "os", os, os_count);
   put_totals(&json, &totals);
+  put_group(&json, "memory", os, statistics_memory(&totals, os));
   json_open(&json, "classes", '[');
   for (unsigned c = 0; c < COUNTED_LARGE; c++) put_class(&json, NULL, c);
   json_close(&json, ']');

@@ -19,6 +19,12 @@ unsigned statistics_os(const struct totals *totals, struct figure figures[FIGURE
        {"huge_fail", totals->unit.huge_fail});
 }
 
+unsigned statistics_memory(const struct totals *totals, struct figure figures[FIGURES_MOST]) {
+  FILL({"resident", os_resident_bytes()}, {"live", totals->in_use}, {"pinned", totals->pinned},
+       {"bins", totals->in_bins}, {"cached", totals->cached}, {"metadata", totals->metadata_bytes},
+       {"given", totals->given});
+}
+
 unsigned statistics_warm_pool(const struct class_totals *totals,
                               struct figure figures[FIGURES_MOST]) {
   FILL({"hits", totals->supply[SUPPLY_HIT]}, {"misses", totals->supply[SUPPLY_MISS]},

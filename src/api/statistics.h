@@ -16,6 +16,8 @@ enum { FIGURES_MOST = 16 };
 
 /** [SS_OS_STATS]. */
 unsigned statistics_os(const struct totals *totals, struct figure figures[FIGURES_MOST]);
+/** [MEMORY_STATS]; of totals taken with `deep`. */
+unsigned statistics_memory(const struct totals *totals, struct figure figures[FIGURES_MOST]);
 /** [WARM_POOL_STATS]. */
 unsigned statistics_warm_pool(const struct class_totals *totals,
                               struct figure figures[FIGURES_MOST]);

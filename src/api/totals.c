@@ -21,7 +21,7 @@ void totals_get(struct totals *totals, bool deep) {
   unit_stats_get(&totals->unit);
   heap_counts(&totals->heaps_active, &totals->heaps_parked);
   totals->metadata_bytes = meta_bytes_used();
-  totals->in_use = totals->in_bins = 0;
+  totals->in_use = totals->in_bins = totals->pinned = totals->cached = totals->given = 0;
   if (!deep) return;
   for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     totals->in_bins += bytes_held(heap);
@@ -29,6 +29,10 @@ void totals_get(struct totals *totals, bool deep) {
   uint64_t out = s->block_bytes_carved - s->block_bytes_free;
   totals->in_use =
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
+  totals->given = s->given_bytes;
+  totals->pinned = s->block_bytes_free > s->given_bytes ? s->block_bytes_free - s->given_bytes : 0;
+  totals->cached =
+      s->cached_bytes + superslab_dirty_bytes() + (totals->unit.units_warm << UNIT_SHIFT);
 }
 
 void totals_of_class(unsigned counted_class, struct class_totals *totals) {

@@ -14,6 +14,9 @@ struct totals {
   uint64_t in_use; /* blocks handed out: small (bins taken off), Large and Huge */
   uint64_t
       in_bins; /* free blocks that threads keep: in bins, or sent to a heap and not yet looked at */
+  uint64_t pinned; /* free blocks in slabs, whose pages stay because of live neighbours */
+  uint64_t cached; /* empty memory kept for reuse: Large blocks, slices, the warm pool */
+  uint64_t given;  /* pages given back inside slabs and Large blocks */
 };
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart. */

@@ -14,10 +14,11 @@
 extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */
-void *front_allocate_slow(size_t size);    /* bin was empty */
-void *front_allocate_beyond(size_t size);  /* larger than TABLE_MAX */
-void front_free_slow(void *pointer);       /* not a block of the thread's own slabs */
-void front_free_overflow(struct bin *bin); /* bin is over its capacity */
+void *front_allocate_slow(size_t size);                  /* bin was empty */
+void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
+void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
+void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
+void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
 
 HAK_INLINE void *bin_pop(struct bin *bin) {
   void *block = bin->head;
@@ -56,6 +57,8 @@ HAK_INLINE void front_free(void *block) {
       if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
       return;
     }
+    front_free_elsewhere(block, bin);
+    return;
   }
   front_free_slow(block);
 }

@@ -23,8 +23,8 @@
                 : CLASS_OF_SERIES(16 + (size_t)(LOG2((n)-1) - 8) * 8 +                             \
                                   ((((n)-1) >> (LOG2((n)-1) - 3)) & 7)))
 
-const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {
-    O64(0) O64(64) O64(128) O64(192) O1(256)};
+const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {O64(0) O64(64) O64(128) O64(192)
+                                                                   O1(256)};
 
 static void *fail(void) {
   errno = ENOMEM;
@@ -152,6 +152,18 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
 }
 
 HAK_NOINLINE void front_free_overflow(struct bin *bin) { front_overflow(thread_heap, bin); }
+
+HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
+  /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
+  if (HAK_LIKELY(bin != NULL)) {
+    struct outgoing *slot = remote_slot(thread_heap, bin);
+    if (HAK_LIKELY(slot->owner == bin)) {
+      if (HAK_UNLIKELY(remote_gather(slot, block))) remote_send(slot);
+      return;
+    }
+  }
+  front_free_slow(block);
+}
 
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;

@@ -116,6 +116,13 @@ static void read_options_and_make_key(void) {
   key_made = pthread_key_create(&key, at_thread_end) == 0;
 }
 
+static void prewarm(void) {
+  size_t units = unit_prewarm((size_t)option_value(PREWARM_MB) * MIB >> UNIT_SHIFT);
+  lock_acquire(&superslab_lock);
+  counters_supply(COUNTED_HUGE, SUPPLY_PREFILLED, units);
+  lock_release(&superslab_lock);
+}
+
 static bool initialise(void) {
   if (atomic_load_explicit(&initialised, memory_order_acquire)) return true;
   lock_acquire(&heap_list_lock);
@@ -123,6 +130,7 @@ static bool initialise(void) {
   if (!done) {
     read_options_and_make_key();
     done = option_value(FORCE_LIBC_ALLOC) || map_init();
+    if (done && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
     /* release: options and map are read without the lock afterwards */
     if (done) atomic_store_explicit(&initialised, true, memory_order_release);
   }

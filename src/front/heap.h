@@ -69,12 +69,14 @@ struct heap {
    * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   struct batch *pile[CLASS_COUNT];
-  size_t free_bytes; /* in the slabs' free lists */
+  size_t opened_bytes; /* blocks that came out of holes since the engine was called for them */
+  size_t free_bytes;   /* in the slabs' free lists */
   size_t
       release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
   uint32_t activity; /* refills and overflows so far */
   uint32_t seen;     /* of them at the engine's last look */
-  uint8_t quiet;     /* looks without any in between */
+  uint8_t ride_class; /* where release_ride goes on */
+  uint8_t quiet;      /* looks without any in between */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -183,6 +185,24 @@ void learn_overflow(struct heap *heap, unsigned size_class);
 bool learn_reclaim(struct heap *heap, unsigned for_class);
 
 /* --- remote.c: blocks of other heaps -------------------------------------------------------------------- */
+
+/** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
+HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
+  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
+  uintptr_t key = (uintptr_t)owner / sizeof(struct bin);
+  return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
+}
+
+/** Puts a block into the slot of its owner; true: the slot has to be sent now. */
+HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
+  *(void **)block = slot->head;
+  atomic_signal_fence(memory_order_release); /* for a child of fork: see bin_push */
+  slot->head = block;
+  return ++slot->count >= slot->limit;
+}
+
+/** Sends what a slot has gathered. */
+void remote_send(struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`. */
 void remote_free(struct heap *heap, struct bin *owner, void *block);

@@ -21,6 +21,9 @@ enum { REFILL_BLOCKS = 64 };
  * 2 MiB page weighs more than the faults it saves: 85% more memory at 2 MiB, 1.6% at 100 MiB. */
 #define HUGE_PAGES_FROM (16 * MIB)
 
+/* So much came out of holes: worth a look of the release engine. */
+#define REFILLED_BYTES (8 * MIB)
+
 /* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
 #define SLEEPING_INBOX_BYTES (64 * 1024)
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
@@ -192,7 +195,8 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
   while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
     void *blocks;
     heap->free_bytes -= free_bytes_of(slab); /* what comes out of holes was not counted */
-    unsigned taken = slab_take_list(slab, &blocks);
+    unsigned in_holes = slab_hole_count(slab), taken = slab_take_list(slab, &blocks);
+    heap->opened_bytes += (size_t)(in_holes - slab_hole_count(slab)) * class_size(size_class);
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
       *list = blocks;
@@ -302,6 +306,10 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   HAK_CHECK(bin->head == NULL);
   bin->head = *(void **)list;
   bin->room -= (int32_t)count - 1;
+  if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {
+    heap->opened_bytes = 0;
+    release_wake(); /* a load came back: huge pages that were broken up are wanted again */
+  }
   return list;
 }
 
@@ -314,7 +322,6 @@ void *front_refill(struct heap *heap, unsigned size_class) {
 #define FIRST_CAPACITY_BYTES (2 * KIB)
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
-#define BUDGET_BYTES (8 * MIB)
 
 void front_halve(struct heap *heap, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
@@ -348,7 +355,9 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   }
   uint32_t capacity = bin->capacity + more;
   if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
-  size_t share = owned_bytes(heap) / 8, budget = share > BUDGET_BYTES ? share : BUDGET_BYTES;
+  size_t share = option_value(SS_MEM_LEAN) ? 0 : owned_bytes(heap) / 8;
+  size_t budget = (size_t)option_value(BINS_KB) * KIB;
+  if (share > budget) budget = share;
   size_t used = heap->bin_budget_used + (size_t)more * size;
   if (bin->capacity != 0 && used > budget) {
     if (!option_value(LEARN) || !learn_reclaim(heap, (unsigned)(bin - heap->bins))) return false;

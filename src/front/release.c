@@ -196,16 +196,7 @@ static void tidy(struct heap *heap) {
   }
 }
 
-static void look_at_heap(struct heap *heap, struct pass *pass) {
-  lock_acquire(&heap->lock);
-  heap->quiet = heap->activity != heap->seen ? 0 : heap->quiet < LOOKS ? heap->quiet + 1 : LOOKS;
-  heap->seen = heap->activity;
-  bool at_rest = heap->quiet >= pass->looks;
-  lock_release(&heap->lock);
-  if (at_rest) tidy(heap);
-  for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
-      look_at_class(heap, c, pass);
+static void look_at_spans(struct heap *heap, struct pass *pass) {
   struct slab *spans[8];
   batch_begin(pass);
   unsigned count = span_cache_claim_old(&heap->spans, pass->looks, spans, &pass->young);
@@ -216,6 +207,19 @@ static void look_at_heap(struct heap *heap, struct pass *pass) {
   flush(pass);
   for (unsigned i = 0; i < count; i++) span_cache_given(spans[i]);
   batch_end();
+}
+
+static void look_at_heap(struct heap *heap, struct pass *pass) {
+  lock_acquire(&heap->lock);
+  heap->quiet = heap->activity != heap->seen ? 0 : heap->quiet < LOOKS ? heap->quiet + 1 : LOOKS;
+  heap->seen = heap->activity;
+  bool at_rest = heap->quiet >= pass->looks;
+  lock_release(&heap->lock);
+  if (at_rest) tidy(heap);
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
+      look_at_class(heap, c, pass);
+  look_at_spans(heap, pass);
 }
 
 /* --- below the heaps --------------------------------------------------------------------------------------- */
@@ -244,6 +248,23 @@ static void look_at_slices(struct pass *pass) {
   }
 }
 
+/* Huge pages that were broken up, and are in use altogether again: put together, 570 us each. A fork waits for
+ * one of them, so they are taken one by one; others have to fault meanwhile, so not all in one look. */
+static void put_together(struct pass *pass) {
+  enum { UNITS_A_LOOK = 64 };
+  struct dirty_cursor cursor = {0};
+  unsigned done = 0;
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP || pass->looks == 0) return;
+  for (unsigned found = 1; found > 0 && done < UNITS_A_LOOK; done += found) {
+    struct superslab *superslab;
+    batch_begin(pass);
+    found = superslab_take_refilled(&cursor, &superslab, 1);
+    if (found > 0) superslab_join(superslab);
+    batch_end();
+  }
+  if (done == UNITS_A_LOOK) pass->young += UNIT_BYTES; /* there may be more */
+}
+
 /* --- passes ------------------------------------------------------------------------------------------------ */
 
 static size_t look_at_all(unsigned looks) {
@@ -251,6 +272,7 @@ static size_t look_at_all(unsigned looks) {
   lock_acquire(&pass_lock);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
   look_at_slices(&pass);
+  put_together(&pass);
   if (looks > 0) pass.young += unit_age();
   if (pass.split) pass.young += UNIT_BYTES;
   lock_release(&pass_lock);
@@ -265,17 +287,36 @@ size_t release_pass(unsigned looks) {
 
 void release_all(void) { look_at_all(0); }
 
+/* One batch of the own heap's slabs, where the last call left off; false: that was all. */
+static bool ride_on(struct heap *heap, struct pass *pass) {
+  while (heap->ride_class < CLASS_COUNT) {
+    struct class_slabs *slabs = &heap->classes[heap->ride_class];
+    lock_acquire(&heap->lock);
+    if (slabs->next_look == NULL) slabs->next_look = slabs->first;
+    bool any = slabs->next_look != NULL;
+    lock_release(&heap->lock);
+    if (!any || !look_at_slabs(heap, slabs, pass)) heap->ride_class++;
+    if (any) return true;
+  }
+  heap->ride_class = 0;
+  return false;
+}
+
 void release_ride(void) {
   static _Atomic uint64_t next_ms;
   uint64_t now = os_clock_ms();
-  if (now < atomic_load_explicit(&next_ms, memory_order_relaxed) || !lock_try(&pass_lock)) return;
-  uint64_t wait = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
-  atomic_store_explicit(&next_ms, now + wait, memory_order_relaxed);
-  struct pass pass = {.looks = LOOKS};
   struct heap *mine = heap_if_any();
-  if (mine != NULL) look_at_heap(mine, &pass);
-  look_at_slices(&pass);
-  unit_age();
+  if (mine == NULL || now < atomic_load_explicit(&next_ms, memory_order_relaxed) ||
+      !lock_try(&pass_lock))
+    return;
+  struct pass pass = {.looks = LOOKS};
+  if (!ride_on(mine, &pass)) {
+    look_at_spans(mine, &pass);
+    look_at_slices(&pass);
+    unit_age();
+    uint64_t wait = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+    atomic_store_explicit(&next_ms, now + wait, memory_order_relaxed);
+  }
   lock_release(&pass_lock);
 }
 

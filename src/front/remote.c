@@ -49,7 +49,7 @@ static void push(struct heap *to, unsigned size_class, void *blocks, unsigned co
   count_inbox(to, size_class, count);
 }
 
-static void send(struct outgoing *slot) {
+void remote_send(struct outgoing *slot) {
   if (slot->head == NULL) return;
   void *head = slot->head;
   unsigned count = slot->count;
@@ -66,24 +66,15 @@ static unsigned batch_limit(unsigned size_class) {
   return limit > BATCH_BLOCKS ? BATCH_BLOCKS : limit == 0 ? 1 : (unsigned)limit;
 }
 
-static struct outgoing *slot_for(struct heap *heap, const struct bin *owner) {
-  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
-  uintptr_t key = (uintptr_t)owner / sizeof(struct bin);
-  return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
-}
-
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *slot = slot_for(heap, owner);
+  struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
-    if (slot->owner != NULL) send(slot);
+    if (slot->owner != NULL) remote_send(slot);
     slot->owner = owner;
     slot->size_class = map_slab(block)->size_class;
     slot->limit = (uint16_t)batch_limit(slot->size_class);
   }
-  *(void **)block = slot->head;
-  atomic_signal_fence(memory_order_release); /* for a child of fork: see bin_push */
-  slot->head = block;
-  if (++slot->count >= slot->limit) send(slot);
+  if (remote_gather(slot, block)) remote_send(slot);
 }
 
 void remote_free_now(struct bin *owner, void *block) {
@@ -94,7 +85,7 @@ void remote_free_now(struct bin *owner, void *block) {
 
 void remote_flush(struct heap *heap) {
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++)
-    if (heap->outgoing[i].owner != NULL) send(&heap->outgoing[i]);
+    if (heap->outgoing[i].owner != NULL) remote_send(&heap->outgoing[i]);
 }
 
 /* The heap's pile of the class, with what came meanwhile when it is empty. */

@@ -31,6 +31,9 @@
 #ifndef MADV_NOHUGEPAGE
 #define MADV_NOHUGEPAGE 15
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -135,6 +138,8 @@ bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes,
 bool os_advise_small(void *address, size_t bytes) {
   return advise(address, bytes, MADV_NOHUGEPAGE);
 }
+
+bool os_collapse(void *address, size_t bytes) { return advise(address, bytes, MADV_COLLAPSE); }
 
 bool os_populate(void *address, size_t bytes) {
   if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;

@@ -30,7 +30,7 @@ struct purge {
   void *list;                       /* free blocks, taken off the slab */
   unsigned count;                   /* blocks in the list */
   unsigned carved;                  /* where carving will go on: behind the last block in use */
-  bool refused; /* what could go was too little of a whole huge page */
+  bool refused;                     /* what could go was too little of a whole huge page */
   unsigned in_holes;                /* blocks that touch a hole, old ones included */
   uint32_t tail, tail_end;          /* bytes [tail, tail_end) behind the blocks go too */
   uint16_t holes[SLAB_SLICES_MOST]; /* all holes */

@@ -87,7 +87,7 @@ static uint32_t alignment_mask(unsigned alignment) {
 
 static void list_insert(struct superslab *superslab) {
   unsigned run = longest_run(superslab->free_mask);
-  superslab->longest_run = run;
+  superslab->longest_run = (uint8_t)run;
   superslab->prev = NULL;
   superslab->next = lists[run];
   if (lists[run] != NULL) lists[run]->prev = superslab;
@@ -224,7 +224,7 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
 /* After slices became free. True when the SuperSlab is empty now and was taken out of every list and the
  * address map: the caller releases the lock and then the unit. */
 static bool list_or_take_out(struct superslab *superslab) {
-  if (superslab->free_mask != ALL_SLICES) {
+  if (superslab->free_mask != ALL_SLICES || superslab->pinned) {
     list_update(superslab);
     return false;
   }
@@ -362,6 +362,59 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   if (zeroed) superslab->dirty_mask &= ~set.mask;
   else superslab->given_mask |= set.mask;
   count_dirty(before, dirty_slices_of(superslab));
+  bool emptied = list_or_take_out(superslab);
+  lock_release(&superslab_lock);
+  if (emptied) release_emptied(superslab);
+}
+
+/* Written under the owner's lock only; a figure read in passing may be old, never wild. */
+__attribute__((no_sanitize("thread"))) static unsigned holes_of(const struct slab *slice) {
+  return (unsigned)__builtin_popcount(*(const volatile uint16_t *)&slice->holes);
+}
+
+static bool is_refilled(const struct superslab *superslab) {
+  if (superslab->free_mask != 0 || !superslab->huge_pages || superslab->pinned ||
+      superslab_is_whole(superslab))
+    return false;
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
+    const struct slab *slab = &superslab->slabs[i];
+    uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
+    if (kind >= KIND_CACHED || holes_of(slab) > 0) return false;
+  }
+  return true;
+}
+
+unsigned superslab_take_refilled(struct dirty_cursor *cursor, struct superslab **found,
+                                 unsigned most) {
+  enum { LOOKS_AT_ONCE = 8 }; /* 32 descriptors each */
+  unsigned taken = 0, looked = 0;
+  lock_acquire(&superslab_lock);
+  if (!cursor->started) next_look = lists[0];
+  cursor->started = true;
+  while (taken < most && next_look != NULL) {
+    struct superslab *superslab = next_look;
+    next_look = superslab->next;
+    if (is_refilled(superslab)) {
+      superslab->pinned = true;
+      found[taken++] = superslab;
+    }
+    if (++looked % LOOKS_AT_ONCE == 0) {
+      lock_release(&superslab_lock);
+      lock_acquire(&superslab_lock);
+    }
+  }
+  lock_release(&superslab_lock);
+  return taken;
+}
+
+void superslab_join(struct superslab *superslab) {
+  /* Not split from here on even if the kernel refuses now: it may do it by itself later. */
+  if (os_advise_huge(superslab->base, UNIT_BYTES)) {
+    os_collapse(superslab->base, UNIT_BYTES);
+    atomic_store_explicit(&superslab->split, false, memory_order_relaxed);
+  }
+  lock_acquire(&superslab_lock);
+  superslab->pinned = false;
   bool emptied = list_or_take_out(superslab);
   lock_release(&superslab_lock);
   if (emptied) release_emptied(superslab);
@@ -572,15 +625,21 @@ static void add_blocks(const struct superslab *superslab, struct superslab_stats
     const struct slab *slab = &superslab->slabs[i];
     if ((superslab->free_mask >> i & 1) != 0 || slab->offset != 0) continue;
     uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
+    uint64_t bytes = (uint64_t)slab->slices << SLICE_SHIFT;
     if (kind == KIND_LARGE) {
-      stats->large_bytes += (uint64_t)slab->slices << SLICE_SHIFT;
+      stats->large_bytes += bytes;
+    } else if (kind == KIND_CACHED || kind == KIND_GIVING) {
+      stats->cached_bytes += bytes;
+    } else if (kind == KIND_GIVEN) {
+      stats->given_bytes += bytes;
     } else if (kind == KIND_SLAB) {
       uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
       stats->block_bytes_carved += size * atomic_load_explicit(&slab->carved, memory_order_relaxed);
       uint64_t in_holes = atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
       stats->block_bytes_free +=
           size * (atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes);
-      stats->block_bytes_given += size * in_holes;
+      for (unsigned j = i; j < i + slab->slices && j < SLICES_PER_UNIT; j++)
+        stats->given_bytes += holes_of(&superslab->slabs[j]) * os_page_size();
     }
   }
 }

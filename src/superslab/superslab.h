@@ -68,7 +68,8 @@ struct superslab {
   struct superslab *next, *prev; /* superslab_lock: list of SuperSlabs with the same longest run */
   uint32_t free_mask;            /* superslab_lock: bit i: slice i is free */
   uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
-  uint32_t longest_run;          /* superslab_lock: which list */
+  uint8_t longest_run;           /* superslab_lock: which list */
+  bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
   size_t huge_usable;            /* huge: bytes the program may use; only its holder changes it */
   bool huge_pages;     /* once per use: transparent or explicit huge pages are asked for */
@@ -184,6 +185,8 @@ void unit_release(char *base, size_t units);
 bool unit_extend(char *end, size_t count);
 /** Gives the whole warm pool to the OS; returns the bytes. */
 size_t unit_trim(void);
+/** Puts resident units into the warm pool, at the program's start; returns how many. */
+size_t unit_prewarm(size_t units);
 /** Gives back what is too old; returns the bytes that are still to age. */
 size_t unit_age(void);
 /** Bytes in the warm pool; relaxed: a hint. */
@@ -252,6 +255,12 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
 void superslab_put_clean(struct dirty_slices set, bool zeroed);
 /** Before a part of the unit is given back: its huge page is broken up for good. */
 void superslab_split(struct superslab *superslab);
+/** Finds SuperSlabs that were split and are in use altogether again, and keeps them from being given up. Call it
+ * until it returns 0, or stop. */
+unsigned superslab_take_refilled(struct dirty_cursor *cursor, struct superslab **found,
+                                 unsigned most);
+/** Makes such a SuperSlab a huge page again if the kernel can, and lets go of it. */
+void superslab_join(struct superslab *superslab);
 /** Is the unit a huge page, or to become one? */
 HAK_INLINE bool superslab_is_whole(const struct superslab *superslab) {
   return superslab->huge_pages && !atomic_load_explicit(&superslab->split, memory_order_relaxed);
@@ -274,10 +283,12 @@ void superslab_fork_release(bool in_child);
 
 struct superslab_stats {
   uint64_t live, peak, huge_live, huge_bytes, slab_bytes;
-  /* bytes of blocks: ever made; of these, free in their slabs; of these, without pages */
-  uint64_t large_bytes, block_bytes_carved, block_bytes_free, block_bytes_given;
+  uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
+  /* bytes of blocks: ever made; of these, free in their slabs */
+  uint64_t block_bytes_carved, block_bytes_free;
+  uint64_t given_bytes; /* pages given back inside slabs, and of cached Large blocks */
 };
-/** `deep`: also walks every SuperSlab for the last four figures. */
+/** `deep`: also walks every SuperSlab for the last five figures. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
 
 #endif

@@ -319,6 +319,25 @@ size_t unit_warm_bytes(void) {
   return atomic_load_explicit(&warm_units, memory_order_relaxed) << UNIT_SHIFT;
 }
 
+size_t unit_prewarm(size_t units) {
+  size_t room = warm_budget(&pool), wanted = units < room ? units : room;
+  if (wanted == 0) return 0;
+  struct unit_run run = map_run(wanted, UNIT_BYTES);
+  if (run.base == NULL) return 0;
+  if (!run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
+    os_advise_huge(run.base, wanted << UNIT_SHIFT);
+  os_populate(run.base, wanted << UNIT_SHIFT); /* refused: the pages come by touch */
+  lock_acquire(&unit_lock);
+  warm_insert(&pool, (struct warm_run){.base = run.base,
+                                       .units = wanted,
+                                       .since_ms = os_clock_ms(),
+                                       .zeroed = true,
+                                       .huge_pages = run.huge_pages});
+  atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
+  lock_release(&unit_lock);
+  return wanted;
+}
+
 size_t unit_age(void) {
   struct warm_run victims[VICTIMS];
   size_t picked = VICTIMS, young = 0;

@@ -18,6 +18,7 @@ OS = "alloc free madvise madvise_disabled mmap_total fallback_mmap huge_alloc hu
 WARM = ["hits", "misses", "prefilled"]
 HEAP = ["fast", "slow", "free_fast_local"]
 FRONT = ["alloc", "free"]
+MEMORY = ["resident", "live", "pinned", "bins", "cached", "metadata", "given"]
 REFILL = ["ss_local", "ss_remote", "adopted", "carved", "new_slab"]
 PIPELINE = ["tls_sll", "ss_local", "ss_remote"]
 CLASSES = 77
@@ -53,10 +54,10 @@ def lines_of(stderr):
         check("a line starts with its label", label is not None, line)
         if label is None:
             continue
-        fields = {"SS_OS_STATS": OS, "WARM_POOL_STATS": WARM, "TINY_HEAP_STATS": HEAP,
+        fields = {"SS_OS_STATS": OS, "MEMORY_STATS": MEMORY, "WARM_POOL_STATS": WARM, "TINY_HEAP_STATS": HEAP,
                   "TINY_FRONT_CLASS_STATS": FRONT, "REFILL_STATS": REFILL,
                   "FREE_PIPELINE": PIPELINE}[label[1]]  # fmt: skip
-        of_class = "" if fields is OS else r"class=(?P<class>\d+ size=(?P<size>\d+)|large|huge) "
+        of_class = "" if fields is OS or fields is MEMORY else r"class=(?P<class>\d+ size=(?P<size>\d+)|large|huge) "
         form = of_class + " ".join(rf"{f}=(?P<{f}>\d+)" for f in fields)
         match = re.fullmatch(form, line[label.end() :])
         check(f"a {label[1]} line has its form", match is not None, line)
@@ -88,7 +89,7 @@ def agree(did, found, labels):
     small = {c for c in did if c < LARGE}
     check("the program left out every fifth class", len(small) == CLASSES - CLASSES // 5, len(small))
     for label, rows in found.items():
-        if label == "SS_OS_STATS":
+        if label in ("SS_OS_STATS", "MEMORY_STATS"):
             continue
         tiers = set(did) if label in ("WARM_POOL_STATS", "TINY_FRONT_CLASS_STATS") else small
         check(f"{label}: every class used has its line, the others have none",
@@ -138,7 +139,8 @@ def each_option_by_itself():
         ({"HAKMEM_TINY_FRONT_CLASS_STATS": "1"}, ["TINY_FRONT_CLASS_STATS"]),
         ({"HAKMEM_STATS": "off"}, []),
         ({"HAKMEM_STATS": "text"},
-         ["SS_OS_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS", *stages]),
+         ["SS_OS_STATS", "MEMORY_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS",
+          *stages]),
     ):  # fmt: skip
         did, stderr = run(**options)
         agree(did, lines_of(stderr), labels)
@@ -157,7 +159,7 @@ def json_says_what_the_lines_say():
     except ValueError as error:
         check(f"JSON is valid ({error})", False, objects[0])
         return
-    members = "version hakmem variant os totals heaps classes large huge".split()
+    members = "version hakmem variant os totals heaps memory classes large huge".split()
     check("JSON has its members", list(data) == members, list(data))
     check("version", data["version"] == 1)
     check("variant", data["variant"] == variant, data["variant"])
@@ -167,6 +169,11 @@ def json_says_what_the_lines_say():
     check("heaps", data["heaps"] == {"active": 1, "parked": 1}, data["heaps"])
     check("totals: the blocks that stay", data["totals"]["bytes_in_use"] > 1000000, data["totals"])
     check("totals: mapped", data["totals"]["bytes_mapped"] >= data["totals"]["bytes_slab"], data["totals"])
+    memory = data["memory"]
+    check("memory: its members", list(memory) == MEMORY, memory)
+    check("memory: live blocks", memory["live"] == data["totals"]["bytes_in_use"], memory)
+    check("memory: bins", memory["bins"] == data["totals"]["bytes_in_bins"], memory)
+    check("memory: what is resident", memory["resident"] > memory["metadata"] > 0, memory)
     classes = {row.pop("class"): row for row in data["classes"]}
     check("classes: those used", set(classes) == {c for c in did if c < LARGE}, sorted(classes))
     for c, row in {**classes, LARGE: data["large"], HUGE: data["huge"]}.items():

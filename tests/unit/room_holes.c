@@ -18,12 +18,6 @@ static int start(void **state) {
   return heap_of_thread() != NULL ? 0 : -1;
 }
 
-static bool is_resident(const void *page) {
-  unsigned char resident = 0;
-  assert_int_equal(mincore((void *)(uintptr_t)page, 1, &resident), 0);
-  return resident & 1;
-}
-
 static unsigned char mark_of(size_t i) { return (unsigned char)(i * 37 + 11); }
 
 static size_t fill(uint32_t size) {

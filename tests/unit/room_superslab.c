@@ -185,6 +185,28 @@ static void units_are_aligned_apart_and_what_they_say(void **state) {
   assert_int_equal(unit_figures().bytes_mapped, mapped);
 }
 
+static void prewarmed_units_are_resident_and_come_first(void **state) {
+  (void)state;
+  unit_trim();
+  uint64_t mapped = unit_figures().bytes_mapped;
+  assert_int_equal(unit_prewarm(0), 0);
+  size_t units = unit_prewarm(3);
+  if (units == 0) return; /* the pool may hold nothing */
+  assert_true(units <= 3);
+  assert_int_equal(unit_figures().units_warm, units);
+  assert_int_equal(unit_figures().bytes_mapped, mapped + (units << UNIT_SHIFT));
+  uint64_t calls = atomic_load(&os_counts.mmap);
+  struct unit_run run = unit_acquire(units, UNIT_BYTES);
+  assert_int_equal(atomic_load(&os_counts.mmap), calls);
+  assert_true(run.zeroed && !run.from_os);
+  for (size_t at = 0; at < units << UNIT_SHIFT; at += 64 * KIB) {
+    assert_int_equal(run.base[at], 0);
+    assert_true(is_resident(run.base + at));
+  }
+  unit_release(run.base, units);
+  unit_trim();
+}
+
 static void units_come_from_the_warm_pool_first(void **state) {
   (void)state;
   unit_trim();
@@ -512,6 +534,7 @@ int main(void) {
       cmocka_unit_test(map_covers_only_its_table),
       cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
       cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
+      cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
       cmocka_unit_test(units_come_from_the_warm_pool_first),
       cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
       cmocka_unit_test(units_refuse_what_no_address_space_holds),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 static struct hak_stats get(void) {
   struct hak_stats stats = {.size = sizeof stats};
@@ -37,6 +38,50 @@ static void leaves_fields_of_newer_versions_alone(void **state) {
   assert_int_equal(stats.known.version, 1);
   for (size_t i = 0; i < sizeof stats.newer; i++) assert_int_equal(stats.newer[i], 0xaa);
   assert_true(stats.known.bytes_mapped < (uint64_t)1 << 47);
+}
+
+/* A program built against an older header: the fields that it knows are filled in, and nothing behind them. */
+static void fills_what_an_older_version_knows(void **state) {
+  (void)state;
+  struct hak_stats full = get(), part;
+  memset(&part, 0xaa, sizeof part);
+  part.size = offsetof(struct hak_stats, huge_live);
+  assert_int_equal(hak_stats_get(&part), 0);
+  assert_int_equal(part.version, 1);
+  assert_int_equal(part.superslabs_peak, full.superslabs_peak);
+  assert_int_equal(part.huge_live, 0xaaaaaaaaaaaaaaaa);
+}
+
+/* What the figures of memory say after a known pattern: live blocks, freed neighbours, pages given back. */
+static void memory_is_where_it_is_said_to_be(void **state) {
+  (void)state;
+  enum { BLOCKS = 8000, SIZE = 1024 };
+  static void *blocks[BLOCKS];
+  struct hak_memory_stats before = {.size = sizeof before}, full = before, thinned = before;
+  assert_int_equal(hak_memory_stats_get(NULL), EINVAL);
+  assert_int_equal(hak_memory_stats_get(&(struct hak_memory_stats){.size = 8}), EINVAL);
+  hak_purge();
+  assert_int_equal(hak_memory_stats_get(&before), 0);
+  for (int i = 0; i < BLOCKS; i++) {
+    assert_non_null(blocks[i] = hak_malloc(SIZE));
+    memset(blocks[i], 1, SIZE);
+  }
+  assert_int_equal(hak_memory_stats_get(&full), 0);
+  assert_in_range(full.live - before.live, BLOCKS * SIZE, BLOCKS * SIZE + 512 * 1024);
+  assert_true(full.resident > BLOCKS * SIZE);
+  /* Of each 32 blocks, which are eight pages, the first and the last two stay. */
+  for (int i = 0; i < BLOCKS; i++)
+    if (i % 32 != 0 && i % 32 < 30) hak_free(blocks[i]);
+  hak_purge();
+  assert_int_equal(hak_memory_stats_get(&thinned), 0);
+  assert_in_range(thinned.live - before.live, BLOCKS * SIZE / 32 * 3,
+                  BLOCKS * SIZE / 32 * 3 + 65536);
+  if (sysconf(_SC_PAGESIZE) == 4096) { /* in larger pages there is a live block in each */
+    assert_in_range(thinned.given, BLOCKS * SIZE / 2, BLOCKS * SIZE * 7 / 8);
+    assert_in_range(thinned.pinned, BLOCKS * SIZE / 32, BLOCKS * SIZE / 3);
+  }
+  for (int i = 0; i < BLOCKS; i++)
+    if (i % 32 == 0 || i % 32 >= 30) hak_free(blocks[i]);
 }
 
 static void keeps_errno(void **state) {
@@ -187,6 +232,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refuses_null_and_small_structs),
       cmocka_unit_test(leaves_fields_of_newer_versions_alone),
+      cmocka_unit_test(fills_what_an_older_version_knows),
+      cmocka_unit_test(memory_is_where_it_is_said_to_be),
       cmocka_unit_test(keeps_errno),
       cmocka_unit_test(huge_blocks_are_counted),
       cmocka_unit_test(superslabs_come_and_go),

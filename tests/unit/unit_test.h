@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 
 #include "blocks.h"
 #include "hakmem.h"
@@ -22,6 +23,13 @@ static inline uint64_t next_random(uint64_t *state) {
 
 static inline uint64_t random_below(uint64_t *state, uint64_t limit) {
   return next_random(state) % limit;
+}
+
+/* Has the page memory of its own? It must be mapped. */
+static inline bool is_resident(const void *page) {
+  unsigned char resident = 0;
+  assert_int_equal(mincore((void *)(uintptr_t)page, 1, &resident), 0);
+  return resident & 1;
 }
 
 /* For a test that sets an option by itself: without an effect in the fast variant, where they are constants. */
