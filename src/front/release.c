@@ -251,7 +251,7 @@ static void look_at_slices(struct pass *pass) {
 /* Huge pages that were broken up, and are in use altogether again: put together, 570 us each. A fork waits for
  * one of them, so they are taken one by one; others have to fault meanwhile, so not all in one look. */
 static void put_together(struct pass *pass) {
-  enum { UNITS_A_LOOK = 64 };
+  enum { UNITS_A_LOOK = 128 };
   struct dirty_cursor cursor = {0};
   unsigned done = 0;
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP || pass->looks == 0) return;

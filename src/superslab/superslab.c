@@ -249,10 +249,15 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   return list_or_take_out(superslab);
 }
 
+/* HAKMEM_SS_MEM_LEAN=1 keeps no more than this of emptied SuperSlabs (docs/decisions/0012). */
+#define LEAN_WARM_BYTES (8 * MIB)
+
 static void release_emptied(struct superslab *superslab) {
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
-  unit_release(superslab->base, 1);
+  if (option_value(SS_MEM_LEAN) && unit_warm_bytes() >= LEAN_WARM_BYTES)
+    unit_give_up(superslab->base, 1);
+  else unit_release(superslab->base, 1);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
   lock_release(&superslab_lock);

@@ -181,6 +181,8 @@ struct unit_run unit_acquire(size_t units, size_t alignment);
 struct unit_run unit_reserve(size_t units);
 /** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
 void unit_release(char *base, size_t units);
+/** Gives them to the OS past the warm pool. */
+void unit_give_up(char *base, size_t units);
 /** Adds `count` units right behind a run of ours; false when that address range is taken. */
 bool unit_extend(char *end, size_t count);
 /** Gives the whole warm pool to the OS; returns the bytes. */

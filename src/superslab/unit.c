@@ -284,6 +284,11 @@ void unit_release(char *base, size_t units) {
   free_lazily();
 }
 
+void unit_give_up(char *base, size_t units) {
+  count(&released, 1);
+  give_back((struct warm_run){.base = base, .units = units});
+}
+
 struct unit_run unit_reserve(size_t units) {
   struct unit_run run = map_run(units, UNIT_BYTES);
   if (run.base != NULL) count(&acquired, 1);
