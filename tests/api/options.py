@@ -164,7 +164,7 @@ def os_stats_line():
 
 def all_statistics():
     """Under a whole program, libc's own calls included; tests/unit/exit_lines.py has the exact figures."""
-    labels = ["SS_OS_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"]
+    labels = ["SS_OS_STATS", "MEMORY_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"]
     labels += ["REFILL_STATS", "FREE_PIPELINE"] if variant == "observe" else []
     result = run({"HAKMEM_STATS": "text"})
     found = [line.split("]")[0].lstrip("[") for line in result.stderr.splitlines()]

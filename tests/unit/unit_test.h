@@ -34,7 +34,7 @@ static inline bool is_resident(const void *page) {
 
 /* For a test that sets an option by itself: without an effect in the fast variant, where they are constants. */
 #if HAK_FAST
-#define SET_OPTION(id, value) ((void)0)
+#define SET_OPTION(id, value) ((void)(value))
 #else
 #define SET_OPTION(id, value) ((void)(option_values[OPTION_##id] = (value)))
 #endif
