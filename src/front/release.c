@@ -20,9 +20,12 @@ struct pass {
   size_t young;   /* bytes that have to wait */
   bool split;     /* a huge page was broken up: its other slabs deserve another look */
   bool gone;      /* every page of the batch was given back, and reads as zeros */
-  size_t count;
-  struct os_range ranges[RANGES_AT_ONCE];
+  size_t count;   /* ranges gathered */
 };
+
+/* Of the batch, under batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
+static struct os_range ranges[RANGES_AT_ONCE];
+static struct purge purges[SLABS_AT_ONCE];
 
 /* --- when it is called ------------------------------------------------------------------------------------ */
 
@@ -64,10 +67,10 @@ static void flush(struct pass *pass) {
   /* Lazily, the pages stay for as long as the kernel has others. */
   bool lazily = pass->looks > 0 && option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_FREE;
   if (!lazily) {
-    if (!os_decommit_all(pass->ranges, pass->count)) pass->gone = false;
+    if (!os_decommit_all(ranges, pass->count)) pass->gone = false;
   } else {
     for (size_t i = 0; i < pass->count; i++)
-      os_decommit_lazily(pass->ranges[i].address, pass->ranges[i].bytes);
+      os_decommit_lazily(ranges[i].address, ranges[i].bytes);
     pass->gone = false;
   }
   pass->count = 0;
@@ -76,7 +79,7 @@ static void flush(struct pass *pass) {
 static void give(void *argument, char *address, size_t bytes) {
   struct pass *pass = argument;
   if (pass->count == RANGES_AT_ONCE) flush(pass);
-  pass->ranges[pass->count++] = (struct os_range){address, bytes};
+  ranges[pass->count++] = (struct os_range){address, bytes};
 }
 
 static void batch_begin(struct pass *pass) {
@@ -90,8 +93,7 @@ static void batch_end(void) { lock_release(&batch_lock); }
 /* --- slabs ------------------------------------------------------------------------------------------------- */
 
 /* Takes the free blocks of slabs of the class that are old enough; under the heap's lock. */
-static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass *pass,
-                      struct purge *purges) {
+static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
   unsigned count = 0;
   for (unsigned looked = 0;
        slabs->next_look != NULL && looked < LOOKS_AT_ONCE && count < SLABS_AT_ONCE; looked++) {
@@ -126,10 +128,9 @@ static void end(struct heap *heap, struct purge *purge, bool gone) {
 
 /* Up to a batch of slabs of the class; false when the class is done. */
 static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
-  struct purge purges[SLABS_AT_ONCE];
   batch_begin(pass);
   lock_acquire(&heap->lock);
-  unsigned count = begin(heap, slabs, pass, purges);
+  unsigned count = begin(heap, slabs, pass);
   bool more = slabs->next_look != NULL;
   lock_release(&heap->lock);
   for (unsigned i = 0; i < count; i++) {

@@ -160,7 +160,7 @@ bool os_populate(void *address, size_t bytes) {
 
 static atomic_bool process_madvise_unknown;
 
-static bool decommit_at_once(const struct iovec *vector, size_t count, size_t bytes) {
+static bool decommit_at_once(const struct os_range *vector, size_t count, size_t bytes) {
   if (atomic_load_explicit(&process_madvise_unknown, memory_order_relaxed)) return false;
   int saved = errno;
   count_call(&os_counts.madvise);
@@ -172,17 +172,18 @@ static bool decommit_at_once(const struct iovec *vector, size_t count, size_t by
   return succeeded(false, saved);
 }
 
+/* So that no copy is needed, for which a small stack has no room. */
+_Static_assert(sizeof(struct os_range) == sizeof(struct iovec) &&
+                   offsetof(struct os_range, bytes) == offsetof(struct iovec, iov_len),
+               "a range is what the kernel takes");
+
 bool os_decommit_all(const struct os_range *ranges, size_t count) {
   enum { AT_ONCE = 64 };
-  struct iovec vector[AT_ONCE];
   bool all = true;
   for (size_t from = 0; from < count; from += AT_ONCE) {
     size_t n = count - from < AT_ONCE ? count - from : AT_ONCE, bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-      vector[i] = (struct iovec){ranges[from + i].address, ranges[from + i].bytes};
-      bytes += ranges[from + i].bytes;
-    }
-    if (n > 1 && decommit_at_once(vector, n, bytes)) continue;
+    for (size_t i = 0; i < n; i++) bytes += ranges[from + i].bytes;
+    if (n > 1 && decommit_at_once(&ranges[from], n, bytes)) continue;
     for (size_t i = 0; i < n; i++)
       if (!os_decommit(ranges[from + i].address, ranges[from + i].bytes)) all = false;
   }

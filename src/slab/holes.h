@@ -41,7 +41,7 @@ struct purge {
  * partial slabs; the slab is not empty. */
 void purge_begin(struct purge *purge, struct slab *slab);
 
-/** Finds what can go. No lock needed. Returns the bytes. `all`: also a few pages of a huge page. */
+/** Finds what can go. One thread at a time, without the owner's lock. Returns the bytes. `all`: also a few pages of a huge page. */
 size_t purge_find(struct purge *purge, bool all);
 
 /** Calls give(argument, address, bytes) for each run of pages that can go. No lock needed. */

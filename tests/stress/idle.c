@@ -2,7 +2,7 @@
  * has to go back all the same, by a helper thread that is gone afterwards; live blocks stay as they
  * are, and the load can come back.
  *
- * usage: idle FREE_PERCENT MOST_PERCENT: at most so much of the peak may stay resident */
+ * usage: idle [FREE_PERCENT MOST_PERCENT]: at most so much of the peak may stay resident */
 #include "kit.h"
 
 #include <dirent.h>
@@ -62,9 +62,8 @@ static unsigned threads_of_this_process(void) {
 
 int main(int argc, char **argv) {
   kit_start();
-  CHECK(argc == 3, "usage: idle FREE_PERCENT MOST_PERCENT");
-  free_percent = (unsigned)strtoul(argv[1], NULL, 10);
-  unsigned most_percent = (unsigned)strtoul(argv[2], NULL, 10);
+  free_percent = argc == 3 ? (unsigned)strtoul(argv[1], NULL, 10) : 100;
+  unsigned most_percent = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 10;
   pthread_t threads[THREADS];
   pthread_barrier_init(&quiet, NULL, THREADS + 1);
   pthread_barrier_init(&again, NULL, THREADS + 1);
