@@ -69,8 +69,7 @@ static void flush(struct pass *pass) {
   if (!lazily) {
     if (!os_decommit_all(ranges, pass->count)) pass->gone = false;
   } else {
-    for (size_t i = 0; i < pass->count; i++)
-      os_decommit_lazily(ranges[i].address, ranges[i].bytes);
+    for (size_t i = 0; i < pass->count; i++) os_decommit_lazily(ranges[i].address, ranges[i].bytes);
     pass->gone = false;
   }
   pass->count = 0;

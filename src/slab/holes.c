@@ -103,7 +103,8 @@ size_t purge_find(struct purge *purge, bool all) {
   struct superslab *superslab = superslab_of(slab);
   uint32_t size = slab_block_size(slab), page = (uint32_t)os_page_size();
   unsigned per_slice = pages_of_slice();
-  static struct bits is_free; /* 512 bytes that a small stack has no room for; one engine at a time */
+  static struct bits
+      is_free; /* 512 bytes that a small stack has no room for; one engine at a time */
   size_t pages = 0;
   memset(purge->fresh, 0, sizeof purge->fresh);
   get_holes(slab, purge->holes);
