@@ -45,8 +45,6 @@ void fork_register_once(void) {
     pthread_atfork(prepare, in_parent, in_child);
 }
 
-#if !defined(__GLIBC__)
-/* Other libcs create threads without allocating: there the first heap may be a second thread's, and a
- * fork could come before it is done. */
+/* A thread may be inside the very first allocation, which takes long, while another one forks: with libcs that start
+ * threads without allocating, or where the program uses ours by name. */
 __attribute__((constructor)) static void register_early(void) { fork_register_once(); }
-#endif

@@ -209,9 +209,7 @@ struct heap *heap_of_thread(void) {
     park(heap);
     return NULL;
   }
-  /* With the first heap: pthread_create allocates in the thread that calls it, so that comes before any
-   * other thread could hold a lock that a fork would copy. */
-  fork_register_once();
+  fork_register_once(); /* who allocates before the constructors may fork before them as well */
   return heap;
 }
 
