@@ -105,18 +105,6 @@ static void map_tables(struct settings *settings) {
     settings->tables[i].slots = bench_map(most * sizeof(char *));
 }
 
-static uint64_t free_rest(const struct settings *settings) {
-  uint64_t checksum = 0;
-  for (uint64_t i = 0; i < settings->threads; i++) {
-    struct table *table = &settings->tables[i];
-    for (uint64_t k = 0; k < table->count; k++) {
-      checksum += bench_stamp_of(table->slots[k]);
-      free(table->slots[k]);
-    }
-  }
-  return checksum;
-}
-
 int main(int argc, char **argv) {
   static const struct bench_argument arguments[] = {
       BENCH_THREADS,
@@ -154,7 +142,8 @@ int main(int argc, char **argv) {
   struct bench_result result = bench_run(settings.threads, work, &settings, values[9]);
 
   result.seconds -= settings.idle_seconds;
-  result.checksum += free_rest(&settings);
+  for (uint64_t i = 0; i < settings.threads; i++)
+    result.checksum += bench_free_stamped(settings.tables[i].slots, settings.tables[i].count);
   for (uint64_t i = 0; i < settings.phases; i++) {
     const struct range *range = &settings.ranges[i % 2];
     printf("phase %" PRIu64 ", sizes %" PRIu64 "..%" PRIu64

@@ -121,6 +121,17 @@ static inline void bench_touch(char *block, size_t size, char value) {
 static inline void bench_stamp(void *block, uint32_t stamp) { *(uint32_t *)block = stamp; }
 static inline uint32_t bench_stamp_of(const void *block) { return *(const uint32_t *)block; }
 
+/** Frees the `count` stamped blocks of `slots`, none of them NULL, in their order; what they add to the
+ * checksum. For what is left after the run: it counts no operations. */
+static inline uint64_t bench_free_stamped(char **slots, uint64_t count) {
+  uint64_t checksum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    checksum += bench_stamp_of(slots[i]);
+    free(slots[i]);
+  }
+  return checksum;
+}
+
 /* --- threads and clocks ------------------------------------------------------------------------ */
 
 static inline double bench_clock(clockid_t id) {

@@ -110,18 +110,6 @@ static bool work(struct bench_worker *worker) {
   return false;
 }
 
-static uint64_t free_rest(const struct settings *settings) {
-  uint64_t checksum = 0;
-  for (uint64_t i = 0; i < settings->threads; i++) {
-    struct table *table = &settings->tables[i];
-    for (uint64_t k = 0; k < table->count; k++) {
-      checksum += bench_stamp_of(table->slots[k]);
-      free(table->slots[k]);
-    }
-  }
-  return checksum;
-}
-
 int main(int argc, char **argv) {
   static const struct bench_argument arguments[] = {
       BENCH_THREADS,
@@ -167,7 +155,8 @@ int main(int argc, char **argv) {
 
   bench_report_apart();
   result.seconds -= settings.idle_seconds;
-  result.checksum += free_rest(&settings);
+  for (uint64_t i = 0; i < settings.threads; i++)
+    result.checksum += bench_free_stamped(settings.tables[i].slots, settings.tables[i].count);
   bench_report(&result);
   return 0;
 }

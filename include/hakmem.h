@@ -137,8 +137,8 @@ struct hak_memory_stats {
   uint64_t given;    /* pages given back to the system inside memory that is held */
 };
 
-/** Fills `*stats`: walks all SuperSlabs, 1 us for each 2 MiB. Returns 0, or EINVAL when stats is NULL or
- * stats->size is too small. */
+/** Fills `*stats`: walks all SuperSlabs, so its time is proportional to their number, that is, to the memory
+ * held for blocks of slabs and spans. Returns 0, or EINVAL when stats is NULL or stats->size is too small. */
 HAK_API int hak_memory_stats_get(struct hak_memory_stats *stats);
 
 /** Figures of one size class, or of all blocks of the Large or the Huge tier, since start and over all

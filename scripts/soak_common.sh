@@ -26,6 +26,18 @@ number() {
   echo "$((10#$value))"
 }
 
+# mixed_settings: the variables of a run of random_mixed. Sets `duration` and `epoch`, both in seconds, `ws`,
+# `seed` and `threads`.
+# shellcheck disable=SC2034
+mixed_settings() {
+  duration=$(number DURATION_SEC 300 1 8640000)
+  epoch=$(number EPOCH_SEC 2 1 8640000)
+  ws=$(number WS 400 1 1073741824)
+  seed=$(number SEED 1 0 999999999999999999)
+  threads=$(number THREADS 1 1 1024)
+  [ "$epoch" -le "$duration" ] || die "EPOCH_SEC=$epoch is above DURATION_SEC=$duration"
+}
+
 # benchmark PATH: prints it as something that can be started.
 benchmark() {
   { [ -x "$1" ] && [ ! -d "$1" ]; } || die "no benchmark at $1: make $(basename "$1"), or make bench-build"
@@ -113,7 +125,11 @@ write_to() {
   exec >"$1"
 }
 
-# The head of the script as help.
-show_head() {
-  sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
+# answer_help ARGUMENTS...: when the first one asks for help, prints the head of the script and ends it.
+answer_help() {
+  case ${1:-} in -h | --help)
+    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
+    exit 0
+    ;;
+  esac
 }

@@ -18,11 +18,7 @@ tool=soak_fragmentation
 # shellcheck source=scripts/soak_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/soak_common.sh"
 
-case ${1:-} in -h | --help)
-  show_head
-  exit 0
-  ;;
-esac
+answer_help "$@"
 threads=$(number THREADS 2 1 1024)
 mib=$(number MIB 256 1 1048576)
 cycles=$(number CYCLES 20 1 1000000)

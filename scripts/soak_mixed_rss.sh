@@ -22,17 +22,8 @@ tool=soak_mixed_rss
 # shellcheck source=scripts/soak_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/soak_common.sh"
 
-case ${1:-} in -h | --help)
-  show_head
-  exit 0
-  ;;
-esac
-duration=$(number DURATION_SEC 300 1 8640000)
-epoch=$(number EPOCH_SEC 2 1 8640000)
-ws=$(number WS 400 1 1073741824)
-seed=$(number SEED 1 0 999999999999999999)
-threads=$(number THREADS 1 1 1024)
-[ "$epoch" -le "$duration" ] || die "EPOCH_SEC=$epoch is above DURATION_SEC=$duration"
+answer_help "$@"
+mixed_settings
 bin=$(benchmark "${BENCH_BIN:-$root/build/bench/random_mixed}")
 IFS=, read -ra cpus <<<"${CPUS:-}"
 [ $# -gt 0 ] || set -- "$(basename "$bin")="

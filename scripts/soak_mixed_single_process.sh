@@ -17,18 +17,9 @@ tool=soak_mixed_single_process
 # shellcheck source=scripts/soak_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/soak_common.sh"
 
-case ${1:-} in -h | --help)
-  show_head
-  exit 0
-  ;;
-esac
+answer_help "$@"
 [ $# -le 1 ] || die "at most one argument: '[LIBRARY] [VARIABLE=VALUE ...]' (see --help)"
-duration=$(number DURATION_SEC 300 1 8640000)
-epoch=$(number EPOCH_SEC 2 1 8640000)
-ws=$(number WS 400 1 1073741824)
-seed=$(number SEED 1 0 999999999999999999)
-threads=$(number THREADS 1 1 1024)
-[ "$epoch" -le "$duration" ] || die "EPOCH_SEC=$epoch is above DURATION_SEC=$duration"
+mixed_settings
 
 bin=$root/bench_random_mixed_hakmem
 case " ${1:-} " in *" system "* | *.so\ * | *.so.*) bin=$root/build/bench/random_mixed ;; esac

@@ -19,11 +19,7 @@ tool=soak_results
 # shellcheck source=scripts/soak_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/soak_common.sh"
 
-case ${1:-} in -h | --help)
-  show_head
-  exit 0
-  ;;
-esac
+answer_help "$@"
 [ $# -eq 1 ] || die "one argument: the directory to write to (see --help)"
 out=$1
 long=$(number LONG_SEC 60 1 8640000)

@@ -7,7 +7,7 @@ import numpy as np
 
 from hakmem_lab.csv_table import Table, format_rows
 from hakmem_lab.errors import LabError
-from hakmem_lab.soak import refuse_repeated
+from hakmem_lab.soak import read_runs
 from hakmem_lab.statistics import Change, Floats, change
 
 LEAST_CYCLES = 3  # with fewer, there is no trend after the first
@@ -63,18 +63,12 @@ def cycles_of(label: str, table: Table) -> Cycles:
 
 
 def read_cycles(tables: Sequence[Table]) -> list[Cycles]:
-    found: list[Cycles] = []
     for table in tables:
         if not is_fragmentation(table):
             raise LabError(
                 f"{table.where}: CSV of a soak beside that of phases: one kind at a time"
             )
-        if "label" in table.header:
-            found += [cycles_of(name, part) for name, part in table.grouped("label").items()]
-        else:
-            found.append(cycles_of(table.name, table))
-    refuse_repeated([cycles.label for cycles in found])
-    return found
+    return read_runs(tables, cycles_of)
 
 
 def trend(values: Floats) -> Change | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ MOST_VARIATION = 1.5  # percent; rule R4
 # A tenth of fewer is one epoch, and what that one says is chance.
 LEAST_EPOCHS = 20
 DEFAULT_WARM_UP = "5%"
+
+Run = TypeVar("Run")
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,19 @@ def series_of(label: str, table: Table) -> Series:
 
 def read_series(tables: Sequence[Table]) -> list[Series]:
     """All runs of the tables; one with a column `label` holds several."""
-    found: list[Series] = []
+    return read_runs(tables, series_of)
+
+
+def read_runs(tables: Sequence[Table], run_of: Callable[[str, Table], Run]) -> list[Run]:
+    """All runs of the tables, each made by `run_of` from its label and its rows. A table with a
+    column `label` holds several, another one is a run called as its file. No label twice."""
+    found: list[Run] = []
+    labels: list[str] = []
     for table in tables:
-        if "label" in table.header:
-            found += [series_of(name, part) for name, part in table.grouped("label").items()]
-        else:
-            found.append(series_of(table.name, table))
-    refuse_repeated([series.label for series in found])
+        parts = table.grouped("label") if "label" in table.header else {table.name: table}
+        found += [run_of(label, part) for label, part in parts.items()]
+        labels += parts
+    refuse_repeated(labels)
     return found
 
 

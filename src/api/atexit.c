@@ -3,6 +3,7 @@
 #include "observe/report.h"
 #include "policy/options.h"
 
+typedef unsigned (*totals_statistics)(const struct totals *, struct figure *);
 typedef unsigned (*class_statistics)(const struct class_totals *, struct figure *);
 
 static void print_figures(struct report *line, const struct figure *figures, unsigned count) {
@@ -15,24 +16,14 @@ static void print_figures(struct report *line, const struct figure *figures, uns
   report_end(line);
 }
 
-static void print_os(void) {
+static void print_totals(const char *label, totals_statistics statistics, bool deep) {
   struct totals totals;
   struct figure figures[FIGURES_MOST];
   struct report line;
-  totals_get(&totals, false);
+  totals_get(&totals, deep);
   report_start_bare(&line);
-  report_text(&line, "[SS_OS_STATS]");
-  print_figures(&line, figures, statistics_os(&totals, figures));
-}
-
-static void print_memory(void) {
-  struct totals totals;
-  struct figure figures[FIGURES_MOST];
-  struct report line;
-  totals_get(&totals, true);
-  report_start_bare(&line);
-  report_text(&line, "[MEMORY_STATS]");
-  print_figures(&line, figures, statistics_memory(&totals, figures));
+  report_text(&line, label);
+  print_figures(&line, figures, statistics(&totals, figures));
 }
 
 /* A line for each class of which there is something to tell. */
@@ -65,8 +56,8 @@ __attribute__((destructor)) static void at_exit(void) {
   bool all = option_value(STATS) == STATS_TEXT;
   bool counted = option_value(TINY_HEAP_STATS) || HAK_OBSERVE;
   bool heaps = all || (counted && option_value(TINY_HEAP_STATS_DUMP));
-  if (all || option_value(SS_OS_STATS)) print_os();
-  if (all) print_memory();
+  if (all || option_value(SS_OS_STATS)) print_totals("[SS_OS_STATS]", statistics_os, false);
+  if (all) print_totals("[MEMORY_STATS]", statistics_memory, true);
   if (all || option_value(WARM_POOL_STATS))
     print_classes("[WARM_POOL_STATS]", statistics_warm_pool, COUNTED_CLASSES);
   if (heaps) print_classes("[TINY_HEAP_STATS]", statistics_heap, COUNTED_LARGE);

@@ -12,7 +12,7 @@
 /* Not worth another look. */
 #define LEFT_OVER (256 * KIB)
 
-enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000 };
+enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 
 enum { HELPER_NONE, HELPER_RUNS };
 static _Atomic uint32_t helper; /* NONE -> RUNS by who starts it; RUNS -> NONE by itself */
@@ -78,10 +78,20 @@ static void helper_main(void) {
     release_set_mark(heap);
     lock_release(&heap->lock);
   }
-  release_set_large_mark();
+  release_mark_below();
   /* release: the marks come first. What gathers between a mark and this store calls the helper at the
    * next overflow. */
   atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+}
+
+/* For whoever has set `helper`. A system that refused a thread is asked again only after a while. */
+static bool start_helper(void) {
+  static uint64_t refused_ms;
+  uint64_t now = os_clock_ms();
+  if (refused_ms != 0 && now - refused_ms < RETRY_MS) return false;
+  if (os_thread_start(helper_main)) return true;
+  refused_ms = now;
+  return false;
 }
 
 void release_wake(void) {
@@ -97,9 +107,10 @@ void release_wake(void) {
       !atomic_compare_exchange_strong_explicit(&helper, &none, HELPER_RUNS, memory_order_acquire,
                                                memory_order_relaxed))
     return;
-  if (os_thread_start(helper_main)) return;
-  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
-  release_ride();
+  if (!start_helper()) {
+    atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+    release_ride();
+  }
 }
 
 void background_hurry(void) {

@@ -186,12 +186,12 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     if (!large_free(span_cache_of(heap), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
-    release_after_large();
+    release_check_below();
   } else {
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
-    release_after_large();
+    release_check_below();
   }
 }
 

@@ -344,7 +344,7 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   bool due = release_is_due(heap);
   lock_release(&heap->lock);
   if (HAK_UNLIKELY(due)) release_wake();
-  else release_after_large(); /* slabs that became empty are slices now */
+  else release_check_below(); /* slabs that became empty are slices now */
 }
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {

@@ -5,10 +5,10 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 
-/* How much is in the engine's hands at once. A fork waits for as long as this takes, 30 to 100 us, and a thread that needs a
+/* How much is in the engine's hands at once. A fork waits for as long as this takes, and a thread that needs a
  * slab meanwhile takes another: with 16, building and dropping trees peaked 2 MB higher. */
 enum { SLABS_AT_ONCE = 4, RANGES_AT_ONCE = 64 };
-/* Slabs looked at in one hold of a heap's lock, each a cache miss or two: 3 us. */
+/* Slabs looked at in one hold of a heap's lock, each a cache miss or two. */
 enum { LOOKS_AT_ONCE = 32 };
 /* Blocks of a parked heap's bins put back in one hold of its lock. */
 enum { BLOCKS_AT_ONCE = 8 };
@@ -46,19 +46,19 @@ bool release_is_due(struct heap *heap) {
   return true;
 }
 
-static _Atomic size_t large_from = RELEASE_BYTES;
+static _Atomic size_t below_from = RELEASE_BYTES;
 
 static size_t waiting_below_heaps(void) { return superslab_dirty_bytes() + unit_warm_bytes(); }
 
-void release_set_large_mark(void) {
-  atomic_store_explicit(&large_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);
+void release_mark_below(void) {
+  atomic_store_explicit(&below_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);
 }
 
-void release_after_large(void) {
-  size_t from = atomic_load_explicit(&large_from, memory_order_relaxed);
+void release_check_below(void) {
+  size_t from = atomic_load_explicit(&below_from, memory_order_relaxed);
   size_t waiting = waiting_below_heaps();
   if (waiting >= from) release_wake();
-  else if (from > waiting + RELEASE_BYTES) release_set_large_mark();
+  else if (from > waiting + RELEASE_BYTES) release_mark_below();
 }
 
 /* --- giving back ------------------------------------------------------------------------------------------ */
@@ -197,7 +197,7 @@ static void tidy(struct heap *heap) {
 }
 
 static void look_at_spans(struct heap *heap, struct pass *pass) {
-  struct slab *spans[8];
+  struct slab *spans[SPANS_CACHED];
   batch_begin(pass);
   unsigned count = span_cache_claim_old(&heap->spans, pass->looks, spans, &pass->young);
   for (unsigned i = 0; i < count; i++) {
@@ -255,11 +255,11 @@ static void put_together(struct pass *pass) {
   struct dirty_cursor cursor = {0};
   unsigned done = 0;
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP || pass->looks == 0) return;
-  for (unsigned found = 1; found > 0 && done < UNITS_A_LOOK; done += found) {
-    struct superslab *superslab;
+  for (bool found = true; found && done < UNITS_A_LOOK; done++) {
     batch_begin(pass);
-    found = superslab_take_refilled(&cursor, &superslab, 1);
-    if (found > 0) superslab_join(superslab);
+    struct superslab *superslab = superslab_take_refilled(&cursor);
+    found = superslab != NULL;
+    if (found) superslab_join(superslab);
     batch_end();
   }
   if (done == UNITS_A_LOOK) pass->young += UNIT_BYTES; /* there may be more */

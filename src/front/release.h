@@ -8,8 +8,8 @@
  * memory calls it, and it ends when all that is left is clean. malloc_trim() and hak_purge() run it in the
  * calling thread, without waiting for anything to age.
  *
- * Locks. `pass_lock`: one engine at a time; held for a whole pass, never taken by an allocating thread
- * (which only tries, and only with HAKMEM_BACKGROUND=0). `batch_lock`: held while free blocks of
+ * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
+ * only when memory has run out and all that can be has to go back (heap_purge); with HAKMEM_BACKGROUND=0 it tries. `batch_lock`: held while free blocks of
  * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
  * Heap locks are held for the few microseconds in which lists are cut and joined.
  */
@@ -25,10 +25,11 @@
 bool release_is_due(struct heap *heap);
 /** Sets the mark from which release_is_due counts; under heap->lock, or before the heap is known. */
 void release_set_mark(struct heap *heap);
-/** After a Large or Huge block was freed: calls the engine when enough has gathered. */
-void release_after_large(void);
-/** The same for all that lies below the heaps, from which release_after_large counts. */
-void release_set_large_mark(void);
+/** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the engine when enough has
+ * gathered there. Holds no lock. */
+void release_check_below(void);
+/** Sets the mark from which release_check_below counts. */
+void release_mark_below(void);
 
 /** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
 void release_wake(void);

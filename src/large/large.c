@@ -5,8 +5,6 @@
 #include "observe/report.h"
 #include "policy/options.h"
 
-enum { SPANS = 8 };
-
 /* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
 static bool serves(unsigned have, unsigned want) { return have >= want && have - want <= have / 8; }
 
@@ -96,7 +94,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     span_release(span);
     return true;
   }
-  if (span_count(cache) == SPANS) {
+  if (span_count(cache) == SPANS_CACHED) {
     struct slab *oldest = span_at(cache, 0);
     cache_remove(cache, 0);
     claim_and_release(oldest);
@@ -122,13 +120,6 @@ size_t span_cache_flush(struct span_cache *cache) {
 
 /* --- for the release engine ----------------------------------------------------------------------------- */
 
-static bool may_give(const struct slab *span) {
-  struct superslab *superslab = superslab_of(span);
-  if (!superslab_is_whole(superslab)) return true;
-  /* Explicit huge pages go as a whole or not; transparent ones are not broken up for little. */
-  return option_value(SS_HUGEPAGE) != HUGEPAGE_EXPLICIT && span->slices >= SLICES_PER_UNIT / 4;
-}
-
 unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
                               size_t *young) {
   unsigned claimed = 0;
@@ -138,7 +129,7 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
                                             : UINT8_MAX;
   cache->seen = changes;
   uint32_t count = span_count(cache);
-  for (uint32_t i = 0; i < count && i < SPANS; i++) {
+  for (uint32_t i = 0; i < count && i < SPANS_CACHED; i++) {
     struct slab *span = span_at(cache, i);
     /* Read without a lock: the span may be in use or another cache's by now. Descriptors are never freed, and
      * only a span that is cached can be claimed, which is right whosever it is.
@@ -152,7 +143,7 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
     if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_GIVING,
                                                  memory_order_acquire, memory_order_relaxed))
       continue;
-    if (may_give(span)) spans[claimed++] = span;
+    if (superslab_may_split(superslab_of(span), span->slices, false)) spans[claimed++] = span;
     else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
   }
   return claimed;

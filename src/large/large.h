@@ -10,6 +10,9 @@
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
+/* 8 MiB at most: more raised peak memory and saved no time. */
+enum { SPANS_CACHED = 8 };
+
 /* A thread's freed spans, youngest last. Only its thread writes; the release engine reads in passing (relaxed)
  * and gives back the pages of spans that it can claim by their kind. */
 struct span_cache {
@@ -17,8 +20,7 @@ struct span_cache {
   _Atomic uint32_t changes; /* spans that went in or out so far */
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
-  /* 8 spans, 8 MiB at most: more raised peak memory and saved no time */
-  _Atomic(struct slab *) spans[8];
+  _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 
 /** Does such a request get a Huge block? */
@@ -40,7 +42,7 @@ bool large_resize(struct slab *span, size_t bytes);
 /* For the release engine, one thread at a time. */
 
 /** Claims cached spans that still have their pages if nothing went in or out for `looks` looks (0: in any case).
- * Returns how many, at most 8; `*young` grows by the bytes of those that have to wait. */
+ * Returns how many, at most SPANS_CACHED; `*young` grows by the bytes of those that have to wait. */
 unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
                               size_t *young);
 /** Ends a claim: the pages are gone. */

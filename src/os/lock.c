@@ -3,12 +3,8 @@
 #include "os/lock.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-/* As in <linux/futex.h>, which a toolchain without kernel headers (musl-gcc) does not have. */
-#define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_PRIVATE 129
+#include "os/futex.h"
 
 _Atomic uintptr_t lock_forking_thread;
 
@@ -40,12 +36,12 @@ void lock_wait(struct lock *lock) {
   int saved = errno;
   /* acquire on the exchange that finds 0; a 2 left behind only costs one needless wake */
   while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-    syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    futex_wait(&lock->state, 2, NULL);
   errno = saved;
 }
 
 void lock_wake(struct lock *lock) {
   int saved = errno;
-  syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  futex_wake(&lock->state);
   errno = saved;
 }

@@ -167,8 +167,10 @@ static bool decommit_at_once(const struct os_range *vector, size_t count, size_t
   if (os_fault_now()) return succeeded(false, saved);
   ssize_t done = syscall(SYS_process_madvise, SELF_PIDFD, vector, count, MADV_DONTNEED, 0);
   if (done >= 0) return (size_t)done == bytes;
-  /* Unknown (before 5.10), not for this advice (before 6.13), or not by this name: asked no more. */
-  atomic_store_explicit(&process_madvise_unknown, true, memory_order_relaxed);
+  /* Unknown (before 5.10), not for this advice (before 6.13), or not by this name: asked no more. Others may
+   * pass. */
+  if (errno == ENOSYS || errno == EINVAL || errno == EPERM || errno == EBADF)
+    atomic_store_explicit(&process_madvise_unknown, true, memory_order_relaxed);
   return succeeded(false, saved);
 }
 

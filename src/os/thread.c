@@ -5,18 +5,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "os/fault.h"
+#include "os/futex.h"
 #include "os/os.h"
 
-/* As in <linux/futex.h>, which a toolchain without kernel headers (musl-gcc) does not have. */
-#define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_PRIVATE 129
-
-/* Enough for the release engine (about 8 KiB) and a large static TLS; only what is used takes memory. */
+/* Enough for the release engine and a large static TLS; only what is used takes memory. */
 #define STACK_BYTES (256 * KIB)
 
 static void *thread_main(void *body) {
@@ -56,12 +50,12 @@ void os_yield(void) { sched_yield(); }
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
   int saved = errno;
   struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &time, NULL, 0);
+  futex_wait(word, value, &time);
   errno = saved;
 }
 
 void os_wake(_Atomic uint32_t *word) {
   int saved = errno;
-  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  futex_wake(word);
   errno = saved;
 }

@@ -1,4 +1,4 @@
-/* superslab.c - SuperSlabs cut into spans, and huge blocks.
+/* superslab.c - SuperSlabs cut into spans.
  *
  * SuperSlabs stand in lists by their longest run of free slices. A span is taken from the tightest
  * list that has room, so that full SuperSlabs fill up and nearly empty ones drain and go back whole.
@@ -10,6 +10,7 @@
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "superslab/descriptor.h"
 
 #define ALL_SLICES UINT32_MAX
 
@@ -19,14 +20,12 @@ static struct superslab *lists[SLICES_PER_UNIT + 1]; /* by longest free run */
 static uint64_t nonempty_lists;                      /* bit i: lists[i] has members */
 static struct superslab *unused;                     /* descriptors free for reuse */
 static uint64_t live, peak;                          /* SuperSlabs */
-static struct superslab *huge_list;                  /* huge blocks, for statistics and walks */
-static uint64_t huge_live, huge_bytes;
-static struct superslab *next_look;      /* where superslab_take_dirty goes on */
-static _Atomic size_t dirty_free_slices; /* written under the lock */
+static struct superslab *next_look;                  /* where superslab_take_dirty goes on */
+static _Atomic size_t dirty_free_slices;             /* written under the lock */
 
 /* --- descriptors --------------------------------------------------------------------------------- */
 
-static struct superslab *descriptor_new(void) {
+struct superslab *descriptor_new(void) {
   lock_acquire(&superslab_lock);
   struct superslab *superslab = unused;
   if (superslab != NULL) unused = superslab->next;
@@ -50,8 +49,7 @@ static struct superslab *descriptor_new(void) {
   return superslab;
 }
 
-/* The caller holds superslab_lock. */
-static void descriptor_free(struct superslab *superslab) {
+void descriptor_free(struct superslab *superslab) {
   superslab->next = unused;
   unused = superslab;
 }
@@ -310,9 +308,9 @@ size_t superslab_dirty_bytes(void) {
 /* Breaking up a huge page costs its reach in the TLB: only for this much. */
 enum { SPLIT_SLICES = SLICES_PER_UNIT / 4 };
 
-static bool may_give(const struct superslab *superslab, unsigned slices, bool all) {
+bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all) {
   if (!superslab_is_whole(superslab)) return true;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT) return false; /* goes as a whole or not */
+  if (option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT) return false;
   return all || slices >= SPLIT_SLICES;
 }
 
@@ -325,7 +323,7 @@ void superslab_split(struct superslab *superslab) {
 
 unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
                               struct dirty_slices *sets, unsigned most, size_t *young) {
-  enum { LOOKS_AT_ONCE = 64 }; /* 3 us: how long others may have to wait for the lock */
+  enum { LOOKS_AT_ONCE = 64 }; /* in one hold of the lock, for which others may have to wait */
   unsigned taken = 0, looked = 0;
   lock_acquire(&superslab_lock);
   if (!cursor->started) next_look = NULL;
@@ -343,7 +341,7 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
     struct superslab *superslab = next_look;
     next_look = superslab->next;
     unsigned dirty = dirty_slices_of(superslab);
-    if (dirty == 0 || !may_give(superslab, dirty, looks == 0)) continue;
+    if (dirty == 0 || !superslab_may_split(superslab, dirty, looks == 0)) continue;
     if (superslab->age < looks) {
       superslab->age++;
       *young += (size_t)dirty << SLICE_SHIFT;
@@ -389,19 +387,19 @@ static bool is_refilled(const struct superslab *superslab) {
   return true;
 }
 
-unsigned superslab_take_refilled(struct dirty_cursor *cursor, struct superslab **found,
-                                 unsigned most) {
+struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
   enum { LOOKS_AT_ONCE = 8 }; /* 32 descriptors each */
-  unsigned taken = 0, looked = 0;
+  struct superslab *found = NULL;
+  unsigned looked = 0;
   lock_acquire(&superslab_lock);
   if (!cursor->started) next_look = lists[0];
   cursor->started = true;
-  while (taken < most && next_look != NULL) {
+  while (found == NULL && next_look != NULL) {
     struct superslab *superslab = next_look;
     next_look = superslab->next;
     if (is_refilled(superslab)) {
       superslab->pinned = true;
-      found[taken++] = superslab;
+      found = superslab;
     }
     if (++looked % LOOKS_AT_ONCE == 0) {
       lock_release(&superslab_lock);
@@ -409,7 +407,7 @@ unsigned superslab_take_refilled(struct dirty_cursor *cursor, struct superslab *
     }
   }
   lock_release(&superslab_lock);
-  return taken;
+  return found;
 }
 
 void superslab_join(struct superslab *superslab) {
@@ -423,184 +421,6 @@ void superslab_join(struct superslab *superslab) {
   bool emptied = list_or_take_out(superslab);
   lock_release(&superslab_lock);
   if (emptied) release_emptied(superslab);
-}
-
-/* --- huge blocks ------------------------------------------------------------------------------------ */
-
-static size_t units_for(size_t bytes) {
-  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
-}
-
-static size_t round_to_page(size_t bytes) {
-  size_t page = os_page_size();
-  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
-}
-
-static void huge_enlist(struct superslab *superslab, bool from_os) {
-  lock_acquire(&superslab_lock);
-  counters_supply(COUNTED_HUGE, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
-  superslab->prev = NULL;
-  superslab->next = huge_list;
-  if (huge_list != NULL) huge_list->prev = superslab;
-  huge_list = superslab;
-  huge_live++;
-  huge_bytes += (uint64_t)superslab->huge_units << UNIT_SHIFT;
-  lock_release(&superslab_lock);
-}
-
-/* Huge pages where the block surely fills them: its last, partly used unit stays with small pages. */
-static void huge_advise(const struct unit_run *run, size_t bytes) {
-  size_t whole = bytes & ~(UNIT_BYTES - 1), used = run->used << UNIT_SHIFT;
-  if (whole <= used || run->huge_pages) return;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base + used, whole - used);
-}
-
-/* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
-static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_into, bool *zeroed) {
-  size_t units = units_for(bytes);
-  if (units > UINT32_MAX / 2) return NULL;
-  struct superslab *superslab = descriptor_new();
-  if (superslab == NULL) return NULL;
-  struct unit_run run = to_move_into ? unit_reserve(units) : unit_acquire(units, alignment);
-  if (run.base != NULL) {
-    superslab->base = run.base;
-    superslab->huge_units = (uint32_t)units;
-    superslab->huge_usable = round_to_page(bytes);
-    superslab->huge_pages = run.huge_pages;
-    if (map_set(run.base, units, superslab)) {
-      huge_advise(&run, bytes);
-      huge_enlist(superslab, run.from_os);
-      *zeroed = run.zeroed;
-      return superslab;
-    }
-    unit_release(run.base, units);
-  }
-  lock_acquire(&superslab_lock);
-  if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
-  descriptor_free(superslab);
-  lock_release(&superslab_lock);
-  return NULL;
-}
-
-struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
-  return huge_new(bytes, alignment, false, zeroed);
-}
-
-/* Takes a huge block out of the list and the figures. The caller holds superslab_lock. */
-static void huge_delist(struct superslab *superslab) {
-  if (superslab->prev != NULL) superslab->prev->next = superslab->next;
-  else huge_list = superslab->next;
-  if (superslab->next != NULL) superslab->next->prev = superslab->prev;
-  huge_live--;
-  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
-}
-
-/* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
- * descriptor, which may be another block's by then if the program frees twice. */
-static bool huge_claim(struct superslab *superslab, const char *pointer) {
-  if (!map_claim(pointer, superslab)) return false;
-  if (superslab->base == pointer && superslab->huge_units != 0) return true;
-  map_set(pointer, 1, superslab); /* reused meanwhile; its window is writable: cannot fail */
-  return false;
-}
-
-bool huge_release(struct superslab *superslab, const char *pointer) {
-  if (!huge_claim(superslab, pointer)) return false;
-  char *base = superslab->base;
-  size_t units = superslab->huge_units;
-  map_clear(base, units);
-  lock_acquire(&superslab_lock);
-  huge_delist(superslab);
-  descriptor_free(superslab);
-  lock_release(&superslab_lock);
-  unit_release(base, units);
-  return true;
-}
-
-static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
-  lock_acquire(&superslab_lock);
-  huge_bytes += ((uint64_t)units - superslab->huge_units) << UNIT_SHIFT;
-  superslab->huge_units = (uint32_t)units;
-  lock_release(&superslab_lock);
-  superslab->huge_usable = round_to_page(bytes);
-}
-
-/* Moves the block's pages to the start of another run and gives its units up. A unit that does not move is
- * copied. False: nothing was moved. */
-static bool move_pages(struct superslab *from, char *to) {
-  for (size_t unit = 0; unit < from->huge_units; unit++) {
-    size_t at = unit << UNIT_SHIFT, used = from->huge_usable - at;
-    enum unit_move moved = unit_move(from->base + at, to + at);
-    if (moved == UNIT_MOVED) {
-      unit_account(-1);
-      continue;
-    }
-    /* The kernel took the place away and refuses to map it again: the block lies in two places. */
-    if (moved == UNIT_PLACE_LOST)
-      report_corruption("realloc: the system refused to map memory again");
-    if (unit == 0) return false;
-    memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
-    unit_release(from->base + at, 1);
-  }
-  return true;
-}
-
-/* Moves the block, which the caller has claimed, to a longer run elsewhere. */
-static struct superslab *huge_move(struct superslab *from, size_t bytes) {
-  bool zeroed;
-  if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
-  struct superslab *to = huge_new(bytes, UNIT_BYTES, true, &zeroed);
-  if (to == NULL) return NULL;
-  size_t old = from->huge_units;
-  /* All out of the map (the first unit is by the claim) before the address range is free for others. */
-  map_clear(from->base + UNIT_BYTES, old - 1);
-  if (!move_pages(from, to->base)) {
-    /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
-     * be undone. */
-    if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
-    huge_release(to, to->base);
-    return NULL;
-  }
-  lock_acquire(&superslab_lock);
-  huge_delist(from);
-  descriptor_free(from);
-  lock_release(&superslab_lock);
-  return to;
-}
-
-/* Grows into the address range right behind the block: no page moves. */
-static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
-  char *end = superslab->base + (old << UNIT_SHIFT);
-  if (superslab->huge_pages || !unit_extend(end, more)) return false;
-  if (map_set(end, more, superslab)) return true;
-  unit_release(end, more);
-  return false;
-}
-
-/* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
-static bool resize_claimed(struct superslab *superslab, size_t bytes) {
-  size_t units = units_for(bytes), old = superslab->huge_units;
-  if (units > old && !huge_extend(superslab, old, units - old)) return false;
-  huge_set_size(superslab, units, bytes);
-  if (units < old) {
-    char *rest = superslab->base + (units << UNIT_SHIFT);
-    map_clear(rest, old - units);
-    unit_release(rest, old - units);
-  }
-  return true;
-}
-
-struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
-  if (units_for(bytes) > UINT32_MAX / 2) return NULL;
-  if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
-  if (!resize_claimed(superslab, bytes)) {
-    struct superslab *moved = huge_move(superslab, bytes);
-    if (moved != NULL) return moved;
-    map_set(base, 1, superslab); /* its window is writable: cannot fail */
-    return NULL;
-  }
-  map_set(base, 1, superslab);
-  return superslab;
 }
 
 /* --- fork ---------------------------------------------------------------------------------------------- */
@@ -654,8 +474,7 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
   lock_acquire(&superslab_lock);
   stats->live = live;
   stats->peak = peak;
-  stats->huge_live = huge_live;
-  stats->huge_bytes = huge_bytes;
+  huge_counts(&stats->huge_live, &stats->huge_bytes);
   for (unsigned run = 0; run <= SLICES_PER_UNIT; run++)
     for (const struct superslab *s = lists[run]; s != NULL; s = s->next) {
       stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;

@@ -255,12 +255,14 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
                               struct dirty_slices *sets, unsigned most, size_t *young);
 /** Puts them back. `zeroed`: their pages are gone for good; otherwise the kernel may take them. */
 void superslab_put_clean(struct dirty_slices set, bool zeroed);
+/** May `slices` slices of the unit be given back, which would break up its huge page? Transparent ones go
+ * only for enough slices at once, or with `all`; explicit ones as a whole or not. */
+bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all);
 /** Before a part of the unit is given back: its huge page is broken up for good. */
 void superslab_split(struct superslab *superslab);
-/** Finds SuperSlabs that were split and are in use altogether again, and keeps them from being given up. Call it
- * until it returns 0, or stop. */
-unsigned superslab_take_refilled(struct dirty_cursor *cursor, struct superslab **found,
-                                 unsigned most);
+/** Finds a SuperSlab that was split and is in use altogether again, and keeps it from being given up. Call it until
+ * it returns NULL, or stop. */
+struct superslab *superslab_take_refilled(struct dirty_cursor *cursor);
 /** Makes such a SuperSlab a huge page again if the kernel can, and lets go of it. */
 void superslab_join(struct superslab *superslab);
 /** Is the unit a huge page, or to become one? */

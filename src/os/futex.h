@@ -1,0 +1,22 @@
+/* futex.h - sleeping in the kernel until a word changes, within this process. errno is the caller's affair. */
+#ifndef HAK_OS_FUTEX_H
+#define HAK_OS_FUTEX_H
+
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/** Sleeps while *word is `value`, at most for `time` (NULL: without end). May return early. */
+static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *time) {
+  enum { WAIT_PRIVATE = 128 }; /* FUTEX_WAIT_PRIVATE; musl-gcc has no <linux/futex.h> */
+  syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0);
+}
+
+/** Wakes one of those that sleep on the word. */
+static inline void futex_wake(_Atomic uint32_t *word) {
+  enum { WAKE_PRIVATE = 129 }; /* FUTEX_WAKE_PRIVATE */
+  syscall(SYS_futex, word, WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* huge.c - blocks in units of their own, which grow by mapping behind them or by moving their pages. */
+#include <string.h>
+
+#include "observe/counters.h"
+#include "observe/report.h"
+#include "policy/options.h"
+#include "superslab/descriptor.h"
+
+/* Under superslab_lock. */
+static uint64_t huge_live, huge_bytes;
+
+void huge_counts(uint64_t *live, uint64_t *bytes) {
+  *live = huge_live;
+  *bytes = huge_bytes;
+}
+
+static size_t units_for(size_t bytes) {
+  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+}
+
+static size_t round_to_page(size_t bytes) {
+  size_t page = os_page_size();
+  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
+}
+
+static void count_in(const struct superslab *superslab, bool from_os) {
+  lock_acquire(&superslab_lock);
+  counters_supply(COUNTED_HUGE, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
+  huge_live++;
+  huge_bytes += (uint64_t)superslab->huge_units << UNIT_SHIFT;
+  lock_release(&superslab_lock);
+}
+
+/* Huge pages where the block surely fills them: its last, partly used unit stays with small pages. */
+static void huge_advise(const struct unit_run *run, size_t bytes) {
+  size_t whole = bytes & ~(UNIT_BYTES - 1), used = run->used << UNIT_SHIFT;
+  if (whole <= used || run->huge_pages) return;
+  if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base + used, whole - used);
+}
+
+/* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
+static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_into, bool *zeroed) {
+  size_t units = units_for(bytes);
+  if (units > UINT32_MAX / 2) return NULL;
+  struct superslab *superslab = descriptor_new();
+  if (superslab == NULL) return NULL;
+  struct unit_run run = to_move_into ? unit_reserve(units) : unit_acquire(units, alignment);
+  if (run.base != NULL) {
+    superslab->base = run.base;
+    superslab->huge_units = (uint32_t)units;
+    superslab->huge_usable = round_to_page(bytes);
+    superslab->huge_pages = run.huge_pages;
+    if (map_set(run.base, units, superslab)) {
+      huge_advise(&run, bytes);
+      count_in(superslab, run.from_os);
+      *zeroed = run.zeroed;
+      return superslab;
+    }
+    unit_release(run.base, units);
+  }
+  lock_acquire(&superslab_lock);
+  if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
+  descriptor_free(superslab);
+  lock_release(&superslab_lock);
+  return NULL;
+}
+
+struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
+  return huge_new(bytes, alignment, false, zeroed);
+}
+
+/* Takes a block out of the figures and makes its descriptor free. */
+static void descriptor_retire(struct superslab *superslab) {
+  lock_acquire(&superslab_lock);
+  huge_live--;
+  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
+  descriptor_free(superslab);
+  lock_release(&superslab_lock);
+}
+
+/* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
+ * descriptor, which may be another block's by then if the program frees twice. */
+static bool huge_claim(struct superslab *superslab, const char *pointer) {
+  if (!map_claim(pointer, superslab)) return false;
+  if (superslab->base == pointer && superslab->huge_units != 0) return true;
+  map_set(pointer, 1, superslab); /* reused meanwhile; its window is writable: cannot fail */
+  return false;
+}
+
+bool huge_release(struct superslab *superslab, const char *pointer) {
+  if (!huge_claim(superslab, pointer)) return false;
+  char *base = superslab->base;
+  size_t units = superslab->huge_units;
+  map_clear(base, units);
+  descriptor_retire(superslab);
+  unit_release(base, units);
+  return true;
+}
+
+static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
+  lock_acquire(&superslab_lock);
+  huge_bytes += ((uint64_t)units - superslab->huge_units) << UNIT_SHIFT;
+  superslab->huge_units = (uint32_t)units;
+  lock_release(&superslab_lock);
+  superslab->huge_usable = round_to_page(bytes);
+}
+
+/* Moves the block's pages to the start of another run and gives its units up. A unit that does not move is
+ * copied. False: nothing was moved. */
+static bool move_pages(struct superslab *from, char *to) {
+  for (size_t unit = 0; unit < from->huge_units; unit++) {
+    size_t at = unit << UNIT_SHIFT, used = from->huge_usable - at;
+    enum unit_move moved = unit_move(from->base + at, to + at);
+    if (moved == UNIT_MOVED) {
+      unit_account(-1);
+      continue;
+    }
+    /* The kernel took the place away and refuses to map it again: the block lies in two places. */
+    if (moved == UNIT_PLACE_LOST)
+      report_corruption("realloc: the system refused to map memory again");
+    if (unit == 0) return false;
+    memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
+    unit_release(from->base + at, 1);
+  }
+  return true;
+}
+
+/* Moves the block, which the caller has claimed, to a longer run elsewhere. */
+static struct superslab *huge_move(struct superslab *from, size_t bytes) {
+  bool zeroed;
+  if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
+  struct superslab *to = huge_new(bytes, UNIT_BYTES, true, &zeroed);
+  if (to == NULL) return NULL;
+  size_t old = from->huge_units;
+  /* All out of the map (the first unit is by the claim) before the address range is free for others. */
+  map_clear(from->base + UNIT_BYTES, old - 1);
+  if (!move_pages(from, to->base)) {
+    /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
+     * be undone. */
+    if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
+    huge_release(to, to->base);
+    return NULL;
+  }
+  descriptor_retire(from);
+  return to;
+}
+
+/* Grows into the address range right behind the block: no page moves. */
+static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
+  char *end = superslab->base + (old << UNIT_SHIFT);
+  if (superslab->huge_pages || !unit_extend(end, more)) return false;
+  if (map_set(end, more, superslab)) return true;
+  unit_release(end, more);
+  return false;
+}
+
+/* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
+static bool resize_claimed(struct superslab *superslab, size_t bytes) {
+  size_t units = units_for(bytes), old = superslab->huge_units;
+  if (units > old && !huge_extend(superslab, old, units - old)) return false;
+  huge_set_size(superslab, units, bytes);
+  if (units < old) {
+    char *rest = superslab->base + (units << UNIT_SHIFT);
+    map_clear(rest, old - units);
+    unit_release(rest, old - units);
+  }
+  return true;
+}
+
+struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
+  if (units_for(bytes) > UINT32_MAX / 2) return NULL;
+  if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
+  if (!resize_claimed(superslab, bytes)) {
+    struct superslab *moved = huge_move(superslab, bytes);
+    if (moved != NULL) return moved;
+    map_set(base, 1, superslab); /* its window is writable: cannot fail */
+    return NULL;
+  }
+  map_set(base, 1, superslab);
+  return superslab;
+}
