@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab import __version__, allocators, mimalloc_bench, programs, rows, tables
+from hakmem_lab import (
+    __version__,
+    allocators,
+    mimalloc_bench,
+    programs,
+    report_cli,
+    rows,
+    tables,
+)
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount, count_instructions
@@ -281,6 +289,9 @@ def show_command(
 def version_command() -> None:
     """Prints the version."""
     print(f"hakmem-lab {__version__}")
+
+
+report_cli.register(app)
 
 
 def stop(_signal: int, _frame: Any) -> None:
