@@ -14,6 +14,8 @@ from hakmem_lab import (
     programs,
     report_cli,
     rows,
+    scorecard_cli,
+    steady_cli,
     tables,
 )
 from hakmem_lab.allocators import Allocator
@@ -292,6 +294,8 @@ def version_command() -> None:
 
 
 report_cli.register(app)
+scorecard_cli.register(app)
+steady_cli.register(app)
 
 
 def stop(_signal: int, _frame: Any) -> None:

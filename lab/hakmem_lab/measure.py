@@ -18,7 +18,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,6 +57,8 @@ class Run:
     throughput_per_s: float | None = None
     output: str | None = None  # SHA-256 of the output, for rows that ask for it
     failure: str | None = None
+    # What only some kinds of runs have, by a name that ends in its unit: latency_p99_ms.
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def cpu_s(self) -> float:

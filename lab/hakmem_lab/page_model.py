@@ -18,6 +18,10 @@ class Cell:
     sort: float | str | None = None  # None: sorted behind everything else
     best: bool = False  # the lowest of its row
 
+    @property
+    def sort_text(self) -> str:
+        return self.sort if isinstance(self.sort, str) else f"{self.sort:.7g}"
+
 
 @dataclass(frozen=True)
 class Detail:

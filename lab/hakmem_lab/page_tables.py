@@ -16,7 +16,7 @@ from hakmem_lab.statistics import (
     median_estimate,
     paired_ratios,
 )
-from hakmem_lab.tables import NOTHING, show_number
+from hakmem_lab.tables import NOTHING, figure_names, show_number
 
 UNITS = {"throughput": "ns an operation", "cpu": "CPU seconds", "wall": "seconds"}
 IN_WORDS = {
@@ -37,7 +37,7 @@ def base_of(result: Result) -> str | None:
     names = result.allocator_names()
     if result.kind == "ab" and "a" in names:
         return "a"
-    chosen = result.settings.get("baseline")
+    chosen = result.settings.get("base")  # of a comparison that a user set up
     if chosen in names:
         return str(chosen)
     return summary.baseline_of(result) or (names[0] if names else None)
@@ -143,6 +143,7 @@ def matrix(
     digits: Callable[[float], int],
     base: str | None = None,
     details: bool = False,
+    mark_lowest: bool = True,
 ) -> PageTable | None:
     """A row each, a column an allocator; rows without a figure only where they can be opened."""
     names = result.allocator_names()
@@ -158,14 +159,16 @@ def matrix(
             if e is None:
                 cells.append(failed_or_nothing(row, name))
             else:
-                cells.append(figure(e, digits(e.value), usual, e.value == min(known)))
+                lowest = mark_lowest and e.value == min(known)
+                cells.append(figure(e, digits(e.value), usual, lowest))
         detail = detail_of(result, row, base) if details else None
         rows.append(PageRow(row.name, cells, detail, index))
     heads = [f"{name} (base)" if name == base else name for name in names]
     return PageTable(title, ["row", "runs", *heads], rows, caption) if rows else None
 
 
-INTERVAL = "Median over rounds with its 95% bootstrap interval. Bold: the lowest of the row."
+MEDIAN = "Median over rounds with its 95% bootstrap interval."
+INTERVAL = f"{MEDIAN} Bold: the lowest of the row."
 
 
 def time_table(result: Result, base: str | None) -> PageTable | None:
@@ -208,8 +211,7 @@ def system_call_table(result: Result) -> PageTable | None:
         known = [count for count in calls.values() if count is not None]
         if known:
             cells = [
-                Cell(show_number(count), "", count, count == min(known))
-                for count in calls.values()
+                Cell(show_number(count), "", count, count == min(known)) for count in calls.values()
             ]
             rows.append(PageRow(row.name, cells))
     caption = "Of one run under strace that is not timed, so without an interval."
@@ -257,7 +259,9 @@ def subject_table(result: Result, subject: str) -> PageTable | None:
         memory = summary.memory_ratio(row, subject, lowest)
         limit = summary.limit_of(row)
         doubt = summary.doubt(ratio).removeprefix("; ") if ratio.value > 1 else ""
-        verdict = "within its bar" if ratio.value <= limit else f"above its bar; {doubt}".strip("; ")
+        verdict = (
+            "within its bar" if ratio.value <= limit else f"above its bar; {doubt}".strip("; ")
+        )
         within = None if memory is None else memory.value <= summary.MEMORY_BAR
         cells = [
             word(best),
@@ -317,14 +321,40 @@ def instructions_table(result: Result) -> PageTable | None:
     return PageTable(title, columns, rows, caption, frozenset({0, 9})) if rows else None
 
 
+def figure_tables(result: Result) -> list[PageTable]:
+    """A table for each figure that only this kind of run has."""
+
+    def estimate(figure_name: str) -> Callable[[RowResult, str], Estimate | None]:
+        def value(row: RowResult, name: str) -> Estimate | None:
+            runs = [run for run in row.good_runs(name) if figure_name in run.figures]
+            return estimate_of([run.figures[figure_name] for run in runs])
+
+        return value
+
+    found = [
+        matrix(
+            result,
+            name.replace("_", " ").capitalize(),
+            MEDIAN,
+            estimate(name),
+            digits_for,
+            mark_lowest=False,  # of some, more is better
+        )
+        for name in figure_names(result)
+    ]
+    return [table for table in found if table is not None]
+
+
 def tables_of(result: Result) -> list[PageTable]:
-    """All tables of a result, in the order of the page; the one with drill-downs after the means."""
+    """All tables of a result, in the order of the page."""
     base = base_of(result)
+    if result.kind == "steady":  # its times are of tracing and of waiting
+        return figure_tables(result)
     tables = [means_table(result)]
     tables += [ab_table(result)] if result.kind == "ab" else []
     tables.append(time_table(result, base))
     if result.kind == "suite":
         tables += [subject_table(result, name) for name in summary.subjects_of(result)]
     tables += [memory_table(result), fault_table(result), system_call_table(result)]
-    tables.append(instructions_table(result))
+    tables += [*figure_tables(result), instructions_table(result)]
     return [table for table in tables if table is not None]

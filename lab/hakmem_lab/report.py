@@ -1,12 +1,13 @@
 """A report: one HTML file without a network, made from results and soaks.
 
-The tables are written here, from the same figures as on a terminal. The data stands in the page once,
-as JSON, and the page draws its plots from that with plotly, which is carried along compressed.
+The tables are written here, from the same figures as on a terminal. The data stands in the page
+once, as JSON, and the page draws its plots from that with plotly, which it carries compressed.
 """
 
 import base64
 import gzip
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from hakmem_lab.page_tables import (
     unit_of,
 )
 from hakmem_lab.results import Result
+from hakmem_lab.runner import Pace, Reporter
 from hakmem_lab.soak import (
     DEFAULT_WARM_UP,
     Judgement,
@@ -122,14 +124,16 @@ def figures_of(result: Result) -> dict[str, Any]:
     return {"base": base, "names": names, "subjects": subjects, "rows": rows, "means": means}
 
 
-def data_of(results: Sequence[tuple[Path, Result]], soaks: Soaks) -> dict[str, Any]:
+def data_of(
+    results: Sequence[tuple[Path, Result]], figures: Sequence[dict[str, Any]], soaks: Soaks
+) -> dict[str, Any]:
     def listed(values: np.ndarray[Any, Any] | None) -> list[float] | None:
         return None if values is None else values.tolist()
 
     return {
         "results": [
-            {"file": file.name, "result": asdict(result), "figures": figures_of(result)}
-            for file, result in results
+            {"file": file.name, "result": asdict(result), "figures": of_result}
+            for (file, result), of_result in zip(results, figures, strict=True)
         ],
         "soaks": [
             {
@@ -205,8 +209,8 @@ def soak_table(summaries: Sequence[Summary]) -> PageTable:
         "Figures after the warm-up",
         columns,
         [soak_row(run) for run in summaries],
-        "One run each; its epochs are in the plots. Tenths: the median of the last tenth against that"
-        " of the first. Slope: Theil-Sen, over the whole time.",
+        "One run each; its epochs are in the plots. Tenths: the median of the last tenth against"
+        " that of the first. Slope: Theil-Sen, over the whole time.",
         frozenset({0}),
     )
 
@@ -256,6 +260,7 @@ KINDS = {
     "instructions": "Instructions",
     "compare": "A program compared",
     "replay": "A replayed trace",
+    "steady": "Steady and idle",
 }
 
 
@@ -273,7 +278,7 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
         "result": result,
         "tables": tables_of(result),
         "base": base_of(result),
-        "overview": sum(len(row.runs) > 0 for row in result.rows) > 1,
+        "overview": result.kind != "steady" and sum(bool(row.runs) for row in result.rows) > 1,
         "missing": [f"{row.name}: {row.missing}" for row in result.rows if row.missing],
         "failures": failures,
         "settings": [(name.replace("_", " "), as_text(value)) for name, value in settings.items()],
@@ -289,8 +294,23 @@ def as_text(value: Any) -> str:
 
 
 def render(
-    results: Sequence[tuple[Path, Result]], soaks: Soaks, warm_up: str = DEFAULT_WARM_UP
+    results: Sequence[tuple[Path, Result]],
+    soaks: Soaks,
+    warm_up: str = DEFAULT_WARM_UP,
+    reporter: Reporter | None = None,
 ) -> str:
+    """The page's text; a result with many rows takes seconds."""
+    reporter = reporter or Reporter()
+    pace = Pace([str(file) for file, _ in results])
+    sections: list[dict[str, Any]] = []
+    figures: list[dict[str, Any]] = []
+    with reporter.running():
+        for file, result in results:
+            reporter.step(str(file), pace, len(results))
+            start = time.monotonic()
+            sections.append(section_of(file, result))
+            figures.append(figures_of(result))
+            pace.finish(str(file), time.monotonic() - start)
     summaries = [summarise(run, warm_up) for run in soaks.series]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hakmem_lab", "report_page"),
@@ -305,13 +325,13 @@ def render(
         return Markup(environment.loader.get_source(environment, name)[0])
 
     return environment.get_template("page.html.jinja").render(
-        sections=[section_of(file, result) for file, result in results],
+        sections=sections,
         soak_table=soak_table(summaries) if summaries else None,
         judgements=judge_soaks(summaries),
         has_throughput=any(run.throughput is not None for run in soaks.series),
         cycle_table=cycle_table(soaks.cycles) if soaks.cycles else None,
         warm_up=warm_up,
-        data=json_in_html(data_of(results, soaks)),
+        data=json_in_html(data_of(results, figures, soaks)),
         library=plot_library(),
         style=asset("style.css"),
         scripts=[asset("plots.js"), asset("page.js")],

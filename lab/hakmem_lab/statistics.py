@@ -233,21 +233,30 @@ def variation(values: Floats) -> float:
     return float(values.std(ddof=1) / values.mean()) * 100 if len(values) > 1 else 0.0
 
 
+def tenths_estimate(values: Floats) -> Estimate:
+    """The median of the last tenth against that of the first, in percent, with its bootstrap
+    interval: each tenth is drawn anew."""
+    tenth = max(1, len(values) // 10)
+    first, last = values[:tenth], values[-tenth:]
+    value = (float(np.median(last)) / float(np.median(first)) - 1) * 100
+    if tenth < LEAST_FOR_INTERVAL:
+        return Estimate(value, None, None, len(values))
+    generator = np.random.default_rng(SEED)
+    draws = generator.integers(0, tenth, (2, 2000, tenth))
+    drawn = np.median(last[draws[0]], axis=1) / np.median(first[draws[1]], axis=1)
+    low, high = (np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) - 1) * 100
+    return Estimate(value, float(low), float(high), len(values))
+
+
 def variation_estimate(values: Floats) -> Estimate:
     """The coefficient of variation in percent with its bootstrap interval."""
     if len(values) < LEAST_FOR_INTERVAL:
         return Estimate(variation(values), None, None, len(values))
-    found = stats.bootstrap(
-        (values,),
-        lambda drawn, axis: drawn.std(axis=axis, ddof=1) / drawn.mean(axis=axis) * 100,
-        n_resamples=1000,
-        batch=100,
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
-    return Estimate(variation(values), float(found.low), float(found.high), len(values))
+    generator = np.random.default_rng(SEED)
+    count = len(values)
+    drawn = [variation(values[generator.integers(0, count, count)]) for _ in range(1000)]
+    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(variation(values), float(low), float(high), count)
 
 
 @dataclass(frozen=True)

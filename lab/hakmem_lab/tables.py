@@ -1,5 +1,6 @@
 """Results as tables on a terminal, or 200 columns wide into a file."""
 
+import statistics as standard
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -400,6 +401,34 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
+# --- steady --------------------------------------------------------------------------------------
+
+
+def median_figure(name: str) -> Callable[[RowResult, str], float | None]:
+    def value(row: RowResult, allocator: str) -> float | None:
+        known = [run.figures[name] for run in row.good_runs(allocator) if name in run.figures]
+        return standard.median(known) if known else None
+
+    return value
+
+
+def figure_names(result: Result) -> list[str]:
+    """Figures that only some kinds of runs have, in the order in which they come."""
+    runs = [run for row in result.rows for run in row.runs]
+    return list(dict.fromkeys(name for run in runs for name in run.figures))
+
+
+def show_exact(value: float) -> str:
+    return show_number(value, 0 if value == int(value) else 3)
+
+
+def print_steady(result: Result, console: Console) -> None:
+    for name in figure_names(result):
+        title = f"{name.replace('_', ' ')}, median over rounds"
+        print_matrix(result, console, title, median_figure(name), show_exact)
+    print_problems(result, console)
+
+
 # --- entry ---------------------------------------------------------------------------------------
 
 PRINTERS = {
@@ -407,6 +436,7 @@ PRINTERS = {
     "programs": print_programs,
     "ab": print_ab,
     "instructions": print_instructions,
+    "steady": print_steady,
 }
 
 

@@ -13,7 +13,8 @@
 
   function sort(table, column, descending) {
     const bodies = [...table.tBodies];
-    const key = (body) => body.rows[0].cells[column].dataset.sort;
+    const key = (body) =>
+      column ? body.rows[0].cells[column].dataset.sort : body.dataset.name;
     bodies.sort((a, b) => {
       const x = key(a), y = key(b);
       if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
@@ -63,7 +64,7 @@
     for (const run of runs) {
       const row = body.insertRow();
       names.forEach((name, at) => {
-        const made = cell(at ? "td" : "th", asText(run[name]), typeof run[name] === "number" ? "num" : "");
+        const made = cell(at ? "td" : "th", asText(run[name]), typeof run[name] === "number" ? "" : "word");
         if (!at) made.scope = "row";
         row.append(made);
       });

@@ -1,0 +1,438 @@
+"""The scorecard's lines: a goal, the figure that was measured, and whether it is met (rule R5).
+
+A line is made from the first of the given results that has what it needs; one without is said to
+be not measured, with the command that would measure it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hakmem_lab import summary
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.results import Result, RowResult
+from hakmem_lab.soak import Series
+from hakmem_lab.statistics import (
+    Estimate,
+    Floats,
+    geometric_mean,
+    median_estimate,
+    paired_ratios,
+    rate_estimate,
+)
+from hakmem_lab.steady import IDLE_95, IDLE_100, STEADY
+
+PROFILES = ("speed", "balanced", "lean")
+DEFAULT_PROFILE = "balanced"
+ALIASES = {"MIXED_TINYV3_C7_SAFE": "speed", "MIXED_TINYV3_C7_BALANCED": "balanced"}
+MIMALLOC = ("mimalloc3", "mimalloc", "mimalloc2", "debian-mimalloc")  # the first that ran
+MIXED_SLOTS = "400"
+KB_IN_MB = 1000
+IDLE_WORDS = ["4", "512", "16", "4096"]  # arguments of bench/idle: threads, MiB, sizes
+IDLE_QUIET = 60  # seconds
+
+PROFILE_ALLOCATORS = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
+HOW_SUITE = f"make bench LAB_ARGS='--allocators hakmem,glibc,mimalloc3,...,{PROFILE_ALLOCATORS}'"
+HOW_STEADY = f"hakmem-lab steady --allocators hakmem,{PROFILE_ALLOCATORS}"
+HOW_SOAK = "make soak-results"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A result and the name it is called by."""
+
+    name: str
+    result: Result
+
+
+@dataclass(frozen=True)
+class SoakRun:
+    source: str
+    series: Series
+
+
+@dataclass(frozen=True)
+class Evidence:
+    results: list[Source] = field(default_factory=list)
+    soaks: list[SoakRun] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A figure, where it comes from and how often it was measured."""
+
+    estimate: Estimate
+    runs: str
+    source: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    limit: float
+    at_most: bool
+    text: str
+
+    def met_by(self, value: float) -> bool:
+        return value <= self.limit if self.at_most else value >= self.limit
+
+
+@dataclass(frozen=True)
+class Line:
+    what: str
+    found: Found | None
+    bar: Bar
+    how: str  # the command that measures it
+    digits: int = 2
+    unit: str = ""
+    scientific: bool = False
+    # Why the figure does not answer the question, though there is one; or why it does all the same.
+    unanswered: str = ""
+    met_anyway: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.found is None or self.unanswered:
+            return "not measured"
+        if self.met_anyway:
+            return "met"
+        estimate = self.found.estimate
+        word = "met" if self.bar.met_by(estimate.value) else "not met"
+        if estimate.low is None or estimate.high is None:
+            return word
+        ends = {self.bar.met_by(estimate.low), self.bar.met_by(estimate.high)}
+        return word if len(ends) == 1 else f"{word}, not certain"
+
+
+# --- who is who -----------------------------------------------------------------------------------
+
+
+def profile_of(allocator: Allocator) -> str | None:
+    """The profile of an allocator that is hakmem with nothing but that set; None for all others."""
+    variables = dict(allocator.environment)
+    profile = variables.pop("HAKMEM_PROFILE", None)
+    if variables:
+        return None
+    if profile is not None:
+        profile = ALIASES.get(profile, profile)
+        return profile if profile in PROFILES else None
+    is_hakmem = allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
+    return DEFAULT_PROFILE if is_hakmem else None
+
+
+def subject(result: Result, profile: str) -> str | None:
+    """The allocator that is hakmem in `profile`."""
+    able = [a for a in result.allocators if a.missing is None and profile_of(a) == profile]
+    # "hakmem" before a variant that comes to the same.
+    able.sort(key=lambda a: a.name != "hakmem")
+    return able[0].name if able else None
+
+
+def is_other(allocator: Allocator) -> bool:
+    """Not hakmem in any variant."""
+    sets = any(name.startswith("HAKMEM_") for name in allocator.environment)
+    ours = allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
+    return not (sets or ours)
+
+
+def others(result: Result) -> list[str]:
+    return [a.name for a in result.allocators if a.missing is None and is_other(a)]
+
+
+def mimalloc_of(result: Result) -> str | None:
+    able = result.allocator_names()
+    return next((name for name in MIMALLOC if name in able), None)
+
+
+def is_mixed(row: RowResult) -> bool:
+    """random_mixed, 16 to 1024 bytes, WS=400, one thread: the predecessor's benchmark."""
+    words = row.command
+    plain = len(words) == 4 and not any(name.startswith("HAKMEM_BENCH") for name in row.environment)
+    return plain and Path(words[0]).name == "random_mixed" and words[2] == MIXED_SLOTS
+
+
+# --- figures of results ---------------------------------------------------------------------------
+
+Finder = Callable[[Source], Found | None]
+
+
+def first(evidence: Evidence, find: Finder, kind: str = "suite") -> Found | None:
+    candidates = [source for source in evidence.results if source.result.kind == kind]
+    return next((found for source in candidates if (found := find(source))), None)
+
+
+def rounds_text(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def in_mixed(find: Callable[[Source, RowResult], Found | None]) -> Finder:
+    """Looks in the row of random_mixed."""
+
+    def look(source: Source) -> Found | None:
+        if source.result.settings.get("quick"):
+            return None  # a tenth of the operations: start-up counts
+        for row in source.result.rows:
+            if is_mixed(row) and (found := find(source, row)):
+                return found
+        return None
+
+    return look
+
+
+def throughput_share(row: RowResult, name: str | None, other: str | None) -> Estimate | None:
+    """Throughput of `name` in percent of that of `other`."""
+    if name is None or other is None:
+        return None
+    ratios = paired_ratios(row.costs(other), row.costs(name))
+    return median_estimate(ratios * 100) if len(ratios) else None
+
+
+def share_of_mimalloc(profile: str) -> Finder:
+    def find(source: Source, row: RowResult) -> Found | None:
+        other = mimalloc_of(source.result)
+        share = throughput_share(row, subject(source.result, profile), other)
+        if share is None:
+            return None
+        return Found(share, rounds_text(share.count), source.name, str(other))
+
+    return in_mixed(find)
+
+
+def share_of_fastest(profile: str) -> Finder:
+    def find(source: Source, row: RowResult) -> Found | None:
+        name = subject(source.result, profile)
+        fastest = summary.best_by_cost(row, others(source.result))
+        share = throughput_share(row, name, fastest)
+        if share is None:
+            return None
+        return Found(share, rounds_text(share.count), source.name, str(fastest))
+
+    return in_mixed(find)
+
+
+def mixed_memory(profile: str) -> Finder:
+    """MB, a thousand of the kernel's kB."""
+
+    def find(source: Source, row: RowResult) -> Found | None:
+        name = subject(source.result, profile)
+        runs = row.good_runs(name) if name else []
+        if not runs:
+            return None
+        peaks = np.array([run.peak_rss_kb / KB_IN_MB for run in runs])
+        return Found(median_estimate(peaks), rounds_text(len(runs)), source.name)
+
+    return in_mixed(find)
+
+
+def costs_of(row: RowResult, name: str) -> dict[int, float]:
+    return row.costs(name)
+
+
+def memory_of(row: RowResult, name: str) -> dict[int, float]:
+    return {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
+
+
+def mean_to_mimalloc(profile: str, figures: Callable[[RowResult, str], dict[int, float]]) -> Finder:
+    """Geometric mean over a suite's rows against mimalloc v3."""
+
+    def find(source: Source) -> Found | None:
+        result = source.result
+        name, other = subject(result, profile), mimalloc_of(result)
+        if name is None or other != summary.BASELINE or result.settings.get("quick"):
+            return None
+        ratios: list[Floats] = []
+        for row in result.rows:
+            of_row = paired_ratios(figures(row, name), figures(row, other))
+            if len(of_row):
+                ratios.append(of_row)
+        if len(ratios) < 2:
+            return None
+        rounds = sorted({len(of_row) for of_row in ratios})
+        each = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+        mean = geometric_mean(ratios)
+        return Found(mean, f"{len(ratios)} rows of {each} runs", source.name)
+
+    return find
+
+
+def rows_within_bar(profile: str) -> Finder:
+    """Share of a suite's rows whose time against the best peer is within its bar, in percent."""
+
+    def find(source: Source) -> Found | None:
+        result = source.result
+        name, peers = subject(result, profile), others(result)
+        if name is None or not peers or result.settings.get("quick"):
+            return None
+        within: list[bool] = []
+        for row in result.rows:
+            ratio = summary.cost_ratio(row, name, summary.best_by_cost(row, peers))
+            if ratio is not None:
+                within.append(ratio.value <= summary.limit_of(row))
+        if len(within) < 2:
+            return None
+        share = Estimate(sum(within) / len(within) * 100, None, None, len(within))
+        note = f"{sum(within)} of {len(within)} rows"
+        runs = f"{result.settings.get('rounds', '?')} runs a row"
+        return Found(share, runs, source.name, note)
+
+    return find
+
+
+# --- figures of steady ----------------------------------------------------------------------------
+
+
+def is_the_bars(row: RowResult) -> bool:
+    """Whether an idle row is the one that the bars are for: 512 MiB in 4 threads, watched for a
+    minute."""
+    words = row.command[1:]
+    return row.name == STEADY or (words[:4] == IDLE_WORDS and int(words[6]) >= IDLE_QUIET)
+
+
+def in_steady(
+    profile: str, row_name: str, make: Callable[[list[dict[str, float]]], Estimate | None]
+) -> Finder:
+    def find(source: Source) -> Found | None:
+        name = subject(source.result, profile)
+        for row in source.result.rows:
+            if row.name != row_name or name is None or not is_the_bars(row):
+                continue
+            figures = [run.figures for run in row.good_runs(name)]
+            estimate = make(figures) if figures else None
+            if estimate is not None:
+                return Found(estimate, rounds_text(len(figures)), source.name)
+        return None
+
+    return find
+
+
+def calls_each(figures: list[dict[str, float]]) -> Estimate | None:
+    """System calls an operation, all runs together."""
+    calls = round(sum(run.get("os_calls", 0) for run in figures))
+    operations = sum(run.get("operations", 0) for run in figures)
+    return rate_estimate(calls, operations, len(figures)) if operations > 0 else None
+
+
+def median_of(
+    name: str, factor: float = 1.0
+) -> Callable[[list[dict[str, float]]], Estimate | None]:
+    def make(figures: list[dict[str, float]]) -> Estimate | None:
+        values = [run[name] * factor for run in figures if name in run]
+        return median_estimate(np.array(values)) if values else None
+
+    return make
+
+
+def steady_calls(profile: str) -> Finder:
+    return in_steady(profile, STEADY, calls_each)
+
+
+def idle_memory(profile: str, row_name: str) -> Finder:
+    """MB, a thousand of the kernel's kB."""
+    return in_steady(profile, row_name, median_of("resident_kb", 1 / KB_IN_MB))
+
+
+def idle_cpu(profile: str) -> Finder:
+    return in_steady(profile, IDLE_95, median_of("quiet_cpu_ms"))
+
+
+def idle_wake_ups(profile: str) -> Finder:
+    return in_steady(profile, IDLE_95, median_of("wake_ups"))
+
+
+# --- the lines ------------------------------------------------------------------------------------
+
+
+def at_least(limit: float, text: str) -> Bar:
+    return Bar(limit, False, f"≥ {text}")
+
+
+def at_most(limit: float, text: str) -> Bar:
+    return Bar(limit, True, f"≤ {text}")
+
+
+def speed_lines(evidence: Evidence) -> list[Line]:
+    share = first(evidence, share_of_mimalloc(DEFAULT_PROFILE))
+    milestones = {"M1": 50, "M2": 55, "M3": 60, "M4": 70}
+    lines = [
+        Line(
+            f"{name}: throughput against mimalloc's",
+            share,
+            at_least(limit, f"{limit}%" if name != "M4" else "70% (the goal was 65 to 70)"),
+            HOW_SUITE,
+            digits=1,
+            unit="%",
+        )
+        for name, limit in milestones.items()
+    ]
+    fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
+    bar = at_least(100, "100%")
+    lines.append(Line("throughput against the fastest peer's", fastest, bar, HOW_SUITE, 1, "%"))
+    return lines
+
+
+def suite_lines(evidence: Evidence) -> list[Line]:
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
+    within = first(evidence, rows_within_bar(DEFAULT_PROFILE))
+    return [
+        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), HOW_SUITE, 3),
+        Line(
+            "rows within their bar against the best peer of each",
+            within,
+            Bar(100, False, "all"),
+            HOW_SUITE,
+            digits=0,
+            unit="%",
+        ),
+    ]
+
+
+def memory_lines(evidence: Evidence) -> list[Line]:
+    peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, memory_of))
+    lean = first(evidence, mean_to_mimalloc("lean", memory_of))
+    return [
+        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), HOW_SUITE, 2, " MB"),
+        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), HOW_SUITE, 3),
+        Line("the same, lean", lean, at_most(0.45, "0.45"), HOW_SUITE, 3),
+    ]
+
+
+def system_call_lines(evidence: Evidence) -> list[Line]:
+    return [
+        Line(
+            f"{profile}: mmap, munmap and madvise an operation",
+            first(evidence, steady_calls(profile), "steady"),
+            at_most(1e-8, "1e-8"),
+            HOW_STEADY,
+            scientific=True,
+        )
+        for profile in PROFILES
+    ]
+
+
+def idle_lines(evidence: Evidence) -> list[Line]:
+    def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
+        return Line(what, first(evidence, find, "steady"), bar, HOW_STEADY, digits, unit)
+
+    half = idle_memory(DEFAULT_PROFILE, IDLE_95)
+    whole = idle_memory(DEFAULT_PROFILE, IDLE_100)
+    return [
+        line("95% freed, resident 5 s later", half, at_most(65, "65 MB"), 1, " MB"),
+        line("all freed, resident 5 s later", whole, at_most(8, "8 MB"), 1, " MB"),
+        line(
+            "processor time in the minute after that",
+            idle_cpu(DEFAULT_PROFILE),
+            at_most(0, "0 ms"),
+            3,
+            " ms",
+        ),
+        line(
+            "wake-ups in the minute after that",
+            idle_wake_ups(DEFAULT_PROFILE),
+            at_most(0, "0"),
+            0,
+            "",
+        ),
+    ]
