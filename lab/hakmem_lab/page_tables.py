@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hakmem_lab import summary
+from hakmem_lab.allocators import is_hakmem
 from hakmem_lab.measure import Run
 from hakmem_lab.page_model import Cell, Detail, PageRow, PageTable, digits_for, figure, number, word
 from hakmem_lab.results import Result, RowResult
@@ -26,6 +27,14 @@ IN_WORDS = {
     "unknown": "too few rounds to tell",
 }
 RatioFunction = Callable[[RowResult, str, str | None], Estimate | None]
+
+
+def subjects_of(result: Result) -> list[str]:
+    """Those that stand out: hakmem and its variants; a library under a name of the user's does not,
+    unless nothing else was measured."""
+    subjects = summary.subjects_of(result)
+    ours = [a.name for a in result.allocators if a.name in subjects and is_hakmem(a)]
+    return ours or subjects
 
 
 def unit_of(row: RowResult) -> str:
@@ -248,7 +257,7 @@ def means_table(result: Result) -> PageTable | None:
 
 def subject_table(result: Result, subject: str) -> PageTable | None:
     """A suite's subject against the best peer of each row."""
-    peers = summary.peers_of(result)
+    peers = [a.name for a in result.allocators if a.missing is None and not is_hakmem(a)]
     rows: list[PageRow] = []
     for row in result.rows:
         best = summary.best_by_cost(row, peers)
@@ -354,7 +363,7 @@ def tables_of(result: Result) -> list[PageTable]:
     tables += [ab_table(result)] if result.kind == "ab" else []
     tables.append(time_table(result, base))
     if result.kind == "suite":
-        tables += [subject_table(result, name) for name in summary.subjects_of(result)]
+        tables += [subject_table(result, name) for name in subjects_of(result)]
     tables += [memory_table(result), fault_table(result), system_call_table(result)]
     tables += [*figure_tables(result), instructions_table(result)]
     return [table for table in tables if table is not None]

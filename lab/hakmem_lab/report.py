@@ -27,6 +27,7 @@ from hakmem_lab.page_tables import (
     cost_estimate,
     peak_mib,
     run_estimate,
+    subjects_of,
     tables_of,
     unit_of,
 )
@@ -120,7 +121,7 @@ def figures_of(result: Result) -> dict[str, Any]:
         means.allocator: {"cost": numbers(means.time), "memory": numbers(means.memory)}
         for means in summary.geometric_means(result)
     }
-    subjects = summary.subjects_of(result) if base else []
+    subjects = subjects_of(result)
     return {"base": base, "names": names, "subjects": subjects, "rows": rows, "means": means}
 
 
@@ -278,6 +279,7 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
         "result": result,
         "tables": tables_of(result),
         "base": base_of(result),
+        "subjects": subjects_of(result),
         "overview": result.kind != "steady" and sum(bool(row.runs) for row in result.rows) > 1,
         "missing": [f"{row.name}: {row.missing}" for row in result.rows if row.missing],
         "failures": failures,

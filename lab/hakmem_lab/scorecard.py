@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hakmem_lab import summary
-from hakmem_lab.allocators import Allocator
+from hakmem_lab.allocators import Allocator, is_hakmem
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.soak import Series
 from hakmem_lab.statistics import (
@@ -22,7 +22,7 @@ from hakmem_lab.statistics import (
     paired_ratios,
     rate_estimate,
 )
-from hakmem_lab.steady import IDLE_95, IDLE_100, STEADY
+from hakmem_lab.steady import IDLE_95, STEADY
 
 PROFILES = ("speed", "balanced", "lean")
 DEFAULT_PROFILE = "balanced"
@@ -118,8 +118,7 @@ def profile_of(allocator: Allocator) -> str | None:
     if profile is not None:
         profile = ALIASES.get(profile, profile)
         return profile if profile in PROFILES else None
-    is_hakmem = allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
-    return DEFAULT_PROFILE if is_hakmem else None
+    return DEFAULT_PROFILE if is_hakmem(allocator) else None
 
 
 def subject(result: Result, profile: str) -> str | None:
@@ -130,15 +129,8 @@ def subject(result: Result, profile: str) -> str | None:
     return able[0].name if able else None
 
 
-def is_other(allocator: Allocator) -> bool:
-    """Not hakmem in any variant."""
-    sets = any(name.startswith("HAKMEM_") for name in allocator.environment)
-    ours = allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
-    return not (sets or ours)
-
-
 def others(result: Result) -> list[str]:
-    return [a.name for a in result.allocators if a.missing is None and is_other(a)]
+    return [a.name for a in result.allocators if a.missing is None and not is_hakmem(a)]
 
 
 def mimalloc_of(result: Result) -> str | None:
@@ -339,100 +331,3 @@ def idle_cpu(profile: str) -> Finder:
 
 def idle_wake_ups(profile: str) -> Finder:
     return in_steady(profile, IDLE_95, median_of("wake_ups"))
-
-
-# --- the lines ------------------------------------------------------------------------------------
-
-
-def at_least(limit: float, text: str) -> Bar:
-    return Bar(limit, False, f"≥ {text}")
-
-
-def at_most(limit: float, text: str) -> Bar:
-    return Bar(limit, True, f"≤ {text}")
-
-
-def speed_lines(evidence: Evidence) -> list[Line]:
-    share = first(evidence, share_of_mimalloc(DEFAULT_PROFILE))
-    milestones = {"M1": 50, "M2": 55, "M3": 60, "M4": 70}
-    lines = [
-        Line(
-            f"{name}: throughput against mimalloc's",
-            share,
-            at_least(limit, f"{limit}%" if name != "M4" else "70% (the goal was 65 to 70)"),
-            HOW_SUITE,
-            digits=1,
-            unit="%",
-        )
-        for name, limit in milestones.items()
-    ]
-    fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
-    bar = at_least(100, "100%")
-    lines.append(Line("throughput against the fastest peer's", fastest, bar, HOW_SUITE, 1, "%"))
-    return lines
-
-
-def suite_lines(evidence: Evidence) -> list[Line]:
-    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
-    within = first(evidence, rows_within_bar(DEFAULT_PROFILE))
-    return [
-        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), HOW_SUITE, 3),
-        Line(
-            "rows within their bar against the best peer of each",
-            within,
-            Bar(100, False, "all"),
-            HOW_SUITE,
-            digits=0,
-            unit="%",
-        ),
-    ]
-
-
-def memory_lines(evidence: Evidence) -> list[Line]:
-    peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
-    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, memory_of))
-    lean = first(evidence, mean_to_mimalloc("lean", memory_of))
-    return [
-        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), HOW_SUITE, 2, " MB"),
-        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), HOW_SUITE, 3),
-        Line("the same, lean", lean, at_most(0.45, "0.45"), HOW_SUITE, 3),
-    ]
-
-
-def system_call_lines(evidence: Evidence) -> list[Line]:
-    return [
-        Line(
-            f"{profile}: mmap, munmap and madvise an operation",
-            first(evidence, steady_calls(profile), "steady"),
-            at_most(1e-8, "1e-8"),
-            HOW_STEADY,
-            scientific=True,
-        )
-        for profile in PROFILES
-    ]
-
-
-def idle_lines(evidence: Evidence) -> list[Line]:
-    def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
-        return Line(what, first(evidence, find, "steady"), bar, HOW_STEADY, digits, unit)
-
-    half = idle_memory(DEFAULT_PROFILE, IDLE_95)
-    whole = idle_memory(DEFAULT_PROFILE, IDLE_100)
-    return [
-        line("95% freed, resident 5 s later", half, at_most(65, "65 MB"), 1, " MB"),
-        line("all freed, resident 5 s later", whole, at_most(8, "8 MB"), 1, " MB"),
-        line(
-            "processor time in the minute after that",
-            idle_cpu(DEFAULT_PROFILE),
-            at_most(0, "0 ms"),
-            3,
-            " ms",
-        ),
-        line(
-            "wake-ups in the minute after that",
-            idle_wake_ups(DEFAULT_PROFILE),
-            at_most(0, "0"),
-            0,
-            "",
-        ),
-    ]

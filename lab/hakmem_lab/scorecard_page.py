@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem_lab import scorecard
+from hakmem_lab import scorecard, scorecard_lines
 from hakmem_lab.csv_table import format_rows
 from hakmem_lab.page_model import says_where_from
 from hakmem_lab.scorecard import DEFAULT_PROFILE, PROFILES, Evidence, Found, Line, first
@@ -189,17 +189,17 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
             "Throughput",
             f"`random_mixed`, 16 to 1024 bytes, WS=400; hakmem's profile is {DEFAULT_PROFILE}, here"
             " and below, unless a line names another.",
-            scorecard.speed_lines(evidence),
+            scorecard_lines.speed_lines(evidence),
         ),
-        ("All benchmarks", "", scorecard.suite_lines(evidence)),
-        ("Memory", "", scorecard.memory_lines(evidence)),
-        ("System calls in steady state", "Rule R3.", scorecard.system_call_lines(evidence)),
+        ("All benchmarks", "", scorecard_lines.suite_lines(evidence)),
+        ("Memory", "", scorecard_lines.memory_lines(evidence)),
+        ("System calls in steady state", "Rule R3.", scorecard_lines.system_call_lines(evidence)),
         ("Soak of 60 minutes", "Rule R4.", soak_lines(evidence)),
         (
             "Idle",
             "Four threads fill 512 MiB, free most of it at random, and then nobody calls the"
             " allocator.",
-            scorecard.idle_lines(evidence),
+            scorecard_lines.idle_lines(evidence),
         ),
     ]
     verdicts = [line.verdict for _, _, lines in sections for line in lines]

@@ -13,9 +13,8 @@ from hakmem_lab.scorecard import (
     Found,
     Line,
     SoakRun,
-    at_least,
-    at_most,
 )
+from hakmem_lab.scorecard_lines import at_least, at_most
 from hakmem_lab.soak import (
     MOST_GROWTH,
     MOST_LOSS,

@@ -50,7 +50,8 @@
       : String(value);
 
   function writeRuns(place) {
-    const { runs } = plots.data.results[place.dataset.runs].result.rows[place.dataset.row];
+    const kept = plots.data.results[place.dataset.runs].result.rows[place.dataset.row].runs;
+    const runs = kept.map(({ figures, ...rest }) => ({ ...rest, ...figures }));
     const names = [...new Set(runs.flatMap(Object.keys))].filter((name) =>
       runs.some((run) => run[name] !== null && run[name] !== undefined));
     const table = document.createElement("table");

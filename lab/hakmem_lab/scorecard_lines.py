@@ -1,0 +1,119 @@
+"""The scorecard's lines on results: what is to be reached, and what was."""
+
+from hakmem_lab.scorecard import (
+    DEFAULT_PROFILE,
+    HOW_STEADY,
+    HOW_SUITE,
+    PROFILES,
+    Bar,
+    Evidence,
+    Finder,
+    Line,
+    costs_of,
+    first,
+    idle_cpu,
+    idle_memory,
+    idle_wake_ups,
+    mean_to_mimalloc,
+    memory_of,
+    mixed_memory,
+    rows_within_bar,
+    share_of_fastest,
+    share_of_mimalloc,
+    steady_calls,
+)
+from hakmem_lab.steady import IDLE_95, IDLE_100
+
+
+def at_least(limit: float, text: str) -> Bar:
+    return Bar(limit, False, f"≥ {text}")
+
+
+def at_most(limit: float, text: str) -> Bar:
+    return Bar(limit, True, f"≤ {text}")
+
+
+def speed_lines(evidence: Evidence) -> list[Line]:
+    share = first(evidence, share_of_mimalloc(DEFAULT_PROFILE))
+    milestones = {"M1": 50, "M2": 55, "M3": 60, "M4": 70}
+    lines = [
+        Line(
+            f"{name}: throughput against mimalloc's",
+            share,
+            at_least(limit, f"{limit}%" if name != "M4" else "70% (the goal was 65 to 70)"),
+            HOW_SUITE,
+            digits=1,
+            unit="%",
+        )
+        for name, limit in milestones.items()
+    ]
+    fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
+    bar = at_least(100, "100%")
+    lines.append(Line("throughput against the fastest peer's", fastest, bar, HOW_SUITE, 1, "%"))
+    return lines
+
+
+def suite_lines(evidence: Evidence) -> list[Line]:
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
+    within = first(evidence, rows_within_bar(DEFAULT_PROFILE))
+    return [
+        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), HOW_SUITE, 3),
+        Line(
+            "rows within their bar against the best peer of each",
+            within,
+            Bar(100, False, "all"),
+            HOW_SUITE,
+            digits=0,
+            unit="%",
+        ),
+    ]
+
+
+def memory_lines(evidence: Evidence) -> list[Line]:
+    peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, memory_of))
+    lean = first(evidence, mean_to_mimalloc("lean", memory_of))
+    return [
+        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), HOW_SUITE, 2, " MB"),
+        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), HOW_SUITE, 3),
+        Line("the same, lean", lean, at_most(0.45, "0.45"), HOW_SUITE, 3),
+    ]
+
+
+def system_call_lines(evidence: Evidence) -> list[Line]:
+    return [
+        Line(
+            f"{profile}: mmap, munmap and madvise an operation",
+            first(evidence, steady_calls(profile), "steady"),
+            at_most(1e-8, "1e-8"),
+            HOW_STEADY,
+            scientific=True,
+        )
+        for profile in PROFILES
+    ]
+
+
+def idle_lines(evidence: Evidence) -> list[Line]:
+    def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
+        return Line(what, first(evidence, find, "steady"), bar, HOW_STEADY, digits, unit)
+
+    half = idle_memory(DEFAULT_PROFILE, IDLE_95)
+    whole = idle_memory(DEFAULT_PROFILE, IDLE_100)
+    return [
+        line("95% freed, resident 5 s later", half, at_most(65, "65 MB"), 1, " MB"),
+        line("all freed, resident 5 s later", whole, at_most(8, "8 MB"), 1, " MB"),
+        line(
+            "processor time in the minute after that",
+            idle_cpu(DEFAULT_PROFILE),
+            at_most(0, "0 ms"),
+            3,
+            " ms",
+        ),
+        line(
+            "wake-ups in the minute after that",
+            idle_wake_ups(DEFAULT_PROFILE),
+            at_most(0, "0"),
+            0,
+            "",
+        ),
+    ]
