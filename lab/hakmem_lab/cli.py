@@ -12,6 +12,7 @@ from hakmem_lab import (
     allocators,
     mimalloc_bench,
     programs,
+    publish_cli,
     report_cli,
     rows,
     scorecard_cli,
@@ -293,6 +294,7 @@ def version_command() -> None:
     print(f"hakmem-lab {__version__}")
 
 
+publish_cli.register(app)
 report_cli.register(app)
 scorecard_cli.register(app)
 steady_cli.register(app)

@@ -12,6 +12,7 @@ import numpy as np
 
 from hakmem_lab import summary
 from hakmem_lab.allocators import Allocator, is_hakmem
+from hakmem_lab.instructions import InstructionCount
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.soak import Series
 from hakmem_lab.statistics import (
@@ -37,6 +38,7 @@ PROFILE_ALLOCATORS = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
 HOW_SUITE = f"make bench LAB_ARGS='--allocators hakmem,glibc,mimalloc3,...,{PROFILE_ALLOCATORS}'"
 HOW_STEADY = f"hakmem-lab steady --allocators hakmem,{PROFILE_ALLOCATORS}"
 HOW_SOAK = "make soak-results"
+HOW_INSTRUCTIONS = "make bench-ir"
 
 
 @dataclass(frozen=True)
@@ -226,48 +228,97 @@ def memory_of(row: RowResult, name: str) -> dict[int, float]:
     return {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
 
 
-def mean_to_mimalloc(profile: str, figures: Callable[[RowResult, str], dict[int, float]]) -> Finder:
-    """Geometric mean over a suite's rows against mimalloc v3."""
+def mean_ratio(
+    name_of: Callable[[Result], str | None],
+    base_of: Callable[[Result], str | None],
+    figures: Callable[[RowResult, str], dict[int, float]],
+) -> Finder:
+    """Geometric mean over a suite's rows of one allocator's figures against another's."""
 
     def find(source: Source) -> Found | None:
         result = source.result
-        name, other = subject(result, profile), mimalloc_of(result)
-        if name is None or other != summary.BASELINE or result.settings.get("quick"):
+        name, base = name_of(result), base_of(result)
+        if name is None or base is None or result.settings.get("quick"):
             return None
         ratios: list[Floats] = []
         for row in result.rows:
-            of_row = paired_ratios(figures(row, name), figures(row, other))
+            of_row = paired_ratios(figures(row, name), figures(row, base))
             if len(of_row):
                 ratios.append(of_row)
         if len(ratios) < 2:
             return None
         rounds = sorted({len(of_row) for of_row in ratios})
         each = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-        mean = geometric_mean(ratios)
-        return Found(mean, f"{len(ratios)} rows of {each} runs", source.name)
+        return Found(geometric_mean(ratios), f"{len(ratios)} rows of {each} runs", source.name)
 
     return find
 
 
-def rows_within_bar(profile: str) -> Finder:
-    """Share of a suite's rows whose time against the best peer is within its bar, in percent."""
+def mean_to_mimalloc(profile: str, figures: Callable[[RowResult, str], dict[int, float]]) -> Finder:
+    """Against mimalloc v3, which the bars name; its other versions do not answer them."""
+
+    def baseline(result: Result) -> str | None:
+        return summary.BASELINE if mimalloc_of(result) == summary.BASELINE else None
+
+    return mean_ratio(lambda result: subject(result, profile), baseline, figures)
+
+
+def mean_to_default(profile: str) -> Finder:
+    """What a profile costs in time."""
+    return mean_ratio(
+        lambda result: subject(result, profile),
+        lambda result: subject(result, DEFAULT_PROFILE),
+        costs_of,
+    )
+
+
+def share_of_rows(profile: str, holds: Callable[[Result, RowResult, str], bool | None]) -> Finder:
+    """Share of a suite's rows of which something holds, in percent; None of it: no such row."""
 
     def find(source: Source) -> Found | None:
         result = source.result
-        name, peers = subject(result, profile), others(result)
-        if name is None or not peers or result.settings.get("quick"):
+        name = subject(result, profile)
+        if name is None or not others(result) or result.settings.get("quick"):
             return None
-        within: list[bool] = []
-        for row in result.rows:
-            ratio = summary.cost_ratio(row, name, summary.best_by_cost(row, peers))
-            if ratio is not None:
-                within.append(ratio.value <= summary.limit_of(row))
-        if len(within) < 2:
+        answers = [holds(result, row, name) for row in result.rows]
+        known = [answer for answer in answers if answer is not None]
+        if len(known) < 2:
             return None
-        share = Estimate(sum(within) / len(within) * 100, None, None, len(within))
-        note = f"{sum(within)} of {len(within)} rows"
+        share = Estimate(sum(known) / len(known) * 100, None, None, len(known))
         runs = f"{result.settings.get('rounds', '?')} runs a row"
-        return Found(share, runs, source.name, note)
+        return Found(share, runs, source.name, f"{sum(known)} of {len(known)} rows")
+
+    return find
+
+
+def within_time(result: Result, row: RowResult, name: str) -> bool | None:
+    """Whether the time against the row's best peer is within the row's bar."""
+    if row.failure(name) is not None:
+        return False
+    ratio = summary.cost_ratio(row, name, summary.best_by_cost(row, others(result)))
+    return None if ratio is None else ratio.value <= summary.limit_of(row)
+
+
+def within_memory(result: Result, row: RowResult, name: str) -> bool | None:
+    lowest = summary.lowest_memory(row, summary.memory_peers(result))
+    ratio = summary.memory_ratio(row, name, lowest)
+    return None if ratio is None else ratio.value <= summary.MEMORY_BAR
+
+
+def scales(result: Result, row: RowResult, name: str) -> bool | None:
+    """Whether many threads keep the throughput of few."""
+    kept = summary.scaling(result, row, name)
+    return None if kept is None else kept >= summary.SCALING_BAR
+
+
+def instructions(profile: str, figure: Callable[[InstructionCount], float]) -> Finder:
+    def find(source: Source) -> Found | None:
+        name = subject(source.result, profile)
+        for count in source.result.instructions:
+            if count.allocator == name and count.failure is None:
+                runs = f"1 pair of runs, {count.operations} operations"
+                return Found(Estimate(figure(count), None, None, 1), runs, source.name)
+        return None
 
     return find
 

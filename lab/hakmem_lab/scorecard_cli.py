@@ -18,7 +18,7 @@ from hakmem_lab.scorecard import Evidence, SoakRun, Source
 from hakmem_lab.scorecard_page import Origin, render_scorecard
 from hakmem_lab.soak import read_series
 
-KEPT = ("results.json", "steady.json")  # in build/bench, when nobody names others
+KEPT = ("suite", "steady", "instructions")  # in docs/results, when nobody names others
 
 
 def name_of(paths: Paths, file: Path) -> str:
@@ -28,9 +28,10 @@ def name_of(paths: Paths, file: Path) -> str:
 
 
 def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
-    """What the lab keeps when nobody says where."""
-    results = [paths.bench / name for name in KEPT]
-    soaks = [paths.root / f"docs/results/soak-{version}"]
+    """What the repository keeps: the scorecard it has is made from that."""
+    kept = paths.root / "docs/results"
+    results = [kept / f"{name}-{version}.json" for name in KEPT]
+    soaks = [kept / f"soak-{version}"]
     return [file for file in results if file.is_file()], [s for s in soaks if s.is_dir()]
 
 
@@ -70,7 +71,7 @@ def scorecard_command(
         typer.Option(
             "--results",
             metavar="FILE",
-            help="A result of suite or steady; repeatable. Default: those in build/bench.",
+            help="Of suite, steady or instructions; repeatable. Default: those in docs/results.",
         ),
     ] = None,
     soak: SoakOption = None,

@@ -1,7 +1,12 @@
 """The scorecard's lines on results: what is to be reached, and what was."""
 
+from collections.abc import Callable
+
+from hakmem_lab.instructions import InstructionCount
+from hakmem_lab.results import Result, RowResult
 from hakmem_lab.scorecard import (
     DEFAULT_PROFILE,
+    HOW_INSTRUCTIONS,
     HOW_STEADY,
     HOW_SUITE,
     PROFILES,
@@ -14,15 +19,21 @@ from hakmem_lab.scorecard import (
     idle_cpu,
     idle_memory,
     idle_wake_ups,
+    instructions,
+    mean_to_default,
     mean_to_mimalloc,
     memory_of,
     mixed_memory,
-    rows_within_bar,
+    scales,
     share_of_fastest,
     share_of_mimalloc,
+    share_of_rows,
     steady_calls,
+    within_memory,
+    within_time,
 )
 from hakmem_lab.steady import IDLE_95, IDLE_100
+from hakmem_lab.summary import MEMORY_BAR, SCALING_BAR
 
 
 def at_least(limit: float, text: str) -> Bar:
@@ -31,6 +42,17 @@ def at_least(limit: float, text: str) -> Bar:
 
 def at_most(limit: float, text: str) -> Bar:
     return Bar(limit, True, f"≤ {text}")
+
+
+LEAN_MEMORY, LEAN_TIME = at_most(0.45, "0.45"), at_most(1.1, "1.10")
+
+
+def total(count: InstructionCount) -> float:
+    return count.total
+
+
+def pair(count: InstructionCount) -> float:
+    return count.pair
 
 
 def speed_lines(evidence: Evidence) -> list[Line]:
@@ -50,21 +72,35 @@ def speed_lines(evidence: Evidence) -> list[Line]:
     fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
     bar = at_least(100, "100%")
     lines.append(Line("throughput against the fastest peer's", fastest, bar, HOW_SUITE, 1, "%"))
-    return lines
+
+    def counted(what: str, figure: Callable[[InstructionCount], float], limit: float) -> Line:
+        found = first(evidence, instructions(DEFAULT_PROFILE, figure), "instructions")
+        return Line(what, found, at_most(limit, f"{limit:g}"), HOW_INSTRUCTIONS, 1)
+
+    return [
+        *lines,
+        counted("instructions an operation, the benchmark's own among them", total, 46.5),
+        counted("instructions of a malloc and its free", pair, 36),
+    ]
+
+
+def rows_line(
+    evidence: Evidence, what: str, holds: Callable[[Result, RowResult, str], bool | None]
+) -> Line:
+    """All rows of the suite have to."""
+    found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds))
+    return Line(what, found, Bar(100, False, "all"), HOW_SUITE, 0, "%")
 
 
 def suite_lines(evidence: Evidence) -> list[Line]:
     mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
-    within = first(evidence, rows_within_bar(DEFAULT_PROFILE))
     return [
         Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), HOW_SUITE, 3),
-        Line(
-            "rows within their bar against the best peer of each",
-            within,
-            Bar(100, False, "all"),
-            HOW_SUITE,
-            digits=0,
-            unit="%",
+        rows_line(evidence, "rows within their bar against the best peer of each", within_time),
+        rows_line(
+            evidence,
+            f"rows with many threads at {SCALING_BAR:g} or more of their throughput with few",
+            scales,
         ),
     ]
 
@@ -73,10 +109,15 @@ def memory_lines(evidence: Evidence) -> list[Line]:
     peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
     mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, memory_of))
     lean = first(evidence, mean_to_mimalloc("lean", memory_of))
+    price = first(evidence, mean_to_default("lean"))
     return [
         Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), HOW_SUITE, 2, " MB"),
         Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), HOW_SUITE, 3),
-        Line("the same, lean", lean, at_most(0.45, "0.45"), HOW_SUITE, 3),
+        rows_line(
+            evidence, f"rows at {MEMORY_BAR:g} or less of the lowest peer's peak", within_memory
+        ),
+        Line("lean: geometric mean of peak / mimalloc v3", lean, LEAN_MEMORY, HOW_SUITE, 3),
+        Line("lean: geometric mean of time / balanced", price, LEAN_TIME, HOW_SUITE, 3),
     ]
 
 

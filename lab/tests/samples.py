@@ -24,12 +24,12 @@ PEAKS = {"hakmem": 2000, "glibc": 1800, "mimalloc3": 5000, "lean": 1900}
 
 
 def allocators() -> list[Allocator]:
-    profile = {"HAKMEM_PROFILE": "lean"}
+    library = "/home/jane/hakmem/build/standard/libhakmem.so"
     return [
-        Allocator("hakmem", "0.1.0", "here", "/home/jane/hakmem/build/standard/libhakmem.so"),
+        Allocator("hakmem", "0.1.0", "here", library),
         Allocator("glibc", "2.36", "the system's C library"),
         Allocator("mimalloc3", "3.4.3", "a crate", "/home/jane/hakmem/build/peers/libmi.so"),
-        Allocator("lean", "0.1.0", "here", "/home/jane/hakmem/build/standard/libhakmem.so", profile),
+        Allocator("lean", "0.1.0", "here", library, {"HAKMEM_PROFILE": "lean"}),
         Allocator("away", "1", "nowhere", missing="no compiler"),
     ]
 
@@ -59,7 +59,7 @@ def row_of(name: str, factor: float, command: list[str]) -> RowResult:
 
 
 def suite(rows: int = 14) -> Result:
-    """The first row is random_mixed; a later one is slower by its number, one has a hostile name."""
+    """The first row is random_mixed; later ones slower; the last has a hostile name."""
     bench = "/home/jane/hakmem/build/bench"
     result = Result(
         "suite",

@@ -52,6 +52,18 @@ const plots = (() => {
     };
   }
 
+  // The ticks of a logarithmic axis, all written alike: 1, 2 and 5 of each power of ten, of many
+  // powers the 1 alone. plotly's own write the 2 and the 5 without their power.
+  function logTicks(low, high) {
+    const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+    const steps = last - first > 3 ? [1] : [1, 2, 5];
+    const values = [];
+    for (let power = first; power <= last; power++) {
+      for (const step of steps) values.push(Number((step * 10 ** power).toPrecision(1)));
+    }
+    return { type: "log", tickvals: values, ticktext: values.map(String) };
+  }
+
   // A line for each name: its points, and above them the estimate [value, low, high, count].
   function strips(lines, title, options) {
     const ys = [], xs = [], texts = [], symbols = [], colours = [];
@@ -76,7 +88,8 @@ const plots = (() => {
       }
     });
     const all = [...xs, ...middle.x].filter((x) => x > 0);
-    const wide = options.log || Math.max(...all) > 8 * Math.min(...all);
+    const low = Math.min(...all), high = Math.max(...all);
+    const wide = all.length > 0 && (options.log || high > 8 * low);
     return [
       [
         { type: "scatter", mode: "markers", name: "points", x: xs, y: ys, text: texts,
@@ -89,7 +102,7 @@ const plots = (() => {
       ],
       layout(
         46 + 34 * lines.length,
-        axis(wide ? `${title}, logarithmic` : title, wide ? { type: "log" } : {}),
+        axis(wide ? `${title}, logarithmic` : title, wide ? logTicks(low, high) : {}),
         axis("", {
           range: [lines.length - 0.4, -0.6],
           tickvals: lines.map((_, at) => at),
@@ -98,7 +111,7 @@ const plots = (() => {
         }),
         options.one === undefined ? {} : {
           shapes: [{ type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, layer: "below",
-            line: { color: colour("quiet"), width: 1, dash: "dot" } }],
+            line: { color: colour("text"), width: 1.2, dash: "dot" } }],
         },
       ),
     ];
