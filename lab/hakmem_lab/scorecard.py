@@ -1,7 +1,7 @@
 """The scorecard's lines: a goal, the figure that was measured, and whether it is met (rule R5).
 
 A line is made from the first of the given results that has what it needs; one without is said to
-be not measured, with the command that would measure it.
+be not measured, with the kind of run that would measure it.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,7 @@ KB_IN_MB = 1000
 IDLE_WORDS = ["4", "512", "16", "4096"]  # arguments of bench/idle: threads, MiB, sizes
 IDLE_QUIET = 60  # seconds
 
-PROFILE_ALLOCATORS = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
-HOW_SUITE = f"make bench LAB_ARGS='--allocators hakmem,glibc,mimalloc3,...,{PROFILE_ALLOCATORS}'"
-HOW_STEADY = f"hakmem-lab steady --allocators hakmem,{PROFILE_ALLOCATORS}"
-HOW_SOAK = "make soak-results"
-HOW_INSTRUCTIONS = "make bench-ir"
+SUITE, STEADY_KIND, INSTRUCTIONS, SOAK = "suite", "steady", "instructions", "soak"
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class Line:
     what: str
     found: Found | None
     bar: Bar
-    how: str  # the command that measures it
+    how: str  # the kind of run that measures it
     digits: int = 2
     unit: str = ""
     scientific: bool = False
@@ -152,7 +148,7 @@ def is_mixed(row: RowResult) -> bool:
 Finder = Callable[[Source], Found | None]
 
 
-def first(evidence: Evidence, find: Finder, kind: str = "suite") -> Found | None:
+def first(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
     candidates = [source for source in evidence.results if source.result.kind == kind]
     return next((found for source in candidates if (found := find(source))), None)
 

@@ -43,8 +43,10 @@ def read_evidence(
 
     def name_origin(file: Path) -> str:
         name = name_of(paths, file)
-        if any(origin.name == name for origin in origins):
-            raise LabError(f"two files are called {name}: the scorecard says which it is from")
+        if any(Path(origin.name).stem == Path(name).stem for origin in origins):
+            raise LabError(
+                f"{file}: a second file called {Path(name).stem}; lines name their file so"
+            )
         origins.append(Origin(name, file))
         return name
 

@@ -6,10 +6,10 @@ from hakmem_lab.instructions import InstructionCount
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.scorecard import (
     DEFAULT_PROFILE,
-    HOW_INSTRUCTIONS,
-    HOW_STEADY,
-    HOW_SUITE,
+    INSTRUCTIONS,
     PROFILES,
+    STEADY_KIND,
+    SUITE,
     Bar,
     Evidence,
     Finder,
@@ -63,7 +63,7 @@ def speed_lines(evidence: Evidence) -> list[Line]:
             f"{name}: throughput against mimalloc's",
             share,
             at_least(limit, f"{limit}%" if name != "M4" else "70% (the goal was 65 to 70)"),
-            HOW_SUITE,
+            SUITE,
             digits=1,
             unit="%",
         )
@@ -71,11 +71,11 @@ def speed_lines(evidence: Evidence) -> list[Line]:
     ]
     fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
     bar = at_least(100, "100%")
-    lines.append(Line("throughput against the fastest peer's", fastest, bar, HOW_SUITE, 1, "%"))
+    lines.append(Line("throughput against the fastest peer's", fastest, bar, SUITE, 1, "%"))
 
     def counted(what: str, figure: Callable[[InstructionCount], float], limit: float) -> Line:
-        found = first(evidence, instructions(DEFAULT_PROFILE, figure), "instructions")
-        return Line(what, found, at_most(limit, f"{limit:g}"), HOW_INSTRUCTIONS, 1)
+        found = first(evidence, instructions(DEFAULT_PROFILE, figure), INSTRUCTIONS)
+        return Line(what, found, at_most(limit, f"{limit:g}"), INSTRUCTIONS, 1)
 
     return [
         *lines,
@@ -89,13 +89,13 @@ def rows_line(
 ) -> Line:
     """All rows of the suite have to."""
     found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds))
-    return Line(what, found, Bar(100, False, "all"), HOW_SUITE, 0, "%")
+    return Line(what, found, Bar(100, False, "all"), SUITE, 0, "%")
 
 
 def suite_lines(evidence: Evidence) -> list[Line]:
     mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
     return [
-        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), HOW_SUITE, 3),
+        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), SUITE, 3),
         rows_line(evidence, "rows within their bar against the best peer of each", within_time),
         rows_line(
             evidence,
@@ -111,13 +111,13 @@ def memory_lines(evidence: Evidence) -> list[Line]:
     lean = first(evidence, mean_to_mimalloc("lean", memory_of))
     price = first(evidence, mean_to_default("lean"))
     return [
-        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), HOW_SUITE, 2, " MB"),
-        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), HOW_SUITE, 3),
+        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), SUITE, 2, " MB"),
+        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), SUITE, 3),
         rows_line(
             evidence, f"rows at {MEMORY_BAR:g} or less of the lowest peer's peak", within_memory
         ),
-        Line("lean: geometric mean of peak / mimalloc v3", lean, LEAN_MEMORY, HOW_SUITE, 3),
-        Line("lean: geometric mean of time / balanced", price, LEAN_TIME, HOW_SUITE, 3),
+        Line("lean: geometric mean of peak / mimalloc v3", lean, LEAN_MEMORY, SUITE, 3),
+        Line("lean: geometric mean of time / balanced", price, LEAN_TIME, SUITE, 3),
     ]
 
 
@@ -125,9 +125,9 @@ def system_call_lines(evidence: Evidence) -> list[Line]:
     return [
         Line(
             f"{profile}: mmap, munmap and madvise an operation",
-            first(evidence, steady_calls(profile), "steady"),
+            first(evidence, steady_calls(profile), STEADY_KIND),
             at_most(1e-8, "1e-8"),
-            HOW_STEADY,
+            STEADY_KIND,
             scientific=True,
         )
         for profile in PROFILES
@@ -136,7 +136,7 @@ def system_call_lines(evidence: Evidence) -> list[Line]:
 
 def idle_lines(evidence: Evidence) -> list[Line]:
     def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
-        return Line(what, first(evidence, find, "steady"), bar, HOW_STEADY, digits, unit)
+        return Line(what, first(evidence, find, STEADY_KIND), bar, STEADY_KIND, digits, unit)
 
     half = idle_memory(DEFAULT_PROFILE, IDLE_95)
     whole = idle_memory(DEFAULT_PROFILE, IDLE_100)

@@ -8,7 +8,18 @@ from pathlib import Path
 from hakmem_lab import scorecard, scorecard_lines
 from hakmem_lab.csv_table import format_rows
 from hakmem_lab.page_model import says_where_from
-from hakmem_lab.scorecard import DEFAULT_PROFILE, PROFILES, Evidence, Found, Line, first
+from hakmem_lab.scorecard import (
+    DEFAULT_PROFILE,
+    INSTRUCTIONS,
+    PROFILES,
+    SOAK,
+    STEADY_KIND,
+    SUITE,
+    Evidence,
+    Found,
+    Line,
+    first,
+)
 from hakmem_lab.scorecard_soak import (
     found_in,
     growth_slope,
@@ -58,19 +69,40 @@ def show_estimate(
     return value, f"{low} to {high}"
 
 
+def short(source: str) -> str:
+    """A file's name without its directory and ending: enough to find it in the list at the end."""
+    return Path(source).stem
+
+
 def line_cells(line: Line) -> list[str]:
     if line.found is None:
-        cells = [line.what, NOTHING, NOTHING, NOTHING, line.bar.text, NOT_MEASURED, f"`{line.how}`"]
+        cells = [
+            line.what,
+            NOTHING,
+            NOTHING,
+            NOTHING,
+            line.bar.text,
+            f"{NOT_MEASURED}: {line.how}",
+            NOTHING,
+        ]
         return [safe(cell) for cell in cells]
     found = line.found
     value, interval = show_estimate(found.estimate, line.digits, line.unit, line.scientific)
     verdict = f"{line.verdict}: {line.unanswered}" if line.unanswered else line.verdict
     note = f" ({found.note})" if found.note else ""
-    cells = [line.what + note, value, interval, found.runs, line.bar.text, verdict, found.source]
+    cells = [
+        line.what + note,
+        value,
+        interval,
+        found.runs,
+        line.bar.text,
+        verdict,
+        short(found.source),
+    ]
     return [safe(cell) for cell in cells]
 
 
-HEAD = ["goal", "figure", "95% interval", "runs", "bar", "verdict", "from, or how to measure"]
+HEAD = ["goal", "figure", "95% interval", "runs", "bar", "verdict", "from"]
 
 
 def section(title: str, text: str, lines: Sequence[Line]) -> list[str]:
@@ -97,7 +129,7 @@ def of_suite(finder: Callable[[str], scorecard.Finder]) -> Callable[[Evidence, s
 
 
 def of_steady(finder: Callable[[str], scorecard.Finder]) -> Callable[[Evidence, str], Found | None]:
-    return lambda evidence, profile: first(evidence, finder(profile), "steady")
+    return lambda evidence, profile: first(evidence, finder(profile), STEADY_KIND)
 
 
 ASPECTS = [
@@ -147,7 +179,7 @@ def profile_rows(evidence: Evidence) -> list[list[str]]:
         found = {profile: aspect.find(evidence, profile) for profile in PROFILES}
         sources = dict.fromkeys(f.source for f in found.values() if f is not None)
         cells = [aspect_cell(aspect, found[profile]) for profile in PROFILES]
-        rows.append([aspect.what, *cells, safe(", ".join(sources)) or NOTHING])
+        rows.append([aspect.what, *cells, safe(", ".join(map(short, sources))) or NOTHING])
     return rows
 
 
@@ -176,6 +208,26 @@ def origin_lines(evidence: Evidence, origins: Sequence[Origin]) -> list[str]:
     return lines or ["No file was given."]
 
 
+def how_lines(version: str) -> list[str]:
+    """The commands behind the words of what is not measured."""
+    profiles = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
+    lab, kept = "build/lab/venv/bin/hakmem-lab", "docs/results"
+
+    def published(kind: str, file: str) -> str:
+        return f"`{lab} publish build/bench/{file} -o {kept}/{kind}-{version}.json`"
+
+    return [
+        f"- {SUITE}: `make bench LAB_ARGS='--allocators hakmem,{profiles},glibc,mimalloc3,...'`,"
+        f" {published(SUITE, 'results.json')}",
+        f"- {INSTRUCTIONS}: `make bench-ir`, {published(INSTRUCTIONS, 'instructions.json')}",
+        f"- {STEADY_KIND}: `{lab} steady --allocators hakmem,{profiles},glibc,mimalloc3`,"
+        f" {published(STEADY_KIND, 'steady.json')}",
+        f"- {SOAK}: `make soak-results`",
+        "",
+        "Then `make scorecard`.",
+    ]
+
+
 INTRODUCTION = """\
 Made by `hakmem-lab scorecard` from the files named at the end; not edited by hand. Intervals:
 bootstrap over runs, or over a soak's epochs; of rates of system calls, Poisson's. "Not certain":
@@ -194,7 +246,12 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
         ("All benchmarks", "", scorecard_lines.suite_lines(evidence)),
         ("Memory", "", scorecard_lines.memory_lines(evidence)),
         ("System calls in steady state", "Rule R3.", scorecard_lines.system_call_lines(evidence)),
-        ("Soak of 60 minutes", "Rule R4.", soak_lines(evidence)),
+        (
+            "Soaks",
+            "Rule R4: an hour of balanced with glibc beside it on the other processor, 20 minutes"
+            " of each other profile.",
+            soak_lines(evidence),
+        ),
         (
             "Idle",
             "Four threads fill 512 MiB, free most of it at random, and then nobody calls the"
@@ -211,4 +268,5 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
         lines += section(title, text, of_section)
     lines += ["## Profiles side by side", "", *format_rows(profile_rows(evidence)), ""]
     lines += ["## Where the figures come from", "", *origin_lines(evidence, origins)]
+    lines += ["", "## How to measure", "", *how_lines(version)]
     return "\n".join(lines).rstrip() + "\n"

@@ -67,6 +67,7 @@ def suite(rows: int = 14) -> Result:
         {"rounds": ROUNDS, "cpus": [0], "peers": ["glibc", "mimalloc3"]},
         MACHINE,
         allocators(),
+        created="2026-01-02T03:04:05+00:00",
     )
     result.rows.append(row_of("mixed400", 1, [f"{bench}/random_mixed", "20000000", "400", "1"]))
     for number in range(2, rows):
