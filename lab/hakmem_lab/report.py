@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,15 @@ KINDS = {
 }
 
 
+MACHINE = {
+    "cpu_model": "processor",
+    "cpus": "processors",
+    "memory_mib": "memory, MiB",
+    "load_average": "load at the start",
+}
+SETTINGS = {"cpus": "processors used", "timeout_s": "time limit, s"}
+
+
 def section_of(file: Path, result: Result) -> dict[str, Any]:
     failures = [
         f"{row.name} on {name}: {failure}"
@@ -283,16 +293,34 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
         "overview": result.kind != "steady" and sum(bool(row.runs) for row in result.rows) > 1,
         "missing": [f"{row.name}: {row.missing}" for row in result.rows if row.missing],
         "failures": failures,
-        "settings": [(name.replace("_", " "), as_text(value)) for name, value in settings.items()],
+        "created": show_time(result.created),
+        "settings": [
+            (SETTINGS.get(name, name.replace("_", " ")), as_text(value))
+            for name, value in settings.items()
+        ],
         "machine": [
-            (name.replace("_", " "), as_text(value)) for name, value in result.machine.items()
+            (MACHINE.get(name, name.replace("_", " ")), as_text(value))
+            for name, value in result.machine.items()
         ],
         "allocators": [(a, says_where_from(a)) for a in result.allocators],
     }
 
 
 def as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(as_text, value))
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def show_time(text: str) -> str:
+    """2026-01-02 03:04 UTC; what is no time stays as it is."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment.tzinfo else text
 
 
 def render(

@@ -55,7 +55,8 @@ def show(estimate: Estimate | None, digits: int = 2) -> str:
 
 
 def show_number(value: float | None, digits: int = 0) -> str:
-    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", " ")
+    # z: what rounds to nothing has no sign.
+    return NOTHING if value is None else f"{value:z,.{digits}f}".replace(",", " ")
 
 
 def show_memory(kib: float | None) -> str:
