@@ -282,6 +282,27 @@ def test_bad_input_is_named(
     assert not (tmp_path / "out.html").exists()
 
 
+def without_library(page: str) -> str:
+    """The plot library is whatever version is installed."""
+    return re.sub(
+        r'(<script type="text/plain" id="library">).*?</script>', r"\1", page, flags=re.DOTALL
+    )
+
+
+def test_the_kept_report_is_what_the_kept_data_gives(
+    monkeypatch: Monkey, capsys: Captured, tmp_path: Path
+) -> None:
+    results = ROOT / "docs/results"
+    (kept,) = results.glob("report-*.html")
+    version = kept.stem.removeprefix("report-")
+    named = [results / f"{kind}-{version}.json" for kind in ("suite", "instructions", "steady")]
+    files = [file for file in [*named, results / f"soak-{version}"] if file.exists()]
+    code, said = lab(monkeypatch, capsys, "report", *files, "-o", tmp_path / "new.html")
+    assert code == 0, said
+    made = without_library((tmp_path / "new.html").read_text())
+    assert made == without_library(kept.read_text()), "run make report-example"
+
+
 # --- publish --------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from samples import COSTS, HOSTILE, PEAKS, ROUNDS, write_samples
 from hakmem_lab.report import Soaks, read_soaks, render
 from hakmem_lab.results import read_result
 
+KEPT = Path(__file__).resolve().parents[2] / "docs/results"
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -86,14 +87,14 @@ class Watched:
 @pytest.fixture
 def opened(browser: Any, files: Files) -> Iterator[Any]:
     contexts: list[Any] = []
-    watched_pages: list[Watched] = []
+    watched_pages: list[tuple[Watched, Path]] = []
 
-    def open_page(**options: Any) -> Watched:
+    def open_page(file: Path = files.page, **options: Any) -> Watched:
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
         watched = Watched(page)
-        watched_pages.append(watched)
+        watched_pages.append((watched, file))
         page.on("console", lambda message: watched.said.append(message.text))
         page.on("pageerror", lambda error: watched.said.append(str(error)))
 
@@ -111,13 +112,13 @@ def opened(browser: Any, files: Files) -> Iterator[Any]:
         page.on("dialog", refuse)
         context.route("**/*", decide)
         page.set_default_timeout(TIMEOUT * 1000)
-        page.goto(files.page.as_uri())
+        page.goto(file.as_uri())
         return watched
 
     yield open_page
-    for watched in watched_pages:
+    for watched, file in watched_pages:
         assert watched.said == []
-        assert watched.asked == [files.page.as_uri()]
+        assert watched.asked == [file.as_uri()]
     for context in contexts:
         context.close()
 
@@ -314,6 +315,9 @@ def test_print(opened: Any, tmp_path: Path) -> None:
         "(e => [e.scrollHeight, e.clientHeight])(document.querySelector('.shown .every-run'))"
     )
     assert height[0] == height[1]  # nothing of it is cut off
+    # A head with a button's box in it would stand on the table's first page only.
+    head = "getComputedStyle(document.querySelector('thead button')).display"
+    assert watched.page.evaluate(head) == "contents"
     watched.page.pdf(path=str(tmp_path / "report.pdf"))
     watched.page.emulate_media(media="screen")
     watched.until("document.querySelector('.shown .plot').layout.width === undefined")
@@ -356,6 +360,21 @@ def test_contrast(opened: Any, scheme: str) -> None:
             high, low = sorted([luminance(colours[ground]), luminance(colours[name])])[::-1]
             # WCAG AA for text; lines of plots need 3, and have more.
             assert (high + 0.05) / (low + 0.05) >= 4.5, (ground, name)
+
+
+def test_the_kept_report(opened: Any) -> None:
+    (file,) = KEPT.glob("report-*.html")
+    assert file.stat().st_size < 5_000_000  # it goes by mail
+    watched = opened(file, **PHONE)
+    assert overflow(watched) == [390, 390]
+    kept = json.loads(
+        (KEPT / file.name.replace("report", "suite")).with_suffix(".json").read_text()
+    )
+    assert watched.names(TIME) == [row["name"] for row in kept["rows"]]
+    watched.page.get_by_role("button", name="mixed400", exact=True).click()
+    points, _ = watched.plot(".shown [data-plot=runs]")
+    assert len(points["x"]) == len(kept["rows"][0]["runs"])
+    assert overflow(watched) == [390, 390]
 
 
 def test_without_scripts_everything_is_open(browser: Any, files: Files) -> None:
