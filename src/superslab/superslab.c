@@ -206,7 +206,10 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
     lock_release(&superslab_lock);
     superslab = superslab_new(huge_pages, &from_os);
     lock_acquire(&superslab_lock);
-    if (superslab != NULL) list_insert(superslab);
+    if (superslab != NULL) {
+      list_insert(superslab);
+      count_dirty(0, dirty_slices_of(superslab)); /* all of it, when it comes out of the warm pool */
+    }
   }
   struct slab *span = NULL;
   if (superslab != NULL) {
@@ -248,7 +251,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
 }
 
 /* HAKMEM_SS_MEM_LEAN=1 keeps no more than this of emptied SuperSlabs (docs/decisions/0012). */
-#define LEAN_WARM_BYTES (8 * MIB)
+#define LEAN_WARM_BYTES (2 * MIB)
 
 static void release_emptied(struct superslab *superslab) {
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
@@ -478,7 +481,9 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
   for (unsigned run = 0; run <= SLICES_PER_UNIT; run++)
     for (const struct superslab *s = lists[run]; s != NULL; s = s->next) {
       stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;
-      if (deep) add_blocks(s, stats);
+      if (!deep) continue;
+      stats->dirty_bytes += (uint64_t)dirty_slices_of(s) << SLICE_SHIFT;
+      add_blocks(s, stats);
     }
   lock_release(&superslab_lock);
 }

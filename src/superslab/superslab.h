@@ -291,8 +291,9 @@ struct superslab_stats {
   /* bytes of blocks: ever made; of these, free in their slabs */
   uint64_t block_bytes_carved, block_bytes_free;
   uint64_t given_bytes; /* pages given back inside slabs, and of cached Large blocks */
+  uint64_t dirty_bytes; /* free slices that keep their pages */
 };
-/** `deep`: also walks every SuperSlab for the last five figures. */
+/** `deep`: also walks every SuperSlab for the last six figures. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
 
 #endif

@@ -138,6 +138,7 @@ static void metadata_is_zeroed_aligned_and_apart(void **state) {
 static struct unit_stats unit_figures(void) {
   struct unit_stats stats;
   unit_stats_get(&stats);
+  assert_int_equal(unit_warm_bytes(), stats.units_warm << UNIT_SHIFT);
   return stats;
 }
 
@@ -270,6 +271,8 @@ struct held_span {
 static struct superslab_stats span_figures(void) {
   struct superslab_stats stats;
   superslab_stats_get(&stats, true);
+  /* The running count that calls the release engine, and what a walk finds. */
+  assert_int_equal(superslab_dirty_bytes(), stats.dirty_bytes);
   return stats;
 }
 
@@ -318,6 +321,7 @@ static void spans_do_not_overlap(void **state) {
   struct superslab_stats before = span_figures();
   for (int step = 0; step < 1500 * EFFORT; step++) {
     struct held_span *h = &held[random_below(&random, SPANS)];
+    if (step % 64 == 0) span_figures();
     if (h->span == NULL) {
       acquire_span(h, &random);
       continue;
