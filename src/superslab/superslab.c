@@ -208,7 +208,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
     lock_acquire(&superslab_lock);
     if (superslab != NULL) {
       list_insert(superslab);
-      count_dirty(0, dirty_slices_of(superslab)); /* all of it, when it comes out of the warm pool */
+      count_dirty(0,
+                  dirty_slices_of(superslab)); /* all of it, when it comes out of the warm pool */
     }
   }
   struct slab *span = NULL;
@@ -321,7 +322,7 @@ void superslab_split(struct superslab *superslab) {
   if (!superslab_is_whole(superslab)) return;
   atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
-  os_advise_small(superslab->base, UNIT_BYTES);
+  if (unit_may_cut_mappings()) os_advise_small(superslab->base, UNIT_BYTES);
 }
 
 unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,

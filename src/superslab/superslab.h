@@ -191,6 +191,8 @@ size_t unit_trim(void);
 size_t unit_prewarm(size_t units);
 /** Gives back what is too old; returns the bytes that are still to age. */
 size_t unit_age(void);
+/** May parts of the units get states of their own, with which the kernel needs a mapping for each? Not above 32 GiB. */
+bool unit_may_cut_mappings(void);
 /** Bytes in the warm pool; relaxed: a hint. */
 size_t unit_warm_bytes(void);
 enum unit_move {

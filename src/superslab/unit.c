@@ -43,6 +43,12 @@ static size_t mapped_now(void) {
   return (size_t)atomic_load_explicit(&units_mapped, memory_order_relaxed);
 }
 
+/* A unit in a state of its own is a mapping of its own, and makes one more of its neighbour. The kernel allows 65530,
+ * and where they are used up no memory is to be had. */
+#define CUT_BELOW ((size_t)16384)
+
+bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
+
 static bool stuck_take(size_t units, size_t alignment, char **out) {
   for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
@@ -167,11 +173,8 @@ static struct unit_run map_run(size_t units, size_t alignment) {
 
 /* --- a long run out of short ones ------------------------------------------------------------------- */
 
-/* Moving the pages of a unit into its place takes about 2 us, faulting new ones 250 to 700
- * (docs/decisions/0008). Each piece may be a mapping of its own for ever, and the kernel allows 65530 of
- * them: above ASSEMBLE_BELOW units in use nothing is assembled. */
+/* Each piece may be a mapping of its own for ever. */
 enum { PIECES = 8 };
-#define ASSEMBLE_BELOW ((size_t)16384)
 
 /* A kernel that refuses may have cleared the place first: those before 6.17 do, when the range lies in more
  * than one mapping. Hence unit by unit, which never does unless the program itself split a unit (mlock,
@@ -192,10 +195,11 @@ static void give_up(struct unit_run run, size_t units, size_t lost) {
   if (lost + 1 < units) give_back((struct warm_run){.base = rest, .units = units - lost - 1});
 }
 
-/* A run of new address space with as many pages of the pool in front as there are. */
+/* A run of new address space with as many pages of the pool in front as there are. Moving the pages of a unit into
+ * its place takes about 2 us, faulting new ones 250 to 700 (docs/decisions/0008). */
 static struct unit_run assemble(size_t units) {
   struct warm_run pieces[PIECES];
-  if (units < 2 || mapped_now() > ASSEMBLE_BELOW) return (struct unit_run){0};
+  if (units < 2 || !unit_may_cut_mappings()) return (struct unit_run){0};
   pool_lock();
   size_t count_pieces = warm_take_pieces(&pool, units, pieces, PIECES);
   pool_unlock();
