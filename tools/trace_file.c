@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "trace_file.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,9 +24,10 @@ struct frame {
   unsigned char *packed;
 };
 
-/* --- CRC-32, eight bytes at a time ----------------------------------------------------------------------- */
+/* --- CRC-32, sixteen bytes at a time ---------------------------------------------------------------------- */
 
-static uint32_t crc_table[8][256];
+enum { CRC_STEP = 16 };
+static uint32_t crc_table[CRC_STEP][256];
 
 static void crc_make_table(void) {
   for (uint32_t i = 0; i < 256; i++) {
@@ -33,18 +35,25 @@ static void crc_make_table(void) {
     for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? UINT32_C(0xEDB88320) : 0);
     crc_table[0][i] = crc;
   }
-  for (int t = 1; t < 8; t++)
+  for (int t = 1; t < CRC_STEP; t++)
     for (uint32_t i = 0; i < 256; i++)
       crc_table[t][i] = crc_table[t - 1][i] >> 8 ^ crc_table[0][crc_table[t - 1][i] & 255];
 }
 
+/* What eight bytes add that have `behind` bytes of their step behind them. */
+static uint32_t crc_of_eight(uint64_t bytes, int behind) {
+  uint32_t crc = 0;
+  for (int i = 0; i < 8; i++) crc ^= crc_table[behind + 7 - i][bytes >> (8 * i) & 255];
+  return crc;
+}
+
 static uint32_t crc32_of(const unsigned char *data, size_t size) {
   uint32_t crc = ~UINT32_C(0);
-  for (; size >= 8; data += 8, size -= 8) {
-    uint32_t next = 0;
-    for (int i = 0; i < 4; i++)
-      next ^= crc_table[7 - i][data[i] ^ (crc >> (8 * i) & 255)] ^ crc_table[3 - i][data[4 + i]];
-    crc = next;
+  for (; size >= CRC_STEP; data += CRC_STEP, size -= CRC_STEP) {
+    uint64_t first, second;
+    memcpy(&first, data, 8);
+    memcpy(&second, data + 8, 8);
+    crc = crc_of_eight(le64toh(first) ^ crc, 8) ^ crc_of_eight(le64toh(second), 0);
   }
   for (; size > 0; data++, size--) crc = crc >> 8 ^ crc_table[0][(crc ^ *data) & 255];
   return ~crc;
@@ -96,25 +105,9 @@ struct frame_head {
   int level;
 };
 
-static bool append_frame(struct trace_file *file, const struct frame_head *head, const void *raw,
-                         size_t raw_size) {
+static bool append_packed(struct trace_file *file, const struct frame_head *head, size_t raw_size,
+                          size_t size) {
   struct frame *frame = file->frame;
-  size_t room = ZSTD_compressBound(raw_size);
-  if (room > frame->packed_size) {
-    unsigned char *larger = realloc(frame->packed, room);
-    if (larger == NULL) {
-      complain("%s; recording ends", strerror(errno));
-      return false;
-    }
-    frame->packed = larger;
-    frame->packed_size = room;
-  }
-  size_t size = ZSTD_compressCCtx(frame->context, frame->packed, frame->packed_size, raw, raw_size,
-                                  head->level);
-  if (ZSTD_isError(size)) {
-    complain("libzstd: %s; recording ends", ZSTD_getErrorName(size));
-    return false;
-  }
   unsigned char *out = frame->head;
   memset(out, 0, HEAD_BYTES);
   memcpy(out, "HTF1", 4);
@@ -129,6 +122,29 @@ static bool append_frame(struct trace_file *file, const struct frame_head *head,
   put(out + 44, crc32_of(out, 44), 4);
   struct iovec parts[2] = {{out, HEAD_BYTES}, {frame->packed, size}};
   return append(file, parts, 2);
+}
+
+static bool make_room(struct frame *frame, size_t room) {
+  if (room <= frame->packed_size) return true;
+  unsigned char *larger = realloc(frame->packed, room);
+  if (larger == NULL) {
+    complain("%s; recording ends", strerror(errno));
+    return false;
+  }
+  frame->packed = larger;
+  frame->packed_size = room;
+  return true;
+}
+
+static bool append_frame(struct trace_file *file, const struct frame_head *head, const void *raw,
+                         size_t raw_size) {
+  struct frame *frame = file->frame;
+  if (!make_room(frame, ZSTD_compressBound(raw_size))) return false;
+  size_t size = ZSTD_compressCCtx(frame->context, frame->packed, frame->packed_size, raw, raw_size,
+                                  head->level);
+  if (!ZSTD_isError(size)) return append_packed(file, head, raw_size, size);
+  complain("libzstd: %s; recording ends", ZSTD_getErrorName(size));
+  return false;
 }
 
 static bool append_text(struct trace_file *file, enum trace_frame kind, const char *text) {
@@ -193,9 +209,14 @@ bool trace_file_events(struct trace_file *file, uint32_t thread, const struct tr
       .thread = thread,
       .count = count,
       .stamp = events[0].stamp,
-      .address = events[0].address,
+      .address = trace_address(&events[0]),
       .level = level,
   };
+  if (level == TRACE_QUICKLY) {
+    if (!make_room(file->frame, TRACE_PACKED_BYTES)) return false;
+    size_t size = trace_pack(file->frame->packed, events, count, head.stamp, head.address);
+    return append_packed(file, &head, TRACE_COLUMN_BYTES(count), size);
+  }
   trace_columns(file->frame->raw, events, count, head.stamp, head.address);
   return append_frame(file, &head, file->frame->raw, TRACE_COLUMN_BYTES(count));
 }

@@ -30,7 +30,8 @@ bool trace_file_begin(struct trace_file *file, const char *information);
 /** Drops the events written so far. */
 bool trace_file_restart(struct trace_file *file);
 
-/** `level`: how hard to compress. */
+/** `level`: of libzstd; TRACE_QUICKLY: faster than any of them, and larger. */
+#define TRACE_QUICKLY INT32_MIN
 bool trace_file_events(struct trace_file *file, uint32_t thread, const struct trace_event *events,
                        uint32_t count, int level);
 
@@ -47,5 +48,11 @@ void trace_file_discard(struct trace_file *file);
 /** Writes the payload of a frame of events: columns of differences, in planes. At most TRACE_EVENTS of them. */
 void trace_columns(unsigned char *out, const struct trace_event *events, uint32_t count,
                    uint64_t stamp, uint64_t address);
+
+/** The same as a zstd frame. Returns its bytes, at most TRACE_PACKED_BYTES. */
+size_t trace_pack(unsigned char *out, const struct trace_event *events, uint32_t count,
+                  uint64_t stamp, uint64_t address);
+
+#define TRACE_PACKED_BYTES (TRACE_COLUMN_BYTES(TRACE_EVENTS) + 256)
 
 #endif

@@ -61,8 +61,10 @@ static uint32_t *next_of(struct trace_memory *memory, uint32_t thread) {
   return &memory->next[thread];
 }
 
-/* Harder as long as the program does not wait for it: 3 takes 2% less space than 1, -1 half of its time. */
-static int level_for(uint32_t full) { return full < 4 ? 3 : full < TRACE_FULL_MOST / 4 ? 1 : -1; }
+/* Hard as long as the program does not have to wait for it. */
+static int level_for(uint32_t full) {
+  return full < TRACE_FULL_MOST / 16 ? 3 : full < TRACE_FULL_MOST / 4 ? 1 : TRACE_QUICKLY;
+}
 
 /* Writes the chunk if its turn among those of its thread has come. */
 static bool take_chunk(struct trace_memory *memory, struct trace_file *file, uint32_t index) {

@@ -41,16 +41,25 @@ enum trace_operation {
 
 struct trace_event {
   uint64_t stamp;
-  uint64_t address;
+  uint64_t address_and_what; /* address + (operation + alignment * 256) << 48: programs have addresses of 47
+                                bits, on aarch64 48, unless they ask for higher ones */
   uint64_t size;
-  uint32_t what; /* operation + alignment * 256 */
-  uint32_t unused;
 };
 
+enum { TRACE_WHAT_SHIFT = 48 };
+
+static inline uint64_t trace_address(const struct trace_event *event) {
+  return event->address_and_what & ((UINT64_C(1) << TRACE_WHAT_SHIFT) - 1);
+}
+
+static inline uint64_t trace_what(const struct trace_event *event) {
+  return event->address_and_what >> TRACE_WHAT_SHIFT;
+}
+
 enum {
-  TRACE_EVENTS = 2048, /* of a chunk: 64 KiB, which stay in a processor's cache between the two sides */
+  TRACE_EVENTS = 2048, /* of a chunk: 48 KiB, which stay in a processor's cache between the two sides */
   TRACE_CHUNKS = 4096, /* so many threads at once; memory is taken only by those that were ever used */
-  TRACE_FULL_MOST = 128, /* full chunks that may wait for the recorder: 8 MiB */
+  TRACE_FULL_MOST = 128, /* full chunks that may wait for the recorder: 6 MiB */
 };
 
 enum trace_state { TRACE_FREE_CHUNK, TRACE_OWNED, TRACE_FULL };
@@ -95,7 +104,7 @@ struct trace_header {
 #define TRACE_CHUNK_BYTES (TRACE_EVENTS * sizeof(struct trace_event))
 #define TRACE_BYTES(chunks) (TRACE_EVENTS_AT + (size_t)(chunks)*TRACE_CHUNK_BYTES)
 
-_Static_assert(sizeof(struct trace_event) == 32, "four stores");
+_Static_assert(sizeof(struct trace_event) == 24, "three stores");
 _Static_assert(sizeof(struct trace_header) <= TRACE_HEADS_AT, "the header has a page");
 _Static_assert(sizeof(struct trace_chunk) == 64, "a line");
 
