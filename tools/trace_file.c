@@ -168,7 +168,10 @@ bool trace_file_open(struct trace_file *file, const char *path, bool force) {
   crc_make_table();
   file->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   file->is_new = file->file >= 0;
-  if (file->file < 0 && errno == EEXIST && force) file->file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file->file < 0 && errno == EEXIST && force) {
+    /* A pipe without a reader is refused at once, not waited for. */
+    file->file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  }
   if (file->file < 0) {
     complain("%s: %s", path, errno == EEXIST ? "exists; -f overwrites it" : strerror(errno));
     return false;
@@ -212,7 +215,8 @@ bool trace_file_events(struct trace_file *file, uint32_t thread, const struct tr
       .address = trace_address(&events[0]),
       .level = level,
   };
-  if (level == TRACE_QUICKLY) {
+  if (level == TRACE_QUICKLY && count < TRACE_PACK_LEAST) head.level = 1;
+  if (head.level == TRACE_QUICKLY) {
     if (!make_room(file->frame, TRACE_PACKED_BYTES)) return false;
     size_t size = trace_pack(file->frame->packed, events, count, head.stamp, head.address);
     return append_packed(file, &head, TRACE_COLUMN_BYTES(count), size);

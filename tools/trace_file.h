@@ -30,7 +30,7 @@ bool trace_file_begin(struct trace_file *file, const char *information);
 /** Drops the events written so far. */
 bool trace_file_restart(struct trace_file *file);
 
-/** `level`: of libzstd; TRACE_QUICKLY: faster than any of them, and larger. */
+/** `level`: of libzstd; TRACE_QUICKLY: faster than any of them, and larger (few events get level 1). */
 #define TRACE_QUICKLY INT32_MIN
 bool trace_file_events(struct trace_file *file, uint32_t thread, const struct trace_event *events,
                        uint32_t count, int level);
@@ -49,9 +49,12 @@ void trace_file_discard(struct trace_file *file);
 void trace_columns(unsigned char *out, const struct trace_event *events, uint32_t count,
                    uint64_t stamp, uint64_t address);
 
-/** The same as a zstd frame. Returns its bytes, at most TRACE_PACKED_BYTES. */
+/** The same as a zstd frame, of at least TRACE_PACK_LEAST events. Returns its bytes, at most TRACE_PACKED_BYTES. */
 size_t trace_pack(unsigned char *out, const struct trace_event *events, uint32_t count,
                   uint64_t stamp, uint64_t address);
+
+/* A copy of fewer than 131 bytes would need another code for its length. */
+#define TRACE_PACK_LEAST 256
 
 #define TRACE_PACKED_BYTES (TRACE_COLUMN_BYTES(TRACE_EVENTS) + 256)
 

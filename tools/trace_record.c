@@ -29,6 +29,9 @@ static void on_child_signal(int number) {
   errno = saved;
 }
 
+/* A file that grows beyond `ulimit -f` is a failed write. Not ignored, since the program would inherit that. */
+static void on_file_size_signal(int number) { (void)number; }
+
 /* What is sent to the recorder is meant for the program. What the terminal sends, the program has got itself. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
@@ -37,19 +40,50 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   errno = saved;
 }
 
+static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+enum { PASSED_ON = sizeof passed_on / sizeof passed_on[0] };
+
 static void handle_signals(void) {
-  static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
   struct sigaction action = {.sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
+  action.sa_handler = on_file_size_signal;
+  sigaction(SIGXFSZ, &action, NULL);
   action.sa_handler = on_child_signal;
   sigaction(SIGCHLD, &action, NULL);
   action.sa_flags |= SA_SIGINFO;
   action.sa_sigaction = on_signal;
-  for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+  for (size_t i = 0; i < PASSED_ON; i++) {
     struct sigaction before;
     if (sigaction(passed_on[i], NULL, &before) != 0 || before.sa_handler == SIG_IGN) continue;
     sigaction(passed_on[i], &action, NULL);
   }
+}
+
+/* Until the recorder knows the program, and the program is no longer the recorder's copy, none of them may get lost. */
+static void hold_signals(sigset_t *before) {
+  sigset_t held;
+  sigemptyset(&held);
+  for (size_t i = 0; i < PASSED_ON; i++) sigaddset(&held, passed_on[i]);
+  sigprocmask(SIG_BLOCK, &held, before);
+}
+
+/* The recorder's; it may have been started with SIGCHLD held. */
+static void release_signals(const sigset_t *before) {
+  sigset_t child_ended;
+  sigprocmask(SIG_SETMASK, before, NULL);
+  sigemptyset(&child_ended);
+  sigaddset(&child_ended, SIGCHLD);
+  sigprocmask(SIG_UNBLOCK, &child_ended, NULL);
+}
+
+/* The program's: as they were without the recorder. What came meanwhile reaches it now. */
+static void restore_signals(const sigset_t *before) {
+  for (size_t i = 0; i < PASSED_ON; i++) {
+    struct sigaction action;
+    if (sigaction(passed_on[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    signal(passed_on[i], SIG_DFL);
+  }
+  sigprocmask(SIG_SETMASK, before, NULL);
 }
 
 /* Ends the way the program ended, without a dump of its own. */
@@ -78,8 +112,9 @@ static int high_descriptor(int file) {
 }
 
 static _Noreturn void be_program(const struct library *library, const struct program *program,
-                                 char **argv, int report) {
+                                 char **argv, int report, const sigset_t *signals) {
   char value[32];
+  restore_signals(signals);
   unsigned char code = EXIT_USAGE;
   int inherited = high_descriptor(memory.file);
   snprintf(value, sizeof value, "%d %d", inherited, (int)getpid());
@@ -97,15 +132,18 @@ static int start(const struct library *library, const struct program *program, c
     return EXIT_CANNOT_RUN;
   }
   fflush(NULL);
+  sigset_t signals;
+  hold_signals(&signals);
   pid_t pid = fork();
-  if (pid == 0) be_program(library, program, argv, ends[1]);
+  if (pid == 0) be_program(library, program, argv, ends[1], &signals);
   int error = errno;
+  child = pid;
+  release_signals(&signals);
   close(ends[1]);
   unsigned char code = EXIT_CANNOT_RUN;
   if (pid < 0) {
     complain("cannot start a process: %s", strerror(error));
   } else {
-    child = pid;
     ssize_t got;
     while ((got = read(ends[0], &code, 1)) < 0 && errno == EINTR) continue;
     if (got == 0) code = 0; /* closed by the execution of the program */

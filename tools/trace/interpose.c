@@ -62,21 +62,21 @@ void *trace_calloc(size_t count, size_t size) {
   return block;
 }
 
-/* `alignment` is a power of two if there is a block. */
+/* `alignment` is a power of two if there is a block, and anything if there is none. */
 static uint32_t aligned_what(size_t alignment) {
-  return TRACE_ALIGNED + (uint32_t)__builtin_ctzll(alignment) * 256;
+  return TRACE_ALIGNED + (uint32_t)__builtin_ctzll(alignment | UINT64_C(1) << 63) * 256;
 }
 
 void *trace_aligned_alloc(size_t alignment, size_t size) {
   void *block = api_aligned_alloc(alignment, size);
-  if (trace_is_on()) record_allocation(block, size, aligned_what(alignment | GIB), false);
+  if (trace_is_on()) record_allocation(block, size, aligned_what(alignment), false);
   return block;
 }
 
 int trace_posix_memalign(void **out, size_t alignment, size_t size) {
   int error = api_posix_memalign(out, alignment, size);
   if (trace_is_on())
-    record_allocation(error == 0 ? *out : NULL, size, aligned_what(alignment | GIB), false);
+    record_allocation(error == 0 ? *out : NULL, size, aligned_what(alignment), false);
   return error;
 }
 

@@ -54,6 +54,7 @@ static bool empty(void *pointer, size_t keep) {
 
 /* Under the lock. */
 static void enter(void *block, size_t size, size_t keep) {
+  if (((uintptr_t)block & 4095) != 0) return; /* touched_may_have would not know it again */
   struct sampled *place = find((uintptr_t)block, (uintptr_t)block);
   if (place == NULL) place = find((uintptr_t)block, 0);
   if (place == NULL || !empty(block, keep)) return;
