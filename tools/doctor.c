@@ -285,7 +285,8 @@ int command_version(int argc, char **argv) {
   fflush(stdout);
   static struct library library;
   static struct probe probe;
-  if (!library_find(LIBRARY_RUN, NULL, NULL, &library) || !probe_run(&library, true, &probe)) return 1;
+  if (!library_find(LIBRARY_RUN, NULL, NULL, &library) || !probe_run(&library, true, &probe))
+    return 1;
   if (probe.version[0] == 0) {
     complain("%s: does not load", library.path);
     return 1;

@@ -57,8 +57,8 @@ static bool look(struct search *search, const char *base, const char *sub) {
   for (size_t i = 0; i < NAMES; i++) {
     char path[PATH_MAX];
     const char *slash = sub[0] != 0 ? "/" : "";
-    int length = snprintf(path, sizeof path, "%s%s%s/%s", base, slash, sub,
-                          file_names[search->kind][i]);
+    int length =
+        snprintf(path, sizeof path, "%s%s%s/%s", base, slash, sub, file_names[search->kind][i]);
     if (length < 0 || (size_t)length >= sizeof path) continue;
     const char *why = NULL;
     if (read_library(path, search->library, &why)) return true;
@@ -111,9 +111,9 @@ bool library_find(enum library_kind kind, const char *given, const char *variant
   bool found = search_all(&search, variant);
   fclose(search.log);
   if (!found) {
-    complain("cannot find the library%s%s%s; looked at:",
-             kind == LIBRARY_TRACE ? " for traces" : "", variant != NULL ? " of variant " : "",
-             variant != NULL ? variant : "");
+    complain(
+        "cannot find the library%s%s%s; looked at:", kind == LIBRARY_TRACE ? " for traces" : "",
+        variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
     fputs(search.looked, stderr);
     fputs(variant != NULL
               ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere name the "

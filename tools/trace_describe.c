@@ -85,11 +85,11 @@ void trace_times_end(struct trace_times *times) { measure(times); }
 
 /* Bytes of the UTF-8 character at `text`, 0 when there is none. */
 static int character(const unsigned char *text) {
-  int bytes = text[0] < 0x80                       ? 1
+  int bytes = text[0] < 0x80                      ? 1
               : text[0] >= 0xC2 && text[0] < 0xE0 ? 2
               : text[0] >= 0xE0 && text[0] < 0xF0 ? 3
               : text[0] >= 0xF0 && text[0] < 0xF5 ? 4
-                                                   : 0;
+                                                  : 0;
   for (int i = 1; i < bytes; i++)
     if ((text[i] & 0xC0) != 0x80) return 0;
   bool overlong = (text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xF0 && text[1] < 0x90);

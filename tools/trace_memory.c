@@ -14,8 +14,8 @@ bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
   *memory = (struct trace_memory){.file = memfd_create("hakmem-trace", MFD_CLOEXEC)};
   void *place = MAP_FAILED;
   if (memory->file >= 0 && ftruncate(memory->file, (off_t)TRACE_BYTES(TRACE_CHUNKS)) == 0)
-    place = mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file,
-                 0);
+    place =
+        mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file, 0);
   if (place == MAP_FAILED) {
     complain("cannot make the memory for events: %s", strerror(errno));
     return false;
@@ -28,7 +28,9 @@ bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
   return true;
 }
 
-void trace_memory_notice(struct trace_memory *memory) { atomic_fetch_add(&memory->header->wake, 1); }
+void trace_memory_notice(struct trace_memory *memory) {
+  atomic_fetch_add(&memory->header->wake, 1);
+}
 
 void trace_memory_wait(struct trace_memory *memory, uint32_t seen) {
   atomic_store(&memory->header->recorder_sleeps, 1);

@@ -46,8 +46,6 @@ enum { PASSED_ON = sizeof passed_on / sizeof passed_on[0] };
 static void handle_signals(void) {
   struct sigaction action = {.sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
-  action.sa_handler = on_file_size_signal;
-  sigaction(SIGXFSZ, &action, NULL);
   action.sa_handler = on_child_signal;
   sigaction(SIGCHLD, &action, NULL);
   action.sa_flags |= SA_SIGINFO;
@@ -180,8 +178,9 @@ static void say_what_was_recorded(const struct trace_file *file, double seconds)
     complain("note: the process executed %u programs one after the other; recorded is the last",
              memory.images);
   if (lost != 0)
-    complain("note: %llu events are missing: of signal handlers, or of more than %d threads at once",
-             (unsigned long long)lost, TRACE_CHUNKS);
+    complain(
+        "note: %llu events are missing: of signal handlers, or of more than %d threads at once",
+        (unsigned long long)lost, TRACE_CHUNKS);
 }
 
 static bool write_end(struct trace_file *file, const struct trace_times *times, int status) {
@@ -196,6 +195,7 @@ int trace_record(const struct library *library, const struct program *program, c
                  const char *output, bool force) {
   static struct trace_file file;
   struct trace_times times;
+  signal(SIGXFSZ, on_file_size_signal);
   enum trace_clock clock = trace_times_start(&times);
   if (!trace_memory_make(&memory, clock, times.ticks_per_second)) return EXIT_USAGE;
   if (!trace_file_open(&file, output, force)) return EXIT_USAGE;

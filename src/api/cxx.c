@@ -145,8 +145,8 @@ NEW_NOTHROW(_ZnamRKSt9nothrow_t)  /* new[](size_t, nothrow) */
 NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-DELETE1(_ZdlPv)  /* delete(void *) */
-DELETE1(_ZdaPv)  /* delete[](void *) */
+DELETE1(_ZdlPv)       /* delete(void *) */
+DELETE1(_ZdaPv)       /* delete[](void *) */
 DELETE_SIZED(_ZdlPvm) /* delete(void *, size_t) */
 DELETE_SIZED(_ZdaPvm)
 DELETE2(_ZdlPvSt11align_val_t)

@@ -9,8 +9,8 @@
 #include <zstd.h>
 
 static const unsigned char magic[8] = {0x89, 'H', 'T', 'R', 'C', 0x0D, 0x0A, 0x1A};
-static const char *const names[] = {"?",    "malloc",     "calloc",     "aligned", "free",
-                                    "from", "to", "failed", "touched", "end_of_thread"};
+static const char *const names[] = {"?",    "malloc", "calloc", "aligned", "free",
+                                    "from", "to",     "failed", "touched", "end_of_thread"};
 enum { HEADER = 16, HEAD = 48, MOST = 16 << 20, OPERATIONS = 10, THREADS = 100000 };
 
 static uint64_t number(const unsigned char *at, int bytes) {

@@ -80,15 +80,15 @@ class Calls(RecordingCase):
         )
 
     def test_information(self):
-        result, trace = self.recorded(program("lives"), "5", "two words", 'a"b\\c\n', code=5)
+        result, trace = self.recorded(program("lives"), "after", "two words", 'a"b\\c\n')
         said = trace.information
-        self.assertEqual(said["command"], [program("lives"), "5", "two words", 'a"b\\c\n'])
+        self.assertEqual(said["command"], [program("lives"), "after", "two words", 'a"b\\c\n'])
         self.assertEqual(said["page_size"], PAGE)
         self.assertRegex(said["started"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertGreater(said["ticks_per_second"], 1000000)
         self.assertGreater(said["pid"], 1)
         self.assertIn(f" {os.uname().machine}, ", said["machine"])
-        self.assertEqual(trace.end["status"], 5)
+        self.assertEqual(trace.end["status"], 0)
         self.assertEqual(trace.end["lost"], 0)
         self.assertGreater(trace.end["seconds"], 0)
         events, size = len(trace.events), trace.size

@@ -68,7 +68,9 @@ HAK_INLINE void trace_put_back(struct trace_room room) { trace_publish(room, 0);
 HAK_INLINE void trace_write(struct trace_event *event, uint64_t stamp, const void *address,
                             uint64_t size, uint32_t what) {
   event->stamp = stamp;
-  event->address_and_what = (uint64_t)(uintptr_t)address | (uint64_t)what << TRACE_WHAT_SHIFT;
+  /* Masked: a wrong pointer, which ends the program, must not become a wrong operation. */
+  event->address_and_what = ((uintptr_t)address & TRACE_ADDRESS_MASK) | (uint64_t)what
+                                                                            << TRACE_WHAT_SHIFT;
   event->size = size;
 }
 

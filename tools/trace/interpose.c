@@ -13,7 +13,8 @@
 HAK_INLINE bool comes_from_own_bin(size_t size) {
   if (size > TABLE_MAX) return false;
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
-  return ((const struct bin *)(const void *)((const char *)thread_heap->bins + offset))->head != NULL;
+  return ((const struct bin *)(const void *)((const char *)thread_heap->bins + offset))->head !=
+         NULL;
 }
 
 HAK_INLINE bool goes_to_own_bin(const void *block) {
@@ -162,7 +163,8 @@ void *trace_realloc(void *pointer, size_t size) {
 
 void *trace_reallocarray(void *pointer, size_t count, size_t size) {
   size_t bytes;
-  if (HAK_LIKELY(!__builtin_mul_overflow(count, size, &bytes))) return trace_realloc(pointer, bytes);
+  if (HAK_LIKELY(!__builtin_mul_overflow(count, size, &bytes)))
+    return trace_realloc(pointer, bytes);
   struct trace_room room = {NULL, NULL};
   if (pointer != NULL && trace_is_on()) room = trace_take(2);
   if (room.events == NULL) return pointer == NULL ? trace_overflow() : api_calloc_overflow();

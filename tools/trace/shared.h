@@ -41,15 +41,17 @@ enum trace_operation {
 
 struct trace_event {
   uint64_t stamp;
-  uint64_t address_and_what; /* address + (operation + alignment * 256) << 48: programs have addresses of 47
+  uint64_t
+      address_and_what; /* address + (operation + alignment * 256) << 48: programs have addresses of 47
                                 bits, on aarch64 48, unless they ask for higher ones */
   uint64_t size;
 };
 
 enum { TRACE_WHAT_SHIFT = 48 };
+#define TRACE_ADDRESS_MASK ((UINT64_C(1) << TRACE_WHAT_SHIFT) - 1)
 
 static inline uint64_t trace_address(const struct trace_event *event) {
-  return event->address_and_what & ((UINT64_C(1) << TRACE_WHAT_SHIFT) - 1);
+  return event->address_and_what & TRACE_ADDRESS_MASK;
 }
 
 static inline uint64_t trace_what(const struct trace_event *event) {
@@ -57,8 +59,10 @@ static inline uint64_t trace_what(const struct trace_event *event) {
 }
 
 enum {
-  TRACE_EVENTS = 2048, /* of a chunk: 48 KiB, which stay in a processor's cache between the two sides */
-  TRACE_CHUNKS = 4096, /* so many threads at once; memory is taken only by those that were ever used */
+  TRACE_EVENTS =
+      2048, /* of a chunk: 48 KiB, which stay in a processor's cache between the two sides */
+  TRACE_CHUNKS =
+      4096, /* so many threads at once; memory is taken only by those that were ever used */
   TRACE_FULL_MOST = 128, /* full chunks that may wait for the recorder: 6 MiB */
 };
 
@@ -66,9 +70,10 @@ enum trace_state { TRACE_FREE_CHUNK, TRACE_OWNED, TRACE_FULL };
 
 /* A cache line each: `count` changes with each event. */
 struct trace_chunk {
-  _Alignas(64) _Atomic uint32_t count; /* events written; release by the thread, acquire by the recorder */
-  _Atomic uint32_t state;              /* enum trace_state */
-  uint32_t thread;                     /* number of the thread, */
+  _Alignas(64) _Atomic uint32_t
+      count;              /* events written; release by the thread, acquire by the recorder */
+  _Atomic uint32_t state; /* enum trace_state */
+  uint32_t thread;        /* number of the thread, */
   uint32_t number; /* and of the chunk among those of the thread, from 0: the recorder's order */
 };
 
@@ -82,17 +87,19 @@ struct trace_header {
   uint64_t ticks_per_second;
 
   /* The program writes, the recorder too where it says so. */
-  _Alignas(64) _Atomic uint32_t threads; /* numbers given out; the recorder sets it back for a new image */
-  _Atomic uint32_t used;                 /* chunks that were ever taken are below this */
-  _Atomic uint32_t image;                /* programs that this process executed so far */
-  _Atomic uint64_t lost;                 /* events that could not be recorded */
+  _Alignas(64) _Atomic uint32_t
+      threads;            /* numbers given out; the recorder sets it back for a new image */
+  _Atomic uint32_t used;  /* chunks that were ever taken are below this */
+  _Atomic uint32_t image; /* programs that this process executed so far */
+  _Atomic uint64_t lost;  /* events that could not be recorded */
 
   /* Both: sleeping and waking. */
   _Alignas(64) _Atomic uint32_t full; /* full chunks */
   _Atomic uint32_t wake;              /* futex: something happened that the recorder has to see */
   _Atomic uint32_t recorder_sleeps;
-  _Atomic uint32_t given;   /* futex: the recorder gave chunks back, or accepted an image, or ended */
-  _Atomic uint32_t waiting; /* set by threads that sleep on `given`, cleared with each change of it */
+  _Atomic uint32_t given; /* futex: the recorder gave chunks back, or accepted an image, or ended */
+  _Atomic uint32_t
+      waiting; /* set by threads that sleep on `given`, cleared with each change of it */
 
   /* The recorder writes. */
   _Atomic uint32_t accepted; /* the image that is being recorded */
@@ -118,7 +125,8 @@ static inline struct trace_event *trace_events(struct trace_header *header, uint
 }
 
 /* Between processes, so not FUTEX_PRIVATE. */
-static inline void trace_sleep(_Atomic uint32_t *word, uint32_t value, const struct timespec *most) {
+static inline void trace_sleep(_Atomic uint32_t *word, uint32_t value,
+                               const struct timespec *most) {
   syscall(SYS_futex, word, FUTEX_WAIT, value, most, NULL, 0);
 }
 

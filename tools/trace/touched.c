@@ -74,8 +74,7 @@ void touched_look_at(void *block, size_t size, size_t keep) {
   lock_acquire(&lock);
   if (sizes[power].taken < FIRST_BLOCKS || now >= sizes[power].next) {
     sizes[power].taken += sizes[power].taken < FIRST_BLOCKS;
-    sizes[power].next =
-        now + size / os_page_size() * (trace_ticks_per_second / PAGES_PER_SECOND);
+    sizes[power].next = now + size / os_page_size() * (trace_ticks_per_second / PAGES_PER_SECOND);
     enter(block, size, keep);
   }
   lock_release(&lock);

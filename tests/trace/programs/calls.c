@@ -25,9 +25,9 @@ static void resized(void) {
   void *larger = named("larger", realloc(small, 30000));
   void *array = named("array", reallocarray(larger, 1000, 60));
   void *same = named("same", realloc(array, 59999));
-  volatile size_t far_too_many = SIZE_MAX / 8;
+  volatile size_t far_too_much = (size_t)PTRDIFF_MAX + 1, far_too_many = SIZE_MAX / 8;
   if (reallocarray(same, far_too_many, 16) != NULL) _exit(2);
-  if (realloc(same, (size_t)PTRDIFF_MAX + 1) != NULL) _exit(3);
+  if (realloc(same, far_too_much) != NULL) _exit(3);
   if (realloc(same, 0) != NULL) _exit(4);
 }
 

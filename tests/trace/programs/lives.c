@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <string.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "program.h"
@@ -27,7 +26,7 @@ static _Noreturn void become(char *what) {
 
 /* The last events before the end are those that a buffer of the program's own would lose. */
 static void killed(char *number) {
-  allocate(3000, 100000);
+  allocate(3000, 30000);
   void *last = malloc(3001);
   say("%d\n", last != NULL);
   raise(atoi(number));
@@ -60,31 +59,34 @@ static void executes(void) {
   become((char[]){"after"});
 }
 
-static volatile sig_atomic_t handled;
-
 static void allocate_in_handler(int number) {
   (void)number;
   free(malloc(3001));
-  handled++;
 }
+
+/* A handler that interrupted malloc itself must not call it; so they wait until main is elsewhere. */
 
 static void handles(void) {
-  struct sigaction action = {.sa_handler = allocate_in_handler};
-  sigaction(SIGALRM, &action, NULL);
-  struct itimerval often = {{0, 200}, {0, 200}};
-  setitimer(ITIMER_REAL, &often, NULL);
-  for (int i = 0; handled < 50 || i < 100000; i++) free(realloc(malloc(100), 3000));
-  memset(&often, 0, sizeof often);
-  setitimer(ITIMER_REAL, &often, NULL);
+  signal(SIGUSR1, allocate_in_handler);
+  for (int i = 0; i < 10000; i++) {
+    free(realloc(malloc(100), 3000));
+    if (i % 10 == 0) raise(SIGUSR1);
+  }
 }
 
-/* Two halves of a million events; between them it waits for a line. */
+static void frees_nonsense(void) {
+  volatile uintptr_t address = (uintptr_t)0xFEDCBA9876543210;
+  allocate(3000, 10);
+  free((void *)address);
+}
+
+/* Twice 400,000 events; between them it waits for a line. */
 static void waits(void) {
   char line;
-  allocate(3000, 500000);
+  allocate(3000, 200000);
   say("ready\n");
   if (read(STDIN_FILENO, &line, 1) != 1) _exit(96);
-  allocate(3001, 500000);
+  allocate(3001, 200000);
   say("done\n");
 }
 
@@ -110,6 +112,7 @@ int main(int argc, char **argv) {
   else if (strcmp(what, "executes") == 0) executes();
   else if (strcmp(what, "after") == 0) allocate(3005, 3);
   else if (strcmp(what, "handles") == 0) handles();
+  else if (strcmp(what, "nonsense") == 0) frees_nonsense();
   else if (strcmp(what, "waits") == 0) waits();
   else if (strcmp(what, "pauses") == 0) pauses();
   else return atoi(what);
