@@ -24,7 +24,7 @@ class Lives(RecordingCase):
         """Nothing is missing, up to the last call before the end."""
         for number in (signal.SIGKILL, signal.SIGSEGV):
             result, trace = self.recorded(
-                program("lives"), "killed", str(int(number)), code=-number, options=["-f"]
+                program("lives"), "killed", str(int(number)), "30000", code=-number, options=["-f"]
             )
             self.assertEqual(result.out, "1\n")
             self.assertEqual(trace.sizes().count(3000), 30000)
@@ -99,8 +99,9 @@ class Lives(RecordingCase):
     def test_full_disk(self):
         """The program ends well, what was written is whole, and the tool says what happened."""
         result = self.record(
-            program("lives"), "killed", "0", env=environment(LD_PRELOAD=FULL_DISK, HAKMEM_TEST_DISK="50000")
-        )
+            program("lives"), "killed", "0", "300000",
+            env=environment(LD_PRELOAD=FULL_DISK, HAKMEM_TEST_DISK="50000"),
+        )  # fmt: skip
         self.assert_code(result, 1)
         self.assertEqual(result.out, "1\n")
         self.assertIn(f"{self.trace}: cannot write: No space left on device; recording ends", result.err)

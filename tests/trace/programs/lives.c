@@ -25,8 +25,8 @@ static _Noreturn void become(char *what) {
 }
 
 /* The last events before the end are those that a buffer of the program's own would lose. */
-static void killed(char *number) {
-  allocate(3000, 30000);
+static void killed(char *number, char *count) {
+  allocate(3000, atoi(count));
   void *last = malloc(3001);
   say("%d\n", last != NULL);
   raise(atoi(number));
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   const char *what = argv[1];
   own_path = argv[0];
-  if (strcmp(what, "killed") == 0 && argc == 3) killed(argv[2]);
+  if (strcmp(what, "killed") == 0 && argc == 4) killed(argv[2], argv[3]);
   else if (strcmp(what, "forks") == 0) forks();
   else if (strcmp(what, "starts") == 0) starts();
   else if (strcmp(what, "executes") == 0) executes();
