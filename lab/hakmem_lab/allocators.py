@@ -106,6 +106,11 @@ def read_peers(paths: Paths) -> list[Allocator]:
     return peers
 
 
+def plain_name(name: str) -> str:
+    """The scripts call libc's malloc system."""
+    return "glibc" if name == "system" else name
+
+
 def known_allocators(paths: Paths) -> list[Allocator]:
     """glibc, hakmem and the peers, in this order."""
     return [glibc(), hakmem(paths), *read_peers(paths)]
@@ -159,6 +164,7 @@ def select_allocators(paths: Paths, text: str | None, quick: bool) -> list[Alloc
         if equals:
             chosen.append(parse_contender(paths, name, words))
             continue
+        item = plain_name(item)
         refuse_unknown("--allocators", [item], names)
         chosen.append(known[names.index(item)])
     labels = [allocator.name for allocator in chosen]

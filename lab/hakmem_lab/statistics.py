@@ -32,6 +32,9 @@ LEAST_FOR_INTERVAL = 3
 RUN_TIME_THRESHOLD = 1.0  # percent; rule R1
 BUILD_TIME_THRESHOLD = 0.5  # percent; rule R1, changes that only the compiler sees
 LEAST_ROUNDS = 10  # rule R1
+NOTICEABLE = 3.0  # percent; what two programs called equal differ by at most, most likely
+# Fewer look steady by chance too often: of three runs with 1.4% of noise, one in fifteen times.
+LEAST_FOR_EQUAL = 5
 POWER = 0.8  # chance to see an effect of the threshold's size, when runs needed are counted
 
 
@@ -139,13 +142,16 @@ def describe_difference(ratios: Floats) -> Difference:
     return "slower" if estimate.low > 1 else "equal"
 
 
-def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENCE) -> int:
-    """Rounds after which a true `effect` shows (its interval excludes 0) with probability POWER,
-    given the standard deviation of one round; both in the same unit. A paired t-test's power."""
+def rounds_needed(
+    deviation: float, effect: float, confidence: float = CONFIDENCE, least: int = LEAST_ROUNDS
+) -> int:
+    """Rounds, `least` or more, after which a true `effect` shows (its interval excludes 0) with
+    probability POWER, given the standard deviation of one round; both in the same unit. A paired
+    t-test's power."""
     if effect <= 0:
         raise ValueError("the effect has to be above 0")
     if deviation <= 0:
-        return LEAST_ROUNDS
+        return least
 
     def power(count: int) -> float:
         critical = stats.t.ppf((1 + confidence) / 2, count - 1)
@@ -159,7 +165,29 @@ def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENC
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return max(high, LEAST_ROUNDS)
+    return max(high, least)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What per-round ratios say of two programs, and whether that is all they can say."""
+
+    difference: Difference
+    ratio: Estimate  # geometric mean of cost / base
+    more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows or would have
+
+
+def compare_costs(ratios: Floats) -> Comparison:
+    """Told apart, equal as far as NOTICEABLE goes, or not told apart yet."""
+    difference, ratio = describe_difference(ratios), mean_ratio(ratios)
+    if difference == "unknown":
+        return Comparison(difference, ratio, LEAST_FOR_EQUAL - ratio.count)
+    if difference != "equal":
+        return Comparison(difference, ratio, 0)
+    deviation = float(np.log(ratios).std(ddof=1))
+    effect = math.log1p(NOTICEABLE / 100)
+    needed = rounds_needed(deviation, effect, DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
+    return Comparison(difference, ratio, max(0, needed - ratio.count))
 
 
 @dataclass(frozen=True)

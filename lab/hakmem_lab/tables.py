@@ -351,7 +351,7 @@ def print_ab(result: Result, console: Console) -> None:
         verdict = judge(ratios, build_change)
         decision = verdict.decision
         if verdict.more_rounds:
-            decision_text = f"not decided: {verdict.more_rounds} more rounds"
+            decision_text = f"not decided, {verdict.more_rounds} more runs needed"
         else:
             decision_text = f"{decision} (threshold {verdict.threshold:g}%)"
         style = {"GO": "bold green", "NO-GO": "bold red"}.get(decision, "yellow")
@@ -400,6 +400,21 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
+# --- what a user set up --------------------------------------------------------------------------
+
+
+def print_comparison(result: Result, console: Console) -> None:
+    from hakmem_lab import compare_tables  # it needs the parts above
+
+    compare_tables.print_comparison(result, console)
+
+
+def print_tail(result: Result, console: Console) -> None:
+    from hakmem_lab import tail  # likewise
+
+    tail.print_tail(result, console)
+
+
 # --- entry ---------------------------------------------------------------------------------------
 
 PRINTERS = {
@@ -407,6 +422,8 @@ PRINTERS = {
     "programs": print_programs,
     "ab": print_ab,
     "instructions": print_instructions,
+    "compare": print_comparison,
+    "tail": print_tail,
 }
 
 
