@@ -29,6 +29,7 @@ from hakmem_lab.commands import (
     measure,
     new_result,
 )
+from hakmem_lab.contenders import with_glibc_itself
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount, count_instructions
 from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
@@ -178,6 +179,8 @@ def ab_command(
         allocators.parse_contender(paths, "a", a),
         allocators.parse_contender(paths, "b", b),
     ]
+    if command:
+        chosen = with_glibc_itself(chosen, chosen_rows[0])
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
     result = new_result(
         "ab", chosen, paths, rounds=rounds, cpus=launcher.cpus, build_change=build_change

@@ -8,8 +8,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from hakmem_lab import allocators
-from hakmem_lab.allocators import Allocator
 from hakmem_lab.commands import (
     AllocatorsOption,
     CpusOption,
@@ -21,9 +19,10 @@ from hakmem_lab.commands import (
     finish,
     new_result,
 )
+from hakmem_lab.contenders import OWN, choose_base, choose_contenders, search_path
 from hakmem_lab.errors import LabError
 from hakmem_lab.load_output import Expressions, compile_expression
-from hakmem_lab.measure import Launcher, environment_of, users_environment
+from hakmem_lab.measure import Launcher, users_environment
 from hakmem_lab.paths import find_paths, parse_cpus
 from hakmem_lab.ready import parse_ready, split_command
 from hakmem_lab.results import Result, write_result
@@ -97,8 +96,7 @@ def checked_command(option: str, words: tuple[str, ...], row: Row) -> tuple[str,
     program = words[0]
     if "/" in program and row.directory is not None and not Path(program).is_absolute():
         words = (str(row.directory / program), *words[1:])
-    path = environment_of(row, Allocator("", "", "")).get("PATH")
-    if shutil.which(words[0], path=path) is None:
+    if shutil.which(words[0], path=search_path(row)) is None:
         raise LabError(f"{option}: {program}: no such program, or it cannot be executed")
     return words
 
@@ -128,17 +126,6 @@ def command_row(
         accepted_status=parse_status(status),
     )
     return replace(row, command=checked_command("the command", row.command, row))
-
-
-def choose_base(chosen: list[Allocator], wanted: str | None) -> str:
-    """glibc, or the first one that can be run where it is not among them."""
-    names = [allocator.name for allocator in chosen if allocator.missing is None]
-    if wanted is not None:
-        wanted = allocators.plain_name(wanted)
-        if wanted not in names:
-            raise LabError(f"--base {wanted}: not among those that are run: {', '.join(names)}")
-        return wanted
-    return "glibc" if "glibc" in names else (names or [""])[0]
 
 
 def say_what_is_left_out(reporter: Reporter) -> None:
@@ -293,40 +280,48 @@ def compare_command(
     """
     paths = find_paths(root)
     reporter = Reporter()
-    chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
-    settings = {
-        "rounds": rounds,
-        "base": choose_base(chosen, base),
-        "cpus": launcher.cpus,
-        "timeout_s": timeout,
-    }
     if (server is None) == (not command):
         raise LabError("wanted is either -- COMMAND... or --server COMMAND")
-    output = output or paths.bench / "compare.json"
+    plan = None
     if server is not None:
         plan = server_plan(server, load, ready, ready_timeout, idle, grace, throughput, latency)
         plan, row = prepare_server(plan, directory, variables)
-        settings |= {"load": list(plan.load), "ready": str(plan.ready), "idle_s": idle}
-        result = new_result("compare", chosen, paths, **settings)
-        trial = ServerTrial(result, plan, launcher, reporter.line)
-        settings = result.settings
-        settings |= {"cpus_of_server": trial.server_cpus, "cpus_of_load": trial.load_cpus}
-        counted = counter(launcher, system_calls, reporter) is not None
-        say_what_is_left_out(reporter)
-        count = trial.count if counted else None
-        run_comparison(result, row, rounds, trial.run, count, output, reporter)
-        return
-    for name, value in (("--load", load), ("--ready", ready), ("--throughput", throughput)):
-        if value is not None:
-            raise LabError(f"{name} goes with --server")
-    row = command_row(
-        command or [], measure, stdin, directory, expect_status, variables, same_output
+    else:
+        for name, value in (("--load", load), ("--ready", ready), ("--throughput", throughput)):
+            if value is not None:
+                raise LabError(f"{name} goes with --server")
+        row = command_row(
+            command or [], measure, stdin, directory, expect_status, variables, same_output
+        )
+    chosen = choose_contenders(paths, allocator_names, row, reporter.line)
+    result = new_result(
+        "compare",
+        chosen,
+        paths,
+        rounds=rounds,
+        base=choose_base(chosen, base),
+        cpus=launcher.cpus,
+        timeout_s=timeout,
     )
-    result = new_result("compare", chosen, paths, **settings, measure=measure)
-    say_what_is_left_out(reporter)
+    result.settings["peers"] += [a.name for a in chosen if a.name == OWN]
     counting = counter(launcher, system_calls, reporter)
-    run_comparison(result, row, rounds, launcher.run, counting, output, reporter)
+    say_what_is_left_out(reporter)
+    output = output or paths.bench / "compare.json"
+    if plan is None:
+        result.settings["measure"] = measure
+        run_comparison(result, row, rounds, launcher.run, counting, output, reporter)
+        return
+    trial = ServerTrial(result, plan, launcher, reporter.line)
+    result.settings |= {
+        "load": list(plan.load),
+        "ready": str(plan.ready),
+        "idle_s": idle,
+        "cpus_of_server": trial.server_cpus,
+        "cpus_of_load": trial.load_cpus,
+    }
+    count = trial.count if counting else None
+    run_comparison(result, row, rounds, trial.run, count, output, reporter)
 
 
 def register(app: typer.Typer) -> None:

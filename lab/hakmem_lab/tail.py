@@ -36,6 +36,8 @@ from hakmem_lab.tables import print_problems, say_list
 from hakmem_lab.verdict import describe_amount, describe_comparison, plural
 
 ENDLESS = 1 << 50  # more iterations than any run gets to: the duration ends it
+SHOWN_THROUGHPUTS = (50.0, 1.0, 0.1)
+SHOWN_LATENCIES = ("p50", "p99", "p99.9", "worst")
 
 
 def tail_row(
@@ -116,8 +118,10 @@ class TailTrial:
                 series = without_warm_up(series_of(label, parse_table(label, text)), self.warm_up)
                 figures = figures_of(series)
                 assert series.throughput is not None
-                # All epochs are as long as the others: the mean is that of the time.
-                mean = float(series.throughput.mean())
+                # A late line makes an epoch longer than the others: they count by their lengths.
+                mean = float(
+                    np.average(series.throughput[1:], weights=np.diff(series.elapsed))
+                )
                 self.keep_epochs(text, label)
             except LabError as error:
                 failure = f"its epochs cannot be read: {error}"
@@ -172,13 +176,13 @@ def print_tail(result: Result, console: Console) -> None:
     base = summary.base_of(result)
     for row in result.rows:
         columns: list[Column] = [("epochs a run", partial(epochs_of, row))]
-        for share in THROUGHPUT_SHARES:
+        for share in SHOWN_THROUGHPUTS:
             figure = millions(named(f"throughput_p{share:g}_per_s"))
             columns += with_ratio(row, base, f"p{share:g} M/s", figure, 2)
         title = f"{row.name}: throughput of epochs, its slow side is the low one"
         print_columns(result, row, console, title, columns)
         columns = []
-        for name in (*(f"p{share:g}" for share in LATENCY_SHARES), "worst"):
+        for name in SHOWN_LATENCIES:
             columns += with_ratio(row, base, f"{name} ns", named(f"latency_{name}_ns"), 2)
         title = f"{row.name}: latency of epochs, ns an operation"
         print_columns(result, row, console, title, columns)

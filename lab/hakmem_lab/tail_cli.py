@@ -16,7 +16,7 @@ from hakmem_lab.commands import (
     finish,
     new_result,
 )
-from hakmem_lab.compare_cli import choose_base
+from hakmem_lab.contenders import choose_base
 from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Launcher
 from hakmem_lab.paths import Paths, find_paths, parse_cpus

@@ -21,6 +21,7 @@ from hakmem_lab.statistics import (
 
 DOUBLE = 2.0  # from here on a factor says more than a percentage
 SAME_MEMORY = 1.0  # percent
+MOST_MORE_RUNS = 1000  # that anybody would wait for
 
 
 def plural(count: int, what: str) -> str:
@@ -78,6 +79,9 @@ def describe_comparison(compared: Comparison, measure: str, base: str) -> str:
         if measure == "cpu":
             return describe_amount(compared.ratio, "CPU time", f" than {base}")
         return describe_time(compared.ratio, compared.difference, base)
+    if compared.more_rounds > MOST_MORE_RUNS:
+        least = f"more than {MOST_MORE_RUNS} more runs"
+        return f"not told apart: too noisy here, {least} would be needed to show {NOTICEABLE:g}%"
     if compared.more_rounds:
         runs = plural(compared.more_rounds, "more run")
         return f"not told apart yet: {runs} would show {NOTICEABLE:g}%"
