@@ -119,9 +119,7 @@ class TailTrial:
                 figures = figures_of(series)
                 assert series.throughput is not None
                 # A late line makes an epoch longer than the others: they count by their lengths.
-                mean = float(
-                    np.average(series.throughput[1:], weights=np.diff(series.elapsed))
-                )
+                mean = float(np.average(series.throughput[1:], weights=np.diff(series.elapsed)))
                 self.keep_epochs(text, label)
             except LabError as error:
                 failure = f"its epochs cannot be read: {error}"
