@@ -28,6 +28,7 @@ from hakmem_lab.commands import (
     finish,
     measure,
     new_result,
+    refuse_a_program_without_preloads,
 )
 from hakmem_lab.contenders import with_glibc_itself
 from hakmem_lab.errors import LabError
@@ -181,6 +182,7 @@ def ab_command(
     ]
     if command:
         chosen = with_glibc_itself(chosen, chosen_rows[0])
+        refuse_a_program_without_preloads(chosen_rows[0], chosen)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
     result = new_result(
         "ab", chosen, paths, rounds=rounds, cpus=launcher.cpus, build_change=build_change

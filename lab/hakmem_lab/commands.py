@@ -10,8 +10,9 @@ from hakmem_lab import allocators, tables
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.machine import describe_machine
-from hakmem_lab.measure import Launcher
+from hakmem_lab.measure import Launcher, environment_of
 from hakmem_lab.paths import Paths
+from hakmem_lab.preload import preload_problem
 from hakmem_lab.results import Result, write_result
 from hakmem_lab.rows import Row
 from hakmem_lab.runner import CountFunction, Reporter, run_rounds
@@ -38,10 +39,13 @@ TimeoutOption = Annotated[
     float, typer.Option(min=0.1, metavar="SECONDS", help="A run that takes longer has failed.")
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the result is kept.")
+    Path | None,
+    typer.Option("--output", "-o", "--json", metavar="FILE", help="Where the result is kept."),
 ]
 RowsOption = Annotated[str | None, typer.Option("--rows", metavar="A,B", help="Only these rows.")]
-RoundsOption = Annotated[int, typer.Option(min=1, max=1000, help="Runs of each allocator.")]
+RoundsOption = Annotated[
+    int, typer.Option("--rounds", "--runs", min=1, max=1000, help="Runs of each allocator.")
+]
 
 
 def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
@@ -52,6 +56,16 @@ def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any
         problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)
         raise LabError(f"no allocator can be run: {problems}")
     return result
+
+
+def refuse_a_program_without_preloads(row: Row, chosen: list[Allocator]) -> None:
+    """A static program, say, would be compared with itself: an error, unless some allocator besides
+    libc's takes effect."""
+    search = environment_of(row, Allocator("", "", "")).get("PATH")
+    preloaded = [a.library for a in chosen if a.missing is None and a.library]
+    problems = [preload_problem(row.command[0], library, search) for library in preloaded]
+    if problems and None not in problems:
+        raise LabError(f"no allocator can be put under it: {problems[0]}")
 
 
 def counter(launcher: Launcher, wanted: bool, reporter: Reporter) -> CountFunction | None:

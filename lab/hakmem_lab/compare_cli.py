@@ -1,7 +1,10 @@
 """The sub-commands on a user's own program: compare, and the command of ab."""
 
+import atexit
 import os
 import shutil
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +21,7 @@ from hakmem_lab.commands import (
     counter,
     finish,
     new_result,
+    refuse_a_program_without_preloads,
 )
 from hakmem_lab.contenders import OWN, choose_base, choose_contenders, search_path
 from hakmem_lab.errors import LabError
@@ -41,7 +45,7 @@ MeasureOption = Annotated[
     str, typer.Option("--measure", metavar="wall|cpu", help="What is compared in the verdict.")
 ]
 StdinOption = Annotated[
-    Path | None, typer.Option("--stdin", metavar="FILE", help="Its input; default: /dev/null.")
+    Path | None, typer.Option("--stdin", metavar="FILE", help="Its input, the same in each run; -: what comes in here.")
 ]
 DirectoryOption = Annotated[
     Path | None, typer.Option("--directory", metavar="DIR", help="Where it runs; default: here.")
@@ -101,6 +105,14 @@ def checked_command(option: str, words: tuple[str, ...], row: Row) -> tuple[str,
     return words
 
 
+def kept_input() -> Path:
+    """Standard input in a file, so that each run can read it from the start."""
+    with tempfile.NamedTemporaryFile(prefix="hakmem-lab-", delete=False) as file:
+        atexit.register(Path(file.name).unlink, missing_ok=True)
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return Path(file.name)
+
+
 def command_row(
     words: list[str],
     measure: str,
@@ -111,6 +123,8 @@ def command_row(
     same_output: bool = False,
 ) -> Row:
     """The row of a user's program; LabError for what can be seen to be wrong beforehand."""
+    if stdin == Path("-"):
+        stdin = kept_input()
     if stdin is not None and not stdin.is_file():
         raise LabError(f"--stdin {stdin}: no such file")
     row = Row(
@@ -295,6 +309,7 @@ def compare_command(
             command or [], measure, stdin, directory, expect_status, variables, same_output
         )
     chosen = choose_contenders(paths, allocator_names, row, reporter.line)
+    refuse_a_program_without_preloads(row, chosen)
     result = new_result(
         "compare",
         chosen,

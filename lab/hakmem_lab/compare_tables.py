@@ -26,6 +26,7 @@ from hakmem_lab.verdict import verdicts
 MOST_KINDS = 15  # of system calls
 LATENCIES = ("p50", "p99", "p99.9")
 AFTER_LOAD, AFTER_IDLE = "rss_after_load_kb", "rss_after_idle_kb"
+FAILED = "failed_requests"
 CAPTION = "medians and their 95% bootstrap intervals; / {base}: of the ratios within each round"
 
 Figure = Callable[[Run], float | None]
@@ -93,10 +94,21 @@ def with_ratio(
     row: RowResult, base: str, heading: str, figure: Figure, digits: int
 ) -> list[Column]:
     """A figure, and its ratio to the base's."""
+
+    def against_base(name: str) -> str:
+        return "1" if name == base else show(ratio(row, name, base, figure), 3)
+
     return [
         (heading, lambda name: show(estimate(row, name, figure), digits)),
-        (f"/ {base}", lambda name: show(ratio(row, name, base, figure), 3)),
+        (f"/ {base}", against_base),
     ]
+
+
+def failed_column(row: RowResult) -> list[Column]:
+    """Requests that the load says failed; of most runs none are known."""
+    if not has(row, FAILED):
+        return []
+    return [count_column(row, "failed", lambda run: run.figures.get(FAILED, 0.0))]
 
 
 def memory_column(row: RowResult, base: str, heading: str, figure: Figure) -> list[Column]:
@@ -164,6 +176,7 @@ def print_requests(result: Result, row: RowResult, console: Console) -> None:
     base = summary.base_of(result)
     if row.measure == "wall":
         columns = with_ratio(row, base, "wall s", lambda run: run.wall_s, 3)
+        columns += failed_column(row)
         print_columns(result, row, console, "Load: its time", columns)
         return
     columns = with_ratio(row, base, "requests / s", lambda run: run.throughput_per_s, 0)
@@ -176,7 +189,7 @@ def print_requests(result: Result, row: RowResult, console: Console) -> None:
         for name in others:
             label = name.removeprefix("latency_").removesuffix("_ms")
             columns += with_ratio(row, base, f"{label} ms", named(name), 3)
-    print_columns(result, row, console, row.name, columns)
+    print_columns(result, row, console, row.name, columns + failed_column(row))
 
 
 def print_comparison(result: Result, console: Console) -> None:

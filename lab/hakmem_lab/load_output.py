@@ -1,7 +1,7 @@
 """What a load generator says of a server: requests a second and latencies, by kind of request.
 
-Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab and hey; for others
-the user gives regular expressions.
+Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab, hey and pgbench; for
+others the user gives regular expressions.
 """
 
 import csv
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hakmem_lab.errors import LabError
 
 ANY = "requests"  # the kind where a tool names none
-KNOWN_TOOLS = "redis-benchmark, memtier_benchmark, wrk, ab and hey"
+KNOWN_TOOLS = "redis-benchmark, memtier_benchmark, wrk, ab, hey and pgbench"
 NUMBER = r"\d+(?:\.\d+)?"
 MILLISECONDS = {
     **{"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "usec": 1e-3, "ms": 1.0, "msec": 1.0},
@@ -141,6 +141,8 @@ def wrk(text: str) -> Kinds:
         elif found := re.fullmatch(rf"\s+({NUMBER})%\s+({NUMBER})(us|ms|s|m)", line):
             share = f"p{float(found.group(1)):g}"
             add_latency(requests, share, found.group(2), found.group(3))
+        elif found := re.match(rf"\s+Latency\s+({NUMBER})(us|ms|s|m)\s", line):
+            add_latency(requests, "avg", found.group(1), found.group(2))
     return {ANY: requests}
 
 
@@ -165,6 +167,18 @@ def hey(text: str) -> Kinds:
     return {ANY: requests}
 
 
+def pgbench(text: str) -> Kinds:
+    """The last rate counts: old versions have a first one that includes connecting. Percentiles are
+    in its log files only."""
+    requests = Requests()
+    for line in lines_of(text):
+        if found := re.match(rf"tps = ({NUMBER})", line):
+            requests.throughput_per_s = positive(found.group(1))
+        elif found := re.fullmatch(rf"latency average = ({NUMBER}) ms", line):
+            add_latency(requests, "avg", found.group(1))
+    return {ANY: requests}
+
+
 # Each with what only its output has.
 TOOLS: tuple[tuple[str, Callable[[str], Kinds]], ...] = (
     (r'^"test","rps"', redis_benchmark_csv),
@@ -174,6 +188,18 @@ TOOLS: tuple[tuple[str, Callable[[str], Kinds]], ...] = (
     (r"^Running .+ test @ ", wrk),
     (r"^This is ApacheBench|^Requests per second:.*\[#/sec\]", ab),
     (r"^Summary:\s*\n\s+Total:", hey),
+    (r"^tps = ", pgbench),
+)
+
+# Lines on requests that failed, as those tools write them: the sum of the groups is their number.
+FAILED_REQUESTS = (
+    r"^\s*Non-2xx(?: or 3xx)? responses:\s+(\d+)",  # ab, wrk
+    r"^\s*Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)",  # wrk
+    # ab counts answers of another length than the first one's, too: pages are like that.
+    r"^\s+\(Connect: (\d+), Receive: (\d+), Length: \d+, Exceptions: (\d+)\)",
+    r"^\s+\[[45]\d\d\]\s+(\d+) responses",  # hey
+    r"^\s+\[(\d+)\]\s+[A-Z]\w+ ",  # hey, requests without an answer
+    r"^number of failed transactions: (\d+)",  # pgbench
 )
 
 
@@ -233,6 +259,16 @@ def apply_expressions(expressions: Expressions, text: str) -> Kinds:
             requests = kind_of(kinds, part(found, "kind", ANY))
             add_latency(requests, name, part(found, "value", ""), unit)
     return kinds
+
+
+def failed_requests(text: str) -> int:
+    """How many requests failed, as far as the load's output says so."""
+    return sum(
+        int(number)
+        for pattern in FAILED_REQUESTS
+        for found in re.finditer(pattern, text, re.MULTILINE)
+        for number in found.groups()
+    )
 
 
 def parse_load(text: str, expressions: Expressions) -> Kinds:

@@ -18,7 +18,7 @@ from typing import IO, Any
 import psutil
 
 from hakmem_lab.allocators import Allocator
-from hakmem_lab.load_output import KNOWN_TOOLS, Expressions, Kinds, parse_load
+from hakmem_lab.load_output import KNOWN_TOOLS, Expressions, Kinds, failed_requests, parse_load
 from hakmem_lab.measure import (
     REPORTED,
     Launcher,
@@ -40,7 +40,17 @@ FREE_PORT_PATIENCE = 10.0  # seconds until a port counts as taken for good
 LAST_WORDS = 1.0  # seconds that the load has to end when its server is gone
 # Ends that no server has on purpose; after SIGTERM anything else is its own business.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+FAILED = "failed_requests"
 LOAD = "load"  # the row of the load's time, when its output says no throughput
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of the load."""
+
+    kinds: Kinds
+    failed: int  # requests that failed, as far as it says so
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -102,8 +112,8 @@ def resident_kib(running: Running) -> int | None:
             maps = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
         except OSError:
             continue
-        fields = dict(line.split()[:2] for line in maps.splitlines()[1:])
-        total += int(fields["Pss:" if len(processes) > 1 else "Rss:"])
+        fields = dict(line.split()[:2] for line in maps.splitlines()[1:])  # none when it just ended
+        total += int(fields.get("Pss:" if len(processes) > 1 else "Rss:", 0))
     return total or None
 
 
@@ -206,8 +216,8 @@ class ServerTrial:
             limit,
         )
 
-    def put_load(self, row: Row, session: Session) -> tuple[Kinds, float]:
-        """Runs the load to its end: what it says, and its time."""
+    def put_load(self, row: Row, session: Session) -> Load:
+        """Runs the load to its end."""
         plain = Allocator("load", "", "")
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             load = self.launcher.spawn(
@@ -238,7 +248,7 @@ class ServerTrial:
                 raise ServerError(f"the load failed: {problem}")
             stdout.seek(0)
             text = stdout.read(MOST_OUTPUT).decode(errors="replace")
-        return self.understand(text), float(report["wall_s"])
+        return Load(self.understand(text), failed_requests(text), float(report["wall_s"]))
 
     def understand(self, text: str) -> Kinds:
         """All runs have to be understood, or none: a load that says no throughput is compared by
@@ -263,7 +273,7 @@ class ServerTrial:
 
     def serve(
         self, row: Row, allocator: Allocator, prefix: Sequence[str], preload: str, log: IO[bytes]
-    ) -> tuple[Kinds, float, dict[str, float], dict[str, Any]]:
+    ) -> tuple[Load, dict[str, float], dict[str, Any]]:
         """One server from start to end; ServerError says what went wrong."""
         if self.plan.ready.taken():
             raise ServerError(
@@ -274,7 +284,7 @@ class ServerTrial:
         session = Session(self.plan, running, log)
         try:
             session.wait_until_ready(environment_of(row, Allocator("ready", "", "")))
-            kinds, seconds = self.put_load(row, session)
+            load = self.put_load(row, session)
             memory = {"rss_after_load_kb": resident_kib(running)}
             session.fail_if_ended("under the load")
             if self.plan.idle > 0:
@@ -286,7 +296,7 @@ class ServerTrial:
             if not self.plan.ready.wait_until_free(FREE_PORT_PATIENCE):
                 self.say(f"{self.plan.ready} still answers although the server was ended")
         figures = {name: float(kib) for name, kib in memory.items() if kib is not None}
-        return kinds, seconds, figures, report
+        return load, figures, report
 
     def row_of(self, name: str, measure: str) -> RowResult:
         for row in self.result.rows:
@@ -297,11 +307,13 @@ class ServerTrial:
         self.result.rows.append(row)
         return row
 
-    def keep(self, run: Run, kinds: Kinds, seconds: float) -> None:
+    def keep(self, run: Run, load: Load) -> None:
         """A run in the row of each kind, with the server's figures: it is the same process."""
-        if not kinds:
-            self.row_of(LOAD, "wall").runs.append(replace(run, wall_s=seconds))
-        for name, requests in kinds.items():
+        if load.failed:
+            run = replace(run, figures={**run.figures, FAILED: float(load.failed)})
+        if not load.kinds:
+            self.row_of(LOAD, "wall").runs.append(replace(run, wall_s=load.seconds))
+        for name, requests in load.kinds.items():
             latencies = {f"latency_{k}_ms": v for k, v in requests.latency_ms.items()}
             label = f"{name} (load)" if name in (self.result.rows[0].name, LOAD) else name
             self.row_of(label, "throughput").runs.append(
@@ -322,7 +334,7 @@ class ServerTrial:
                 served = self.serve(row, allocator, (), allocator.library, log)
             except ServerError as failure:
                 return Run(allocator.name, round_, position, failure=str(failure))
-        kinds, seconds, figures, report = served
+        load, figures, report = served
         run = Run(
             allocator.name,
             round_,
@@ -330,7 +342,7 @@ class ServerTrial:
             **{name: report[name] for name in REPORTED},
             figures=figures,
         )
-        self.keep(run, kinds, seconds)
+        self.keep(run, load)
         return run
 
     def count(self, row: Row, allocator: Allocator) -> dict[str, int] | None:

@@ -13,6 +13,7 @@ from hakmem_lab.commands import (
     CpusOption,
     OutputOption,
     RootOption,
+    RoundsOption,
     finish,
     new_result,
 )
@@ -59,7 +60,7 @@ def tail_command(
     files: FilesArgument = None,
     allocator_names: AllocatorsOption = None,
     base: BaseOption = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each allocator.")] = 5,
+    rounds: RoundsOption = 5,
     seconds: Annotated[int, typer.Option(min=1, max=86400, help="Of each run.")] = 12,
     epoch_ms: Annotated[int, typer.Option(min=5, max=60000, help="Length of an epoch.")] = 10,
     slots: SlotsOption = 400,

@@ -101,6 +101,24 @@ def describe_memory(ratios: Floats, what: str = "memory") -> str | None:
     return describe_amount(Estimate(ratio.value, None, None, ratio.count), what)
 
 
+def describe_latency(row: RowResult, name: str, base: str, share: str) -> str | None:
+    """A percentile of the latencies against the base's; None where the load did not say it."""
+    sides = [
+        {run.round: run.figures[figure] for run in row.good_runs(side) if figure in run.figures}
+        for figure in (f"latency_{share}_ms",)
+        for side in (name, base)
+    ]
+    ratios = paired_ratios(*sides)
+    if len(ratios) == 0:
+        return None
+    compared = compare_costs(ratios)
+    if compared.difference in ("faster", "slower"):
+        return describe_amount(compared.ratio, f"{share} latency")
+    if compared.difference == "equal":
+        return f"{share} latency within the noise"
+    return None
+
+
 def memory_by_round(row: RowResult, name: str) -> dict[int, float]:
     return {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
 
@@ -122,6 +140,11 @@ def row_verdict(row: RowResult, name: str, base: str, with_memory: bool) -> str 
         memory = paired_ratios(memory_by_round(row, name), memory_by_round(row, base))
         said = describe_memory(memory)
         parts += [said] if said else []
+    latency = describe_latency(row, name, base, "p99")
+    parts += [latency] if latency else []
+    failed = sum(bool(run.figures.get("failed_requests")) for run in row.good_runs(name))
+    if failed:
+        parts.append(f"REQUESTS FAILED in {plural(failed, 'run')}")
     if summary.output_verdict(row, name, base) == "differs":
         parts.append(f"ITS OUTPUT DIFFERS from that on {base}")
     joint = "; " if any(":" in part for part in parts) else ", "
