@@ -45,7 +45,10 @@ MeasureOption = Annotated[
     str, typer.Option("--measure", metavar="wall|cpu", help="What is compared in the verdict.")
 ]
 StdinOption = Annotated[
-    Path | None, typer.Option("--stdin", metavar="FILE", help="Its input, the same in each run; -: what comes in here.")
+    Path | None,
+    typer.Option(
+        "--stdin", metavar="FILE", help="Its input, the same in each run; -: what comes in here."
+    ),
 ]
 DirectoryOption = Annotated[
     Path | None, typer.Option("--directory", metavar="DIR", help="Where it runs; default: here.")

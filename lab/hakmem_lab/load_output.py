@@ -1,7 +1,7 @@
 """What a load generator says of a server: requests a second and latencies, by kind of request.
 
-Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab, hey and pgbench; for
-others the user gives regular expressions.
+Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab, hey and pgbench;
+for others the user gives regular expressions.
 """
 
 import csv

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.measure import Launcher, describe_failure, environment_of, read_tail
+from hakmem_lab.preload import preload_problem
 from hakmem_lab.rows import Row
 
 # % time, seconds, usecs/call, calls, errors (left blank when there are none), name
@@ -41,7 +42,8 @@ def read_counts(table: str) -> dict[str, int] | None:
 def count_system_calls(launcher: Launcher, row: Row, allocator: Allocator) -> dict[str, int] | None:
     """Calls by kind, of all threads and children; None when the run or the tracing failed."""
     tool = strace()
-    if tool is None:
+    search = environment_of(row, allocator).get("PATH")
+    if tool is None or preload_problem(row.command[0], allocator.library, search):
         return None
     with (
         tempfile.NamedTemporaryFile(prefix="hakmem-lab-") as table,

@@ -150,7 +150,7 @@ def tail_verdict(row: RowResult, name: str, base: str) -> str | None:
     ratios = paired_ratios(row.costs(name), row.costs(base))
     if len(ratios) == 0:
         return None
-    parts = [f"mean {describe_comparison(compare_costs(ratios), row.measure, base)}"]
+    parts = [f"mean: {describe_comparison(compare_costs(ratios), row.measure, base)}"]
     for what in ("p99", "p99.9"):
         sides = [
             {r.round: r.figures[f"latency_{what}_ns"] for r in row.good_runs(side)}
@@ -160,7 +160,7 @@ def tail_verdict(row: RowResult, name: str, base: str) -> str | None:
         if compared.difference in ("faster", "slower"):
             said = describe_amount(compared.ratio, f"{what} latency")
         else:
-            said = f"{what} latency {describe_comparison(compared, 'wall', base)}"
+            said = f"{what} latency: {describe_comparison(compared, 'wall', base)}"
         parts.append(said)
     return f"{'; '.join(parts)} ({plural(len(ratios), 'run')})"
 

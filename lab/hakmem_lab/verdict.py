@@ -81,11 +81,11 @@ def describe_comparison(compared: Comparison, measure: str, base: str) -> str:
         return describe_time(compared.ratio, compared.difference, base)
     if compared.more_rounds > MOST_MORE_RUNS:
         least = f"more than {MOST_MORE_RUNS} more runs"
-        return f"not told apart: too noisy here, {least} would be needed to show {NOTICEABLE:g}%"
+        return f"no difference beyond the strong noise: {least} would show one of {NOTICEABLE:g}%"
     if compared.more_rounds:
         runs = plural(compared.more_rounds, "more run")
-        return f"not told apart yet: {runs} would show {NOTICEABLE:g}%"
-    return f"equal: the difference is noise; a difference of {NOTICEABLE:g}% would have shown"
+        return f"no difference beyond the noise so far: {runs} would show one of {NOTICEABLE:g}%"
+    return f"equal: the difference is noise; one of {NOTICEABLE:g}% would have shown"
 
 
 def describe_memory(ratios: Floats, what: str = "memory") -> str | None:
@@ -103,9 +103,9 @@ def describe_memory(ratios: Floats, what: str = "memory") -> str | None:
 
 def describe_latency(row: RowResult, name: str, base: str, share: str) -> str | None:
     """A percentile of the latencies against the base's; None where the load did not say it."""
+    figure = f"latency_{share}_ms"
     sides = [
         {run.round: run.figures[figure] for run in row.good_runs(side) if figure in run.figures}
-        for figure in (f"latency_{share}_ms",)
         for side in (name, base)
     ]
     ratios = paired_ratios(*sides)
@@ -117,6 +117,11 @@ def describe_latency(row: RowResult, name: str, base: str, share: str) -> str | 
     if compared.difference == "equal":
         return f"{share} latency within the noise"
     return None
+
+
+def describe_failed_requests(row: RowResult, name: str) -> str | None:
+    runs = sum("failed_requests" in run.figures for run in row.good_runs(name))
+    return f"REQUESTS FAILED in {plural(runs, 'run')}" if runs else None
 
 
 def memory_by_round(row: RowResult, name: str) -> dict[int, float]:
@@ -140,11 +145,8 @@ def row_verdict(row: RowResult, name: str, base: str, with_memory: bool) -> str 
         memory = paired_ratios(memory_by_round(row, name), memory_by_round(row, base))
         said = describe_memory(memory)
         parts += [said] if said else []
-    latency = describe_latency(row, name, base, "p99")
-    parts += [latency] if latency else []
-    failed = sum(bool(run.figures.get("failed_requests")) for run in row.good_runs(name))
-    if failed:
-        parts.append(f"REQUESTS FAILED in {plural(failed, 'run')}")
+    for found in (describe_latency(row, name, base, "p99"), describe_failed_requests(row, name)):
+        parts += [found] if found else []
     if summary.output_verdict(row, name, base) == "differs":
         parts.append(f"ITS OUTPUT DIFFERS from that on {base}")
     joint = "; " if any(":" in part for part in parts) else ", "
@@ -172,6 +174,9 @@ def verdicts(result: Result) -> list[str]:
         failure = row.failure(base)
         if failure is not None:
             lines.append(f"{base}, the base, failed: {failure}; nothing to compare with")
+        failed = describe_failed_requests(row, base)
+        if failed is not None:
+            lines.append(f"{base}, the base, {row.name}: {failed}")
         if len({run.output for run in row.good_runs(base) if run.output is not None}) > 1:
             lines.append(f"the output varies from run to run on {base} itself: not compared")
     return lines
