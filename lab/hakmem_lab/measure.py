@@ -114,9 +114,9 @@ def environment_of(row: Row, allocator: Allocator) -> dict[str, str]:
     return {**kept, **row.environment, **allocator.environment}
 
 
-def read_tail(stream: IO[bytes]) -> str:
+def read_tail(stream: IO[bytes], most: int = TAIL) -> str:
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - TAIL))
+    stream.seek(max(0, size - most))
     return stream.read().decode(errors="replace")
 
 

@@ -35,7 +35,7 @@ from hakmem_lab.results import Result, RowResult
 from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import read_counts, strace, traced
 
-MOST_OUTPUT = 8 << 20  # bytes of the load's output that are read
+MOST_OUTPUT = 16 << 20  # bytes at the end of the load's output that are read
 FREE_PORT_PATIENCE = 10.0  # seconds until a port counts as taken for good
 LAST_WORDS = 1.0  # seconds that the load has to end when its server is gone
 # Ends that no server has on purpose; after SIGTERM anything else is its own business.
@@ -246,8 +246,7 @@ class ServerTrial:
                 wait_for_any([session.running], LAST_WORDS)  # the load may notice its end first
                 session.fail_if_ended("under the load")
                 raise ServerError(f"the load failed: {problem}")
-            stdout.seek(0)
-            text = stdout.read(MOST_OUTPUT).decode(errors="replace")
+            text = read_tail(stdout, MOST_OUTPUT)
         return Load(self.understand(text), failed_requests(text), float(report["wall_s"]))
 
     def understand(self, text: str) -> Kinds:
