@@ -32,7 +32,7 @@ LEAST_FOR_INTERVAL = 3
 RUN_TIME_THRESHOLD = 1.0  # percent; rule R1
 BUILD_TIME_THRESHOLD = 0.5  # percent; rule R1, changes that only the compiler sees
 LEAST_ROUNDS = 10  # rule R1
-NOTICEABLE = 3.0  # percent; what two programs called equal differ by at most, most likely
+NOTICEABLE = 3.0  # percent; programs are called equal when their interval excludes this much
 # Fewer look steady by chance too often: of three runs with 1.4% of noise, one in fifteen times.
 LEAST_FOR_EQUAL = 5
 POWER = 0.8  # chance to see an effect of the threshold's size, when runs needed are counted
@@ -174,7 +174,7 @@ class Comparison:
 
     difference: Difference
     ratio: Estimate  # geometric mean of cost / base
-    more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows or would have
+    more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows, or none of that size can
 
 
 def compare_costs(ratios: Floats) -> Comparison:
@@ -184,10 +184,15 @@ def compare_costs(ratios: Floats) -> Comparison:
         return Comparison(difference, ratio, LEAST_FOR_EQUAL - ratio.count)
     if difference != "equal":
         return Comparison(difference, ratio, 0)
-    deviation = float(np.log(ratios).std(ddof=1))
     effect = math.log1p(NOTICEABLE / 100)
+    low, high = ratio.low or 0.0, ratio.high or math.inf
+    if ratio.count >= LEAST_FOR_EQUAL and -effect < math.log(low) and math.log(high) < effect:
+        return Comparison(difference, ratio, 0)
+    deviation = float(np.log(ratios).std(ddof=1))
     needed = rounds_needed(deviation, effect, DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
-    return Comparison(difference, ratio, max(0, needed - ratio.count))
+    # By bad luck the interval can be wide although there were enough rounds for most cases.
+    least = 1 if ratio.count < LEAST_FOR_EQUAL else LEAST_FOR_EQUAL
+    return Comparison(difference, ratio, max(least, needed - ratio.count))
 
 
 @dataclass(frozen=True)

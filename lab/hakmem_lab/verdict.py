@@ -70,6 +70,12 @@ def describe_amount(ratio: Estimate, what: str, than: str = "") -> str:
     return with_interval(f"{percent}% less {what}{than}", *percents)
 
 
+def describe_range(ratio: Estimate) -> str:
+    """How far the noise leaves the difference open, in percent of more work in the same time."""
+    percents = [(1 / r - 1) * 100 for r in (ratio.high, ratio.low) if r]
+    return f"[{', '.join(f'{percent:+.1f}' for percent in percents)}]%"
+
+
 def describe_comparison(compared: Comparison, measure: str, base: str) -> str:
     """The cost of one row against that of the base."""
     if compared.difference == "unknown":
@@ -79,13 +85,14 @@ def describe_comparison(compared: Comparison, measure: str, base: str) -> str:
         if measure == "cpu":
             return describe_amount(compared.ratio, "CPU time", f" than {base}")
         return describe_time(compared.ratio, compared.difference, base)
+    within = describe_range(compared.ratio)
     if compared.more_rounds > MOST_MORE_RUNS:
         least = f"more than {MOST_MORE_RUNS} more runs"
-        return f"no difference beyond the strong noise: {least} would show one of {NOTICEABLE:g}%"
+        return f"no difference beyond the noise {within}: {least} would show one of {NOTICEABLE:g}%"
     if compared.more_rounds:
         runs = plural(compared.more_rounds, "more run")
-        return f"no difference beyond the noise so far: {runs} would show one of {NOTICEABLE:g}%"
-    return f"equal: the difference is noise; one of {NOTICEABLE:g}% would have shown"
+        return f"no difference beyond the noise {within}: {runs} would show one of {NOTICEABLE:g}%"
+    return f"equal: the difference is noise {within}"
 
 
 def describe_memory(ratios: Floats, what: str = "memory") -> str | None:

@@ -89,7 +89,7 @@ Request Latency Distribution
 Type     <= msec         Percent
 ------------------------------------------------------------------------
 SET       0.271        0.000
-"""  # noqa: E501, W291
+"""  # noqa: E501
 WRK = """\
 Running 30s test @ http://127.0.0.1:8080/index.html
   12 threads and 400 connections
