@@ -8,7 +8,7 @@ import pytest
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.measure import Run
 from hakmem_lab.results import Result, RowResult
-from hakmem_lab.statistics import Estimate, Floats, compare_costs, judge
+from hakmem_lab.statistics import Difference, Estimate, Floats, compare_costs, judge
 from hakmem_lab.verdict import (
     describe_amount,
     describe_comparison,
@@ -53,7 +53,7 @@ def result_of(*rows: RowResult, missing: str | None = None) -> Result:
     ],
 )
 def test_faster_and_slower(ratio: Estimate, words: str) -> None:
-    difference = "faster" if ratio.value < 1 else "slower"
+    difference: Difference = "faster" if ratio.value < 1 else "slower"
     assert describe_time(ratio, difference, "glibc") == words
 
 
