@@ -115,11 +115,13 @@ class TailTrial:
         label = f"{allocator.name}-{round_}"
         if failure is None:
             try:
-                series = without_warm_up(series_of(label, parse_table(label, text)), self.warm_up)
+                whole = series_of(label, parse_table(label, text))
+                series = without_warm_up(whole, self.warm_up)
                 figures = figures_of(series)
                 assert series.throughput is not None
                 # A late line makes an epoch longer than the others: they count by their lengths.
-                mean = float(np.average(series.throughput[1:], weights=np.diff(series.elapsed)))
+                lengths = np.diff(whole.elapsed)[-len(series.elapsed) :]
+                mean = float(np.average(series.throughput, weights=lengths))
                 self.keep_epochs(text, label)
             except LabError as error:
                 failure = f"its epochs cannot be read: {error}"

@@ -54,9 +54,11 @@ def inside(
     words: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...] | None = None,
 ) -> tuple[object, str, str]:
     """Exit code and both outputs of the command in this process: for what ends before it runs."""
-    monkeypatch.setattr(sys, "argv", ["hakmem-lab", *command(paths, kind, *words)[4:]])
+    words = [*(("--json", str(paths.root / "out.json")) if options is None else options), *words]
+    monkeypatch.setattr(sys, "argv", ["hakmem-lab", kind, "--root", str(paths.root), *words])
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         cli.main()
