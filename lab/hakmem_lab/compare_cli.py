@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -182,6 +183,15 @@ def run_comparison(
         raise typer.Exit(1)
 
 
+def refuse_others_options(
+    is_server: bool, of_commands: Mapping[str, bool], of_servers: Mapping[str, bool]
+) -> None:
+    """Options, whether they are used, of the kind of comparison that this is not."""
+    for name, used in (of_commands if is_server else of_servers).items():
+        if used:
+            raise LabError(f"{name} goes with {'a command' if is_server else '--server'}")
+
+
 def server_plan(
     server: str,
     load: str | None,
@@ -300,14 +310,27 @@ def compare_command(
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
     if (server is None) == (not command):
         raise LabError("wanted is either -- COMMAND... or --server COMMAND")
+    refuse_others_options(
+        server is not None,
+        of_commands={
+            "--stdin": stdin is not None,
+            "--same-output": same_output,
+            "--measure": measure != "wall",
+            "--expect-status": expect_status != "0",
+        },
+        of_servers={
+            "--load": load is not None,
+            "--ready": ready is not None,
+            "--idle": idle > 0,
+            "--throughput": throughput is not None,
+            "--latency": latency is not None,
+        },
+    )
     plan = None
     if server is not None:
         plan = server_plan(server, load, ready, ready_timeout, idle, grace, throughput, latency)
         plan, row = prepare_server(plan, directory, variables)
     else:
-        for name, value in (("--load", load), ("--ready", ready), ("--throughput", throughput)):
-            if value is not None:
-                raise LabError(f"{name} goes with --server")
         row = command_row(
             command or [], measure, stdin, directory, expect_status, variables, same_output
         )

@@ -174,25 +174,26 @@ class Comparison:
 
     difference: Difference
     ratio: Estimate  # geometric mean of cost / base
+    sure: Estimate  # the same with the wider interval that the words ask for
     more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows, or none of that size can
 
 
 def compare_costs(ratios: Floats) -> Comparison:
     """Told apart, equal as far as NOTICEABLE goes, or not told apart yet."""
     difference, ratio = describe_difference(ratios), mean_ratio(ratios)
-    if difference == "unknown":
-        return Comparison(difference, ratio, LEAST_FOR_EQUAL - ratio.count)
+    sure = mean_ratio(ratios, DIFFERENT_CONFIDENCE)
+    if sure.low is None or sure.high is None:
+        return Comparison(difference, ratio, sure, LEAST_FOR_EQUAL - ratio.count)
     if difference != "equal":
-        return Comparison(difference, ratio, 0)
-    effect = math.log1p(NOTICEABLE / 100)
-    low, high = ratio.low or 0.0, ratio.high or math.inf
-    if ratio.count >= LEAST_FOR_EQUAL and -effect < math.log(low) and math.log(high) < effect:
-        return Comparison(difference, ratio, 0)
+        return Comparison(difference, ratio, sure, 0)
+    most = 1 + NOTICEABLE / 100
+    if ratio.count >= LEAST_FOR_EQUAL and 1 / most < sure.low and sure.high < most:
+        return Comparison(difference, ratio, sure, 0)
     deviation = float(np.log(ratios).std(ddof=1))
-    needed = rounds_needed(deviation, effect, DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
+    needed = rounds_needed(deviation, math.log(most), DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
     # By bad luck the interval can be wide although there were enough rounds for most cases.
     least = 1 if ratio.count < LEAST_FOR_EQUAL else LEAST_FOR_EQUAL
-    return Comparison(difference, ratio, max(least, needed - ratio.count))
+    return Comparison(difference, ratio, sure, max(least, needed - ratio.count))
 
 
 @dataclass(frozen=True)

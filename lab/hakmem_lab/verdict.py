@@ -1,8 +1,8 @@
 """What a comparison came to, in words: faster, slower, equal, or not told apart yet.
 
 Faster and slower are of the work done in the same time: 100% faster is half the time, 50% slower is
-twice the time. Percentages stand beside their 95% interval; the words themselves ask for 99%, as a
-table compares many.
+twice the time. The words ask for an interval of 99%, as a table compares many; a difference stands
+beside its 95% interval, what is called noise beside that of 99%.
 """
 
 import math
@@ -85,7 +85,7 @@ def describe_comparison(compared: Comparison, measure: str, base: str) -> str:
         if measure == "cpu":
             return describe_amount(compared.ratio, "CPU time", f" than {base}")
         return describe_time(compared.ratio, compared.difference, base)
-    within = describe_range(compared.ratio)
+    within = describe_range(compared.sure)
     if compared.more_rounds > MOST_MORE_RUNS:
         least = f"more than {MOST_MORE_RUNS} more runs"
         return f"no difference beyond the noise {within}: {least} would show one of {NOTICEABLE:g}%"
