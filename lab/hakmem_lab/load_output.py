@@ -151,6 +151,8 @@ def ab(text: str) -> Kinds:
     for line in lines_of(text):
         if found := re.match(rf"Requests per second:\s+({NUMBER}) \[#/sec\]", line):
             requests.throughput_per_s = positive(found.group(1))
+        elif found := re.fullmatch(rf"Time per request:\s+({NUMBER}) \[ms\] \(mean\)", line):
+            add_latency(requests, "avg", found.group(1))
         elif found := re.fullmatch(rf"\s+(\d+)%\s+({NUMBER})(?: \(longest request\))?", line):
             name = "max" if found.group(1) == "100" else f"p{found.group(1)}"
             add_latency(requests, name, found.group(2))
