@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hakmem_lab import summary
 from hakmem_lab.results import Result, RowResult
-from hakmem_lab.statistics import Estimate, judge, paired_ratios
+from hakmem_lab.statistics import Estimate
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 NOTHING = "-"
@@ -93,7 +93,8 @@ def print_head(result: Result, console: Console) -> None:
         f" {machine['kernel']}, huge pages: {machine['transparent_huge_pages']},"
         f" load at the start: {machine['load_average']}",
     )
-    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k != "peers")
+    apart = ("peers", "load")  # told elsewhere
+    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k not in apart)
     say(console, f"settings: {settings}")
     table = Table(title="Allocators", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "version", "from"):
@@ -330,48 +331,6 @@ def print_programs(result: Result, console: Console) -> None:
         say_list(console, f"{subject} falls short in {len(short)}", short)
 
 
-# --- a/b -----------------------------------------------------------------------------------------
-
-
-def print_ab(result: Result, console: Console) -> None:
-    build_change = bool(result.settings.get("build_change"))
-    table = new_table(
-        "b against a, rule R1",
-        [
-            *("row", "rounds", "a", "b", "improvement, %", "b is", "verdict"),
-            *("peak memory\nb / a", "page\nfaults a", "page\nfaults b"),
-        ],
-        "a, b: median cost (ns an operation, or seconds); improvement: more work in the same time,"
-        " mean with its 95% interval; b is: equal unless the 99% interval excludes 0",
-    )
-    for row in result.rows:
-        ratios = paired_ratios(row.costs("b"), row.costs("a"))
-        if len(ratios) == 0:
-            continue
-        verdict = judge(ratios, build_change)
-        decision = verdict.decision
-        if verdict.more_rounds:
-            decision_text = f"not decided: {verdict.more_rounds} more rounds"
-        else:
-            decision_text = f"{decision} (threshold {verdict.threshold:g}%)"
-        style = {"GO": "bold green", "NO-GO": "bold red"}.get(decision, "yellow")
-        table.add_row(
-            row.name,
-            str(len(ratios)),
-            show_number(summary.median_cost(row, "a"), 3),
-            show_number(summary.median_cost(row, "b"), 3),
-            show(verdict.improvement),
-            verdict.difference,
-            Text(decision_text, style),
-            show(summary.memory_ratio(row, "b", "a")),
-            show_number(summary.page_faults(row, "a")),
-            show_number(summary.page_faults(row, "b")),
-        )
-    if table.row_count:
-        console.print(table)
-    print_problems(result, console)
-
-
 # --- instructions --------------------------------------------------------------------------------
 
 
@@ -400,6 +359,27 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
+# --- what a user set up --------------------------------------------------------------------------
+
+
+def print_ab(result: Result, console: Console) -> None:
+    from hakmem_lab import ab_table  # it needs the parts above
+
+    ab_table.print_ab(result, console)
+
+
+def print_comparison(result: Result, console: Console) -> None:
+    from hakmem_lab import compare_tables  # likewise
+
+    compare_tables.print_comparison(result, console)
+
+
+def print_tail(result: Result, console: Console) -> None:
+    from hakmem_lab import tail  # likewise
+
+    tail.print_tail(result, console)
+
+
 # --- entry ---------------------------------------------------------------------------------------
 
 PRINTERS = {
@@ -407,6 +387,8 @@ PRINTERS = {
     "programs": print_programs,
     "ab": print_ab,
     "instructions": print_instructions,
+    "compare": print_comparison,
+    "tail": print_tail,
 }
 
 
