@@ -13,7 +13,11 @@ from hakmem_lab import (
     compare_cli,
     mimalloc_bench,
     programs,
+    publish_cli,
+    report_cli,
     rows,
+    scorecard_cli,
+    steady_cli,
     tables,
     tail_cli,
 )
@@ -254,6 +258,12 @@ def show_command(
 def version_command() -> None:
     """Prints the version."""
     print(f"hakmem-lab {__version__}")
+
+
+publish_cli.register(app)
+report_cli.register(app)
+scorecard_cli.register(app)
+steady_cli.register(app)
 
 
 def stop(_signal: int, _frame: Any) -> None:

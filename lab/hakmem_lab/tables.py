@@ -1,5 +1,6 @@
 """Results as tables on a terminal, or 200 columns wide into a file."""
 
+import statistics as standard
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def show(estimate: Estimate | None, digits: int = 2) -> str:
 
 
 def show_number(value: float | None, digits: int = 0) -> str:
-    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", " ")
+    # z: what rounds to nothing has no sign.
+    return NOTHING if value is None else f"{value:z,.{digits}f}".replace(",", " ")
 
 
 def show_memory(kib: float | None) -> str:
@@ -380,6 +382,34 @@ def print_tail(result: Result, console: Console) -> None:
     tail.print_tail(result, console)
 
 
+# --- steady --------------------------------------------------------------------------------------
+
+
+def median_figure(name: str) -> Callable[[RowResult, str], float | None]:
+    def value(row: RowResult, allocator: str) -> float | None:
+        known = [run.figures[name] for run in row.good_runs(allocator) if name in run.figures]
+        return standard.median(known) if known else None
+
+    return value
+
+
+def figure_names(result: Result) -> list[str]:
+    """Figures that only some kinds of runs have, in the order in which they come."""
+    runs = [run for row in result.rows for run in row.runs]
+    return list(dict.fromkeys(name for run in runs for name in run.figures))
+
+
+def show_exact(value: float) -> str:
+    return show_number(value, 0 if value == int(value) else 3)
+
+
+def print_steady(result: Result, console: Console) -> None:
+    for name in figure_names(result):
+        title = f"{name.replace('_', ' ')}, median over rounds"
+        print_matrix(result, console, title, median_figure(name), show_exact)
+    print_problems(result, console)
+
+
 # --- entry ---------------------------------------------------------------------------------------
 
 PRINTERS = {
@@ -389,6 +419,7 @@ PRINTERS = {
     "instructions": print_instructions,
     "compare": print_comparison,
     "tail": print_tail,
+    "steady": print_steady,
 }
 
 
