@@ -42,19 +42,13 @@ def sums(bucket: Bucketed, weight: npt.NDArray[Any], least: int) -> I64:
     return total
 
 
-def live_curves(objects: Objects) -> tuple[I64, I64]:
-    """Live bytes and live blocks after the event of each rank."""
-    size = objects.size.astype(np.int64)
+def live_curve(objects: Objects, weight: I64) -> I64:
+    """What is live after the event of each rank: bytes when an object's weight is its size."""
     died = objects.died()
-    births = objects.rank[objects.birth]
-    deaths = objects.rank[objects.death[died]]
-    curves: list[I64] = []
-    for weight in (size, np.ones(len(size), dtype=np.int64)):
-        change = np.zeros(len(objects.order), dtype=np.int64)
-        change[births] += weight
-        change[deaths] -= weight[died]
-        curves.append(np.cumsum(change))
-    return curves[0], curves[1]
+    change = np.zeros(len(objects.order), dtype=np.int64)
+    change[objects.rank[objects.birth]] += weight
+    change[objects.rank[objects.death[died]]] -= weight[died]
+    return np.cumsum(change)
 
 
 def seconds_at(objects: Objects, event: int) -> float:
@@ -187,7 +181,8 @@ def describe_handoff(objects: Objects) -> dict[str, Any]:
 
 def describe_peak(objects: Objects) -> tuple[dict[str, Any], U32]:
     """The peaks, and which objects are live at that of the bytes."""
-    live_bytes, live_blocks = live_curves(objects)
+    live_bytes = live_curve(objects, objects.size.astype(np.int64))
+    live_blocks = live_curve(objects, np.ones(len(objects.birth), dtype=np.int64))
     peak: dict[str, Any] = {}
     for name, curve in (("bytes", live_bytes), ("blocks", live_blocks)):
         at = int(curve.argmax())
