@@ -69,7 +69,7 @@ class RowResult:
 
 @dataclass
 class Result:
-    """Everything a command measured. `kind`: suite, programs, ab or instructions."""
+    """Everything a command measured. `kind`: suite, programs, ab, instructions or replay."""
 
     kind: str
     command: list[str]
