@@ -33,21 +33,22 @@ def planes(values: Sequence[int], width: int) -> bytes:
 
 def frame(
     kind: int, raw: bytes, thread: int = 0, count: int = 0, stamp: int = 0, address: int = 0,
-    **changes: Any,
+    wrong: dict[str, Any] | None = None,
 ) -> bytes:  # fmt: skip
-    """A frame; `changes` are fields of its head that are to be wrong."""
-    stored = changes.get("payload", zstandard.ZstdCompressor().compress(raw))
+    """A frame; `wrong` are fields of its head that are to be so, or its payload."""
+    wrong = wrong or {}
+    stored = wrong.get("payload", zstandard.ZstdCompressor().compress(raw))
     fields = {
         "magic": b"HTF1", "kind": kind, "zero": 0, "thread": thread, "count": count,
         "raw": len(raw), "stored": len(stored), "stamp": stamp, "address": address,
         "checksum": zlib.crc32(stored),
     }  # fmt: skip
-    fields |= {name: value for name, value in changes.items() if name in fields}
+    fields |= {name: value for name, value in wrong.items() if name in fields}
     head = struct.pack("<4sHHIIIIQQI", *fields.values())
     return head + struct.pack("<I", zlib.crc32(head)) + stored
 
 
-def events_frame(thread: int, events: Sequence[Event], **changes: Any) -> bytes:
+def events_frame(thread: int, events: Sequence[Event], **wrong: Any) -> bytes:
     stamp, address = events[0][0], events[0][2]
     columns: list[list[int]] = [[], [], [], []]
     last = (stamp, address)
@@ -58,7 +59,7 @@ def events_frame(thread: int, events: Sequence[Event], **changes: Any) -> bytes:
         columns[3].append(event[1] + 256 * (event[4] if len(event) > 4 else 0))
         last = (event[0], event[2])
     raw = b"".join(planes(c, width) for c, width in zip(columns, (8, 8, 8, 4), strict=True))
-    return frame(1, raw, thread, len(events), stamp, address, **changes)
+    return frame(1, raw, thread, len(events), stamp, address, wrong)
 
 
 def json_frame(kind: int, content: object) -> bytes:
