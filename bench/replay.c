@@ -244,7 +244,10 @@ static inline char *allocate(struct player *player, const struct record *record,
     size_t alignment = (size_t)1 << (record->what >> 8 & 63);
     void *block;
     if (alignment < sizeof(void *)) alignment = sizeof(void *);
-    return posix_memalign(&block, alignment, size) == 0 ? block : NULL;
+    if (posix_memalign(&block, alignment, size) != 0) return NULL;
+    if (((uintptr_t)block & (alignment - 1)) != 0)
+      damaged(player, record->slot, size, "is not aligned");
+    return block;
   }
   }
 }

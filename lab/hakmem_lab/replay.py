@@ -56,13 +56,15 @@ def describe_replay(objects: Objects, plan: Plan) -> dict[str, Any]:
 
 
 def with_dry_runs(launcher: Launcher, settings: dict[str, Any]) -> RunFunction:
-    """Runs as the launcher does, and in each round first the replay without calls: what it takes
+    """Runs as the launcher does, and first in each round the replay without calls: what it takes
     and how much memory goes to settings, as ns a call and KiB."""
+    begun: set[int] = set()  # rounds; their first allocator may sit out
     dry: dict[str, list[float]] = {"ns": [], "peak_rss_kb": []}
     settings["dry"] = dry
 
     def run(row: Row, allocator: Allocator, round_: int, position: int) -> Run:
-        if position == 1:
+        if round_ not in begun:
+            begun.add(round_)
             bare = Row(row.name, (*row.command, "--dry"), row.measure, row.group)
             done = launcher.run(bare, DRY, round_, position)
             cost = done.cost(row.measure)
