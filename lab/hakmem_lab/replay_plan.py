@@ -48,7 +48,7 @@ WINDOW_EVENTS = 65536
 # A window also ends when so much of the live bytes is allocated in it, but not below so many bytes
 # and events: windows of a few events would replay the order of threads instead of the allocator.
 WINDOW_SHARE = 1 / 16
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 2 << 20
 WINDOW_LEAST = 64
 LEAD = 1  # windows; bench/replay.c has the same
 POOL_SLOTS = 16  # two lines: threads' slots do not share one

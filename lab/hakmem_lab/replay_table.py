@@ -51,7 +51,6 @@ def print_row(result: Result, row: RowResult, console: Console) -> None:
             *("allocator", "ns a call", f"time / {base}", "peak MiB", f"peak / {base}"),
             *("peak / most\nlive bytes", "page\nfaults", "runs"),
         ],
-        footnote(result, base),
     )
     for name in result.allocator_names():
         if not row.good_runs(name):
@@ -69,6 +68,7 @@ def print_row(result: Result, row: RowResult, console: Console) -> None:
         )
     if table.row_count:
         console.print(table)
+        say(console, footnote(result, base))
 
 
 def print_replay(result: Result, console: Console) -> None:
