@@ -17,7 +17,13 @@
 #include "os/lock.h"
 #include "superslab/superslab.h"
 
+/* Registered twice (below), they run twice around a fork: the second run finds everything done. */
+static bool is_forking(void) {
+  return atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == lock_self();
+}
+
 static void prepare(void) {
+  if (is_forking()) return;
   release_fork_prepare();
   heap_fork_prepare();
   superslab_fork_prepare();
@@ -25,6 +31,7 @@ static void prepare(void) {
 }
 
 static void in_parent(void) {
+  if (!is_forking()) return;
   atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
   superslab_fork_release(false);
   heap_fork_release(false);
@@ -32,19 +39,20 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
+  if (!is_forking()) return;
   atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
   superslab_fork_release(true);
   heap_fork_release(true);
   release_fork_release(true);
 }
 
-static atomic_bool registered;
-
-void fork_register_once(void) {
-  if (!atomic_exchange_explicit(&registered, true, memory_order_relaxed))
-    pthread_atfork(prepare, in_parent, in_child);
+void fork_register(void) {
+  static atomic_bool registered;
+  static _Thread_local bool registering; /* pthread_atfork may allocate, under a lock of its own */
+  if (registering || atomic_load_explicit(&registered, memory_order_relaxed)) return;
+  registering = true;
+  /* Two threads may both come here. Neither waits for the other, who might not be in the child of a fork. */
+  pthread_atfork(prepare, in_parent, in_child);
+  atomic_store_explicit(&registered, true, memory_order_relaxed);
+  registering = false;
 }
-
-/* A thread may be inside the very first allocation, which takes long, while another one forks: with libcs that start
- * threads without allocating, or where the program uses ours by name. */
-__attribute__((constructor)) static void register_early(void) { fork_register_once(); }

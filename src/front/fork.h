@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/** Registers the handlers, at the first call. */
-void fork_register_once(void);
+/** Registers the handlers, if that is not done yet: before this thread takes any lock of the library, which a fork would
+ * copy. */
+void fork_register(void);
 
 /* heap.c: its part of the handlers. */
 void heap_fork_prepare(void);

@@ -125,6 +125,7 @@ static void prewarm(void) {
 
 static bool initialise(void) {
   if (atomic_load_explicit(&initialised, memory_order_acquire)) return true;
+  fork_register();
   lock_acquire(&heap_list_lock);
   bool done = atomic_load_explicit(&initialised, memory_order_relaxed);
   if (!done) {
@@ -203,13 +204,12 @@ struct heap *heap_of_thread(void) {
   heap = take_heap();
   if (heap == NULL) return NULL;
   use_heap(heap);
-  /* From here on this thread may allocate, and both calls below may do so. */
+  /* From here on this thread may allocate, and the call below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {
     leave_heap();
     park(heap);
     return NULL;
   }
-  fork_register_once(); /* who allocates before the constructors may fork before them as well */
   return heap;
 }
 

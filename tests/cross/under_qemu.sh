@@ -51,7 +51,8 @@ said python3 $? "$output" "$expected"
 
 if ! "$qemu" "$probe" thread-in-child >/dev/null 2>&1; then
   echo "this emulator cannot start a thread in a forked child, with libc's malloc either: left out"
-  export OVERRIDE_NO_THREAD_IN_CHILD=1
+  # The helper thread is one as well.
+  export OVERRIDE_NO_THREAD_IN_CHILD=1 HAKMEM_BACKGROUND=0
 fi
 for program in "$@"; do
   case $program in

@@ -1,4 +1,4 @@
-/* A thread is inside the process's very first allocation while another forks; the child has to be able to
+/* Two threads are inside the process's very first allocation while another forks; the child has to be able to
  * allocate. The first allocation happens once in a process, so each try is a process of its own, forked from one that
  * has never allocated.
  *
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static atomic_bool begun;
+static atomic_int begun;
 
 static void use_a_block(void) {
   void *block = mem_malloc(100);
@@ -21,7 +21,7 @@ static void use_a_block(void) {
 }
 
 static void *allocate(void *argument) {
-  atomic_store(&begun, true);
+  atomic_fetch_add(&begun, 1);
   use_a_block();
   return argument;
 }
@@ -36,9 +36,10 @@ static void wait_for(pid_t child, const char *who) {
 /* In a process without any allocation so far. `delay`: turns between the thread's start and the fork. */
 static void try_once(uint64_t delay) {
   kit_watchdog(20);
-  pthread_t id;
-  CHECK(pthread_create(&id, NULL, allocate, NULL) == 0, "cannot create thread");
-  while (!atomic_load(&begun)) continue;
+  pthread_t ids[2];
+  for (int i = 0; i < 2; i++)
+    CHECK(pthread_create(&ids[i], NULL, allocate, NULL) == 0, "cannot create thread");
+  while (atomic_load(&begun) == 0) continue;
   for (volatile uint64_t i = 0; i < delay; i++) continue;
   pid_t child = fork();
   if (child == 0) {
@@ -47,7 +48,7 @@ static void try_once(uint64_t delay) {
     _exit(0);
   }
   wait_for(child, "a child");
-  pthread_join(id, NULL);
+  for (int i = 0; i < 2; i++) pthread_join(ids[i], NULL);
 }
 
 int main(int argc, char **argv) {
