@@ -1,19 +1,7 @@
-"""From a trace to a plan: what each thread of bench/replay has to do, in order.
-
-The plan is a total order that every thread's own order agrees with. A thread waits in two cases only,
-for what is earlier in that order, so that a replay cannot hang:
-
-- **Blocks.** Freeing or reallocating a block of another thread waits until it is in its slot.
-- **Windows.** The order is cut into windows; a thread begins one when all windows but the one before
-  it are done by everybody. Nobody runs ahead by more, so the peak of memory is that of the recording.
-
-A slot is the place of a block's address. A block that its own thread frees has a slot of that thread's,
-reused at once; one that another thread frees gets a slot that was empty for a whole window, so that
-nobody can take the address before for it. Slots are stacks (the one emptied last is used next, as it
-is in the cache), found by matching them like parentheses instead of running through the events.
+"""From a trace to a plan: what each thread of bench/replay has to do, in order. replay_order.py says
+why it cannot hang.
 """
 
-import heapq
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +21,16 @@ from hakmem_lab.htrace import (
     ProgressFunction,
     Trace,
 )
-from hakmem_lab.trace_info import LARGE, live_curve, log2_buckets, pages_of
-from hakmem_lab.trace_match import NONE, Bools, Objects
+from hakmem_lab.replay_order import (
+    LEAD,
+    WINDOW_EVENTS,
+    Order,
+    assign_slots,
+    make_order,
+    reallocated,
+)
+from hakmem_lab.trace_info import LARGE, log2_buckets, pages_of
+from hakmem_lab.trace_match import Bools, Objects
 
 MAGIC = b"HTPLAN1\n"
 HEADER = struct.Struct("<8sIIIIQQQ")
@@ -43,15 +39,7 @@ THREAD = np.dtype([("first", "<u8"), ("count", "<u8"), ("stays", "<u4"), ("numbe
 START, WINDOW = 7, 8  # operations beside those of the trace
 AWAITED = 16  # bit of `what`: another thread may be waiting for this block
 ALL_PAGES = 0xFFFFFFFF
-
-WINDOW_EVENTS = 65536
-# A window also ends when so much of the live bytes is allocated in it, but not below so many bytes
-# and events: windows of a few events would replay the order of threads instead of the allocator.
-WINDOW_SHARE = 1 / 16
-WINDOW_BYTES = 2 << 20
-WINDOW_LEAST = 64
-LEAD = 1  # windows; bench/replay.c has the same
-POOL_SLOTS = 16  # two lines: threads' slots do not share one
+PART = 1 << 20  # events of which records are made at a time
 
 
 @dataclass
@@ -81,168 +69,6 @@ class Plan:
             said = error.strerror or str(error)
             size = len(head) + len(tables) + self.records.nbytes
             raise LabError(f"{path}: {said}; the plan takes {size >> 20} MiB") from None
-
-
-# --- order ---------------------------------------------------------------------------------------
-
-
-def reallocated(objects: Objects) -> Bools:
-    """Second halves of reallocs whose old block is known; the others become a malloc."""
-    trace = objects.trace
-    known = np.zeros(len(trace.operation), dtype=np.bool_)
-    first = (trace.operation == REALLOC_OF) & (objects.of_event != NONE)
-    known[1:] = first[:-1]
-    return known & (trace.operation == REALLOC_TO)
-
-
-def kept_events(objects: Objects) -> Bools:
-    """Events that the plan has: of known blocks, and the end of a thread behind all its others."""
-    trace = objects.trace
-    kept = objects.of_event != NONE
-    last = trace.bounds[1:] - 1
-    kept[last] |= trace.operation[last] == THREAD_END
-    return kept
-
-
-def window_starts(objects: Objects, at: U32, most: int) -> I64:
-    """Positions at which windows begin. `at` are the kept events in their order."""
-    if len(objects.trace.numbers) < 2:
-        return np.zeros(1, dtype=np.int64)
-    live = live_curve(objects, objects.size.astype(np.int64))[objects.rank[at]]
-    allocated = np.zeros(len(objects.order), dtype=np.int64)
-    allocated[objects.birth] = objects.size.astype(np.int64)
-    allocated = np.cumsum(allocated[at])
-    starts: list[int] = []
-    here = 0
-    while here < len(at):
-        starts.append(here)
-        room = max(WINDOW_BYTES, int(live[here] * WINDOW_SHARE))
-        before = int(allocated[here - 1]) if here else 0
-        full = int(np.searchsorted(allocated, before + room, side="right"))
-        here = min(here + most, max(here + min(WINDOW_LEAST, most), full))
-    return np.array(starts, dtype=np.int64)
-
-
-@dataclass
-class Order:
-    """Where the kept events are: `position` in the order of all, and their window."""
-
-    kept: U32  # events, thread by thread
-    at: U32  # events, in the order of all
-    position: U32  # of each event that is kept
-    starts: I64  # positions of the windows
-    window: U32  # of each event that is kept
-
-
-def make_order(objects: Objects, window_events: int) -> Order:
-    trace = objects.trace
-    mask = kept_events(objects)
-    kept = np.flatnonzero(mask).astype(np.uint32)
-    at = objects.order[mask[objects.order]]
-    position = np.zeros(len(mask), dtype=np.uint32)
-    position[at] = np.arange(len(at), dtype=np.uint32)
-    starts = window_starts(objects, at, window_events)
-    window = np.zeros(len(mask), dtype=np.uint32)
-    window[at] = np.searchsorted(starts, np.arange(len(at)), side="right") - 1
-    # Both halves of a realloc are one call.
-    first = np.flatnonzero((trace.operation == REALLOC_OF) & mask)
-    window[first] = window[first + 1]
-    return Order(kept, at, position, starts, window)
-
-
-# --- slots ---------------------------------------------------------------------------------------
-
-
-def stack_slots(pops: Bools, item: U32, slot: U32, own: U32) -> int:
-    """Slots of one pool. In the order of time, `pops` says where an item takes a slot and where it
-    gives it up. Fills `slot` for the items, from 0; how many slots there are. `own` is room for a
-    number of each item.
-
-    A pop that brings more items than ever takes a new slot; any other takes the one on top of the
-    stack of empty ones, and that is the one whose push reached the same height last.
-    """
-    live = np.cumsum(np.where(pops, 1, -1))
-    most = np.maximum.accumulate(live)
-    fresh = pops.copy()
-    fresh[1:] &= most[1:] > most[:-1]
-    first = item[fresh]
-    again = ~fresh
-    height = (most - live + pops)[again]
-    by_height = np.argsort(height, kind="stable")
-    moves = item[again][by_height]
-    taken = pops[again][by_height]
-    takers = item[pops]
-    own[takers] = np.arange(len(takers), dtype=np.uint32)
-    parent = np.arange(len(takers), dtype=np.uint32)
-    parent[own[moves[taken]]] = own[moves[np.flatnonzero(taken) - 1]]
-    while True:
-        further = parent[parent]
-        if np.array_equal(further, parent):
-            break
-        parent = further
-    number = np.zeros(len(takers), dtype=np.uint32)
-    number[own[first]] = np.arange(len(first), dtype=np.uint32)
-    slot[takers] = number[parent]
-    return len(first)
-
-
-def place_pools(sizes: list[int], begins: list[int], ends: list[int]) -> tuple[list[int], int]:
-    """Where each pool lies in the table, and the table's size. One whose blocks are all gone for
-    LEAD windows makes room for the next one of the same size, rounded up to a power of 2: a program
-    that starts a thread for each request needs the slots of a few of them."""
-    bases = [0] * len(sizes)
-    free: dict[int, list[int]] = {}
-    ending: list[tuple[int, int, int]] = []  # window from which it is free, size, base
-    total = 0
-    for pool in sorted(range(len(sizes)), key=lambda pool: begins[pool]):
-        while ending and ending[0][0] <= begins[pool]:
-            _, size, base = heapq.heappop(ending)
-            free.setdefault(size, []).append(base)
-        size = max(POOL_SLOTS, 1 << (sizes[pool] - 1).bit_length())
-        if free.get(size):
-            bases[pool] = free[size].pop()
-        else:
-            bases[pool] = total
-            total += size
-        heapq.heappush(ending, (ends[pool] + LEAD + 1, size, bases[pool]))
-    return bases, total
-
-
-def assign_slots(objects: Objects, order: Order, handed: Bools) -> tuple[U32, int]:
-    """The slot of each object, and how many there are."""
-    count = len(objects.birth)
-    slot = np.zeros(count, dtype=np.uint32)
-    if count == 0:
-        return slot, 0
-    died = objects.died()
-    death = objects.death[died]
-    taken = order.position[objects.birth].astype(np.int64) * 2 + 1
-    # A slot that was waited for is empty for a whole window before it is used again.
-    clear = np.append(order.starts, [np.iinfo(np.int64).max // 2] * (LEAD + 1))
-    given = order.position[death].astype(np.int64)
-    given = np.where(handed[died], clear[order.window[death] + LEAD + 1], given) * 2
-    pool = objects.thread[objects.birth] * np.uint32(2) + handed
-    item = np.arange(count, dtype=np.uint32)
-    items = np.concatenate([item, item[died]])
-    pops = np.arange(len(items)) < count
-    # By pool and then by time.
-    in_order = np.lexsort((np.concatenate([taken, given]), pool[items]))
-    items, pops = items[in_order], pops[in_order]
-    pools, first = np.unique(pool[items], return_index=True)
-    bounds = [*first.tolist(), len(items)]
-    end = np.full(count, len(order.starts), dtype=np.int64)
-    end[died] = order.window[death]
-    own = np.empty(count, dtype=np.uint32)
-    sizes, begins, ends = [], [], []
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-        sizes.append(stack_slots(pops[low:high], items[low:high], slot, own))
-        begins.append(int(order.window[objects.birth[items[low]]]))
-        ends.append(int(end[items[low:high]].max()))
-    bases, total = place_pools(sizes, begins, ends)
-    if total > ALL_PAGES:
-        raise LabError(f"{objects.trace.path}: {total} blocks at once are more than a plan can hold")
-    slot += np.array(bases, dtype=np.uint32)[np.searchsorted(pools, pool)]
-    return slot, total
 
 
 # --- pages ---------------------------------------------------------------------------------------
@@ -277,14 +103,33 @@ def touched_pages(objects: Objects) -> U32:
     return pages
 
 
+@dataclass
+class Blocks:
+    """Of each object: its slot, the pages to touch, and whether another thread frees it."""
+
+    slot: U32
+    pages: U32
+    handed: Bools
+    slots: int
+
+
+def find_blocks(objects: Objects, order: Order) -> Blocks:
+    died = objects.died()
+    handed = died.copy()
+    handed[died] = objects.thread[objects.birth[died]] != objects.thread[objects.death[died]]
+    slot, slots = assign_slots(objects, order, handed)
+    return Blocks(slot, touched_pages(objects), handed, slots)
+
+
 # --- records -------------------------------------------------------------------------------------
 
 
 def start_events(objects: Objects, order: Order) -> tuple[U32, U32]:
     """Threads and the events before which they are started: the last one of any thread before their
     own first, most likely that of the thread that started them in the recording."""
-    thread = objects.thread[order.at]
-    threads, first = np.unique(thread, return_index=True)
+    bounds = np.searchsorted(order.kept, objects.trace.bounds)
+    threads = np.flatnonzero(bounds[1:] > bounds[:-1])
+    first = order.position[order.kept[bounds[threads]]].astype(np.int64)
     later = first > 0
     return threads[later].astype(np.uint32), order.at[first[later] - 1]
 
@@ -292,6 +137,85 @@ def start_events(objects: Objects, order: Order) -> tuple[U32, U32]:
 def pack(operation: npt.NDArray[np.generic], alignment: object, size: object) -> npt.NDArray[np.uint64]:
     what = operation.astype(np.uint64) | (np.asarray(alignment).astype(np.uint64) << np.uint64(8))
     return what | (np.asarray(size).astype(np.uint64) << np.uint64(16))
+
+
+@dataclass
+class Layout:
+    """Where the records of each kept event are, in this order: enter a window, start a thread, free
+    a block that was lost, the call itself."""
+
+    enters: Bools
+    ends: I64  # behind the event's last record
+    lengths: npt.NDArray[np.uint8]
+    starting: npt.NDArray[np.intp]  # kept events before which a thread is started
+    started: U32  # the threads
+    lost: npt.NDArray[np.intp]  # objects whose free is missing
+    losing: npt.NDArray[np.intp]  # kept events before which they are freed
+
+    def before(self, event: npt.NDArray[np.intp]) -> I64:
+        return self.ends[event] - self.lengths[event]
+
+
+def lay_out(objects: Objects, order: Order) -> Layout:
+    kept = order.kept
+    enters = np.ones(len(kept), dtype=np.bool_)
+    window = order.window[kept]
+    np.not_equal(window[1:], window[:-1], out=enters[1:])
+    del window
+    bounds = np.searchsorted(kept, objects.trace.bounds)
+    enters[bounds[:-1][bounds[:-1] < bounds[1:]]] = True
+    lengths = enters.astype(np.uint8)
+    lengths += objects.trace.operation[kept] != THREAD_END
+    started, events = start_events(objects, order)
+    starting = np.searchsorted(kept, events)
+    lost = np.flatnonzero(objects.lost)
+    losing = np.searchsorted(kept, objects.death[lost])
+    # One event starts one thread at most, and takes the place of one lost block.
+    lengths[starting] += 1
+    lengths[losing] += 1
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return Layout(enters, ends, lengths, starting, started, lost, losing)
+
+
+def fill_calls(
+    objects: Objects, order: Order, layout: Layout, blocks: Blocks, records: npt.NDArray[np.void]
+) -> int:
+    """Writes the records of the calls; how many they are."""
+    trace = objects.trace
+    size = objects.size
+    joined = reallocated(objects)
+    soon = np.zeros(len(size), dtype=np.bool_)
+    handed = blocks.handed
+    soon[handed] = (
+        order.window[objects.death[handed]] - order.window[objects.birth[handed]]
+    ) <= LEAD
+    calls = 0
+    for begin in range(0, len(order.kept), PART):
+        part = slice(begin, begin + PART)
+        acts = trace.operation[order.kept[part]] != THREAD_END
+        event = order.kept[part][acts]
+        of = objects.of_event[event]
+        operation = trace.operation[event]
+        operation[(operation == REALLOC_TO) & ~joined[event]] = MALLOC
+        what = pack(operation, trace.alignment[event], size[of])
+        what[(objects.birth[of] == event) & soon[of]] |= np.uint64(AWAITED)
+        at = layout.ends[part][acts] - 1
+        records["what"][at] = what
+        records["slot"][at] = blocks.slot[of]
+        records["pages"][at] = blocks.pages[of]
+        calls += int((operation != REALLOC_OF).sum())
+    return calls
+
+
+def thread_table(trace: Trace, order: Order, layout: Layout) -> npt.NDArray[np.void]:
+    table = np.zeros(len(trace.numbers), dtype=THREAD)
+    table["number"] = trace.numbers
+    behind = np.searchsorted(order.kept, trace.bounds)
+    bounds = np.where(behind > 0, layout.ends[behind - 1], 0)
+    table["first"] = bounds[:-1]
+    table["count"] = np.diff(bounds)
+    table["stays"] = trace.operation[trace.bounds[1:] - 1] != THREAD_END
+    return table
 
 
 def make_plan(
@@ -304,71 +228,27 @@ def make_plan(
         raise LabError(f"{trace.path}: there is no allocation in it to replay")
     order = make_order(objects, window_events)
     progress(0.2)
-    died = objects.died()
-    handed = died.copy()
-    handed[died] = objects.thread[objects.birth[died]] != objects.thread[objects.death[died]]
-    slot, slots = assign_slots(objects, order, handed)
-    progress(0.6)
-    pages = touched_pages(objects)
-    size = objects.size
+    blocks = find_blocks(objects, order)
+    progress(0.7)
+    layout = lay_out(objects, order)
+    records = np.zeros(int(layout.ends[-1]), dtype=RECORD)
 
-    kept = order.kept
-    thread = objects.thread[kept]
-    window = order.window[kept]
-    enters = np.ones(len(kept), dtype=np.bool_)
-    enters[1:] = (thread[1:] != thread[:-1]) | (window[1:] != window[:-1])
-    started, starting = start_events(objects, order)
-    starts = np.zeros(len(trace.operation), dtype=np.bool_)
-    starts[starting] = True
-    frees = np.zeros(len(trace.operation), dtype=np.bool_)
-    frees[objects.death[objects.lost]] = True
-    acts = trace.operation[kept] != THREAD_END
-    # Records of an event: enter a window, start a thread, free what was lost, the call itself.
-    lengths = enters.astype(np.int64) + starts[kept] + frees[kept] + acts
-    ends = np.cumsum(lengths)
-    here = np.zeros(len(trace.operation), dtype=np.int64)  # of each event: its first record
-    here[kept] = ends - lengths
-    records = np.zeros(int(ends[-1]), dtype=RECORD)
-
-    at = here[kept[enters]]
+    at = layout.before(np.flatnonzero(layout.enters))
+    entered = order.window[order.kept[layout.enters]]
     records["what"][at] = WINDOW
-    records["slot"][at] = window[enters]
-    here[kept[enters]] += 1
-    at = here[starting]
+    records["slot"][at] = entered
+    taking_part = np.bincount(entered, minlength=len(order.starts)).astype(np.uint32)
+    del at, entered
+    at = layout.before(layout.starting) + layout.enters[layout.starting]
     records["what"][at] = START
-    records["slot"][at] = started
-    here[starting] += 1
-    lost = np.flatnonzero(objects.lost)
-    at = here[objects.death[lost]]
-    records["what"][at] = pack(np.full(len(lost), FREE), 0, size[lost])
-    records["slot"][at] = slot[lost]
-    records["pages"][at] = pages[lost]
-    here[objects.death[lost]] += 1
-    progress(0.8)
-
-    event = kept[acts]
-    of = objects.of_event[event]
-    operation = trace.operation[event]
-    operation = np.where((operation == REALLOC_TO) & ~reallocated(objects)[event], MALLOC, operation)
-    what = pack(operation, trace.alignment[event], size[of])
-    soon = np.zeros(len(size), dtype=np.bool_)
-    soon[handed] = (
-        order.window[objects.death[handed]] - order.window[objects.birth[handed]]
-    ) <= LEAD
-    what[(objects.birth[of] == event) & soon[of]] |= np.uint64(AWAITED)
-    at = here[event]
-    records["what"][at] = what
-    records["slot"][at] = slot[of]
-    records["pages"][at] = pages[of]
-
-    table = np.zeros(len(trace.numbers), dtype=THREAD)
-    table["number"] = trace.numbers
-    last = np.cumsum(np.bincount(thread, weights=lengths, minlength=len(table)).astype(np.int64))
-    table["first"] = np.concatenate([[0], last[:-1]])
-    table["count"] = last - table["first"].astype(np.int64)
-    table["stays"] = trace.operation[trace.bounds[1:] - 1] != THREAD_END
-    taking_part = np.bincount(window[enters], minlength=len(order.starts)).astype(np.uint32)
-    calls = int((operation != REALLOC_OF).sum()) + len(lost)
+    records["slot"][at] = layout.started
+    lost = layout.lost
+    at = layout.ends[layout.losing] - 2  # the call is behind it
+    records["what"][at] = pack(np.full(len(lost), FREE), 0, objects.size[lost])
+    records["slot"][at] = blocks.slot[lost]
+    records["pages"][at] = blocks.pages[lost]
+    calls = len(lost) + fill_calls(objects, order, layout, blocks, records)
     progress(1.0)
     main = int(objects.thread[order.at[0]])
-    return Plan(trace.page_size, main, slots, calls, table, taking_part, records)
+    table = thread_table(trace, order, layout)
+    return Plan(trace.page_size, main, blocks.slots, calls, table, taking_part, records)

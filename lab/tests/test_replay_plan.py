@@ -21,7 +21,8 @@ from trace_programs import NANOSECONDS, make_program
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.htrace import read_trace
-from hakmem_lab.replay_plan import ALL_PAGES, POOL_SLOTS, make_plan, place_pools
+from hakmem_lab.replay_order import POOL_SLOTS, place_pools
+from hakmem_lab.replay_plan import ALL_PAGES, make_plan
 from hakmem_lab.trace_match import match
 
 START, WINDOW = 7, 8
