@@ -13,7 +13,7 @@ from hakmem_lab.paths import Paths
 from hakmem_lab.replay_plan import Plan
 from hakmem_lab.rows import ONE_CPU_GROUP, Row
 from hakmem_lab.runner import RunFunction
-from hakmem_lab.trace_info import duration, live_curve
+from hakmem_lab.trace_info import duration, live_curve, show_command
 from hakmem_lab.trace_match import Objects
 
 DRY = Allocator("dry", "", "the replay without calls")
@@ -44,7 +44,7 @@ def describe_replay(objects: Objects, plan: Plan) -> dict[str, Any]:
     peak = live_curve(objects, objects.size.astype(np.int64)).max(initial=0)
     return {
         "trace": str(trace.path),
-        "recorded": " ".join(map(str, trace.information.get("command", []))),
+        "recorded": show_command(trace.information),
         "events": len(trace.stamp),
         "calls": plan.calls,
         "threads": len(trace.numbers),
@@ -74,5 +74,3 @@ def with_dry_runs(launcher: Launcher, settings: dict[str, Any]) -> RunFunction:
         return launcher.run(row, allocator, round_, position)
 
     return run
-
-

@@ -1,20 +1,23 @@
 """Which thread waits for what in a replay, and where blocks lie meanwhile.
 
-The plan is a total order that every thread's own order agrees with. A thread waits in two cases only,
-for what is earlier in that order, so that a replay cannot hang:
+The plan is a total order that every thread's own order agrees with. A thread waits in two cases
+only, for what is earlier in that order, so that a replay cannot hang:
 
 - **Blocks.** Freeing or reallocating a block of another thread waits until it is in its slot.
-- **Windows.** The order is cut into windows; a thread begins one when all windows but the one before
-  it are done by everybody. Nobody runs ahead by more, so the peak of memory is that of the recording.
+- **Windows.** The order is cut into windows; a thread begins one when all windows but the one
+  before it are done by everybody. Nobody runs ahead by more, so the peak of memory is that of the
+  recording.
 
-A slot is the place of a block's address. A block that its own thread frees has a slot of that thread's,
-reused at once; one that another thread frees gets a slot that was empty for a whole window, so that
-nobody can take the address before for it. Slots are stacks (the one emptied last is used next, as it
-is in the cache), found by matching them like parentheses instead of running through the events.
+A slot is the place of a block's address. A block that its own thread frees has a slot of that
+thread's, reused at once; one that another thread frees gets a slot that was empty for a whole
+window, so that nobody can take the address before for it. Slots are stacks (the one emptied last is
+used next, as it is in the cache), found by matching them like parentheses instead of running
+through the events.
 """
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,13 +46,14 @@ def reallocated(objects: Objects) -> Bools:
     known = np.zeros(len(trace.operation), dtype=np.bool_)
     first = (trace.operation == REALLOC_OF) & (objects.of_event != NONE)
     known[1:] = first[:-1]
-    return known & (trace.operation == REALLOC_TO)
+    known &= trace.operation == REALLOC_TO
+    return known
 
 
 def kept_events(objects: Objects) -> Bools:
     """Events that the plan has: of known blocks, and the end of a thread behind all its others."""
     trace = objects.trace
-    kept = objects.of_event != NONE
+    kept: Bools = objects.of_event != NONE
     last = trace.bounds[1:] - 1
     kept[last] |= trace.operation[last] == THREAD_END
     return kept
@@ -197,12 +201,14 @@ def assign_slots(objects: Objects, order: Order, handed: Bools) -> tuple[U32, in
     end[died] = order.window[death]
     own = np.empty(count, dtype=np.uint32)
     sizes, begins, ends = [], [], []
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         sizes.append(stack_slots(pops[low:high], items[low:high], slot, own))
         begins.append(int(order.window[objects.birth[items[low]]]))
         ends.append(int(end[items[low:high]].max()))
     bases, total = place_pools(sizes, begins, ends)
     if total > MOST_SLOTS:
-        raise LabError(f"{objects.trace.path}: {total} blocks at once are more than a plan can hold")
+        raise LabError(
+            f"{objects.trace.path}: {total} blocks at once are more than a plan can hold"
+        )
     slot += np.array(bases, dtype=np.uint32)[np.searchsorted(pools, pool)]
     return slot, total

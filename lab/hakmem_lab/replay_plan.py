@@ -1,5 +1,5 @@
-"""From a trace to a plan: what each thread of bench/replay has to do, in order. replay_order.py says
-why it cannot hang.
+"""From a trace to a plan: what each thread of bench/replay has to do, in order. replay_order.py
+says why that cannot hang.
 """
 
 import struct
@@ -17,7 +17,9 @@ from hakmem_lab.htrace import (
     REALLOC_OF,
     REALLOC_TO,
     THREAD_END,
+    U8,
     U32,
+    U64,
     ProgressFunction,
     Trace,
 )
@@ -134,9 +136,11 @@ def start_events(objects: Objects, order: Order) -> tuple[U32, U32]:
     return threads[later].astype(np.uint32), order.at[first[later] - 1]
 
 
-def pack(operation: npt.NDArray[np.generic], alignment: object, size: object) -> npt.NDArray[np.uint64]:
-    what = operation.astype(np.uint64) | (np.asarray(alignment).astype(np.uint64) << np.uint64(8))
-    return what | (np.asarray(size).astype(np.uint64) << np.uint64(16))
+def pack(operation: U8, alignment: U8, size: U64) -> U64:
+    what = operation.astype(np.uint64)
+    what |= alignment.astype(np.uint64) << np.uint64(8)
+    what |= size << np.uint64(16)
+    return what
 
 
 @dataclass
@@ -243,8 +247,9 @@ def make_plan(
     records["what"][at] = START
     records["slot"][at] = layout.started
     lost = layout.lost
+    frees = np.full(len(lost), FREE, dtype=np.uint8)
     at = layout.ends[layout.losing] - 2  # the call is behind it
-    records["what"][at] = pack(np.full(len(lost), FREE), 0, objects.size[lost])
+    records["what"][at] = pack(frees, np.zeros_like(frees), objects.size[lost])
     records["slot"][at] = blocks.slot[lost]
     records["pages"][at] = blocks.pages[lost]
     calls = len(lost) + fill_calls(objects, order, layout, blocks, records)

@@ -1,5 +1,7 @@
 """The table of a replay: allocators in rows, as there is one trace."""
 
+from statistics import median
+
 import numpy as np
 from rich.console import Console
 
@@ -25,6 +27,12 @@ def base_of(result: Result) -> str | None:
     return USUAL if USUAL in names else next(iter(names), None)
 
 
+def own_memory(result: Result) -> float:
+    """KiB of the replay itself, in every peak; 0 when it is not known."""
+    values = result.settings.get("dry", {}).get("peak_rss_kb", [])
+    return median(values) if values else 0.0
+
+
 def show_dry(result: Result, key: str, scale: float = 1.0) -> str:
     """What the replay takes without the calls."""
     values = result.settings.get("dry", {}).get(key, [])
@@ -37,8 +45,9 @@ def footnote(result: Result, base: str | None) -> str:
     runs = len(result.settings.get("dry", {}).get("ns", []))
     return (
         "medians over rounds with their 95% bootstrap interval; ratios below 1 are faster or"
-        f" smaller than {base}\nthe replay itself, without any call: {show_dry(result, 'ns')} ns a"
-        f" call and {show_dry(result, 'peak_rss_kb', 1 / 1024)} MiB ({runs} runs), in every figure"
+        f" smaller than {base}\nblocks: what remains of the peak without the replay's own"
+        f" {show_dry(result, 'peak_rss_kb', 1 / 1024)} MiB; of the time"
+        f" {show_dry(result, 'ns')} ns a call are the replay's own ({runs} runs without calls)"
     )
 
 
@@ -48,21 +57,24 @@ def print_row(result: Result, row: RowResult, console: Console) -> None:
     table = new_table(
         f"{row.name} replayed",
         [
-            *("allocator", "ns a call", f"time / {base}", "peak MiB", f"peak / {base}"),
-            *("peak / most\nlive bytes", "page\nfaults", "runs"),
+            *("allocator", "ns a call", f"time / {base}", "peak\nMiB", "blocks\nMiB"),
+            *(f"blocks / {base}", "blocks / most\nlive bytes", "page\nfaults", "runs"),
         ],
     )
+    own = own_memory(result)
     for name in result.allocator_names():
         if not row.good_runs(name):
             continue
         peak = summary.peak_memory(row, name)
+        blocks = None if peak is None else max(0.0, peak - own)
         table.add_row(
             name,
             show_number(summary.median_cost(row, name), 1),
             show(summary.cost_ratio(row, name, base)),
             show_memory(peak),
-            show(summary.memory_ratio(row, name, base)),
-            show_number(peak / live if peak and live else None, 2),
+            show_memory(blocks),
+            show(summary.memory_ratio(row, name, base, own)),
+            show_number(blocks / live if blocks and live else None, 2),
             show_number(summary.page_faults(row, name)),
             run_count(row, name),
         )

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
-from hakmem_lab import allocators, replay, replay_plan, tables, trace_info
+from hakmem_lab import allocators, replay, replay_order, replay_plan, tables, trace_info
 from hakmem_lab.cli import (
     AllocatorsOption,
     CpusOption,
@@ -23,7 +24,7 @@ from hakmem_lab.cli import (
     new_result,
 )
 from hakmem_lab.errors import LabError
-from hakmem_lab.htrace import ProgressFunction, read_trace
+from hakmem_lab.htrace import EVENT_MEMORY, ProgressFunction, read_trace
 from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
 from hakmem_lab.paths import find_paths, parse_cpus
 from hakmem_lab.results import write_result
@@ -36,6 +37,10 @@ SLICES = 20  # of a stage, in the bar
 TraceArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recorded trace.")]
 DamagedOption = Annotated[
     bool, typer.Option("--damaged", help="Goes on with what lies before a damage.")
+]
+EventsOption = Annotated[
+    int | None,
+    typer.Option("--events", min=1, metavar="N", help="Reads about the first N events only."),
 ]
 
 
@@ -67,10 +72,11 @@ class Stages:
         progress(1.0)
 
 
-def load(file: Path, damaged: bool, stages: Stages) -> Objects:
+def load(file: Path, damaged: bool, events: int | None, stages: Stages) -> Objects:
     """Reads and matches a trace; its warnings go to stderr."""
     with stages.stage("reading") as progress:
-        trace = read_trace(file, damaged, progress)
+        memory = psutil.virtual_memory().available
+        trace = read_trace(file, damaged, progress, events, memory)
     for warning in trace.warnings:
         stages.reporter.line(f"warning: {warning}")
     with stages.stage("matching") as progress:
@@ -78,7 +84,8 @@ def load(file: Path, damaged: bool, stages: Stages) -> Objects:
 
 
 def refuse_large(file: Path, error: MemoryError) -> LabError:
-    return LabError(f"{file}: not enough memory: some 150 bytes an event are needed ({error})")
+    needed = f"some {EVENT_MEMORY} bytes an event are needed"
+    return LabError(f"{file}: not enough memory: {needed} ({error}); --events reads fewer")
 
 
 @app.command("trace-info")
@@ -86,13 +93,14 @@ def trace_info_command(
     file: TraceArgument,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
     damaged: DamagedOption = False,
+    events: EventsOption = None,
 ) -> None:
     """Shows what a recorded program allocated: sizes, lifetimes, threads, peaks."""
     reporter = Reporter()
     stages = Stages(reporter, ["reading", "matching", "counting"])
     try:
         with reporter.running():
-            objects = load(file, damaged, stages)
+            objects = load(file, damaged, events, stages)
             with stages.stage("counting"):
                 figures = trace_info.describe_trace(objects)
     except MemoryError as error:
@@ -109,6 +117,7 @@ def replay_command(
     allocator_names: AllocatorsOption = None,
     rounds: RoundsOption = 5,
     damaged: DamagedOption = False,
+    events: EventsOption = None,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan", metavar="FILE", help="Keeps the plan that bench/replay reads."),
@@ -116,7 +125,7 @@ def replay_command(
     window: Annotated[
         int,
         typer.Option(min=1, metavar="EVENTS", help="How closely threads keep the recorded order."),
-    ] = replay_plan.WINDOW_EVENTS,
+    ] = replay_order.WINDOW_EVENTS,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     output: OutputOption = None,
@@ -134,7 +143,7 @@ def replay_command(
         stages = Stages(reporter, ["reading", "matching", "planning"])
         try:
             with reporter.running():
-                objects = load(file, damaged, stages)
+                objects = load(file, damaged, events, stages)
                 with stages.stage("planning") as progress:
                     plan = replay_plan.make_plan(objects, window, progress)
                     plan.write(plan_file)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hakmem_lab.htrace import (
+    ALLOCATIONS,
     FAILED,
     I64,
     OPERATIONS,
@@ -15,7 +16,7 @@ from hakmem_lab.htrace import (
     U32,
     U64,
 )
-from hakmem_lab.trace_match import ALLOCATIONS, NONE, Objects
+from hakmem_lab.trace_match import NONE, Objects
 
 # From here on the recorder may say how many pages of a block were touched.
 LARGE = 65536
@@ -64,6 +65,19 @@ def duration(objects: Objects) -> float:
     if len(trace.stamp) == 0:
         return 0.0
     return float(trace.stamp.max() - trace.stamp.min()) / trace.ticks_per_second
+
+
+def printable(text: object) -> str:
+    """Names that are no UTF-8 come as what Python makes of them, which cannot be printed."""
+    return str(text).encode(errors="backslashreplace").decode()
+
+
+def show_command(information: dict[str, Any]) -> str:
+    """The recorded command's first line."""
+    words = information.get("command", [])
+    text = " ".join(map(str, words)) if isinstance(words, list) else str(words)
+    first, *others = printable(text).split("\n")
+    return f"{first} ..." if others else first
 
 
 def count_events(objects: Objects) -> dict[str, int]:

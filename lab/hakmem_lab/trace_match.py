@@ -1,11 +1,11 @@
 """From events to objects: which free belongs to which allocation, over all threads.
 
-Events are ordered by stamp (frees first where stamps are equal, but never against the order of their
-thread). In that order an address alternates between allocation and free, so sorting by address puts
-the two of a pair side by side: no loop over events is needed.
+Events are ordered by stamp (frees first where stamps are equal, but never against the order of
+their thread). In that order an address alternates between allocation and free, so sorting by
+address puts the two of a pair side by side: no loop over events is needed.
 
-What does not alternate is an anomaly. Two of them are an order that the stamps got wrong by a little,
-and are put right by raising the stamp of the event that came too early:
+What does not alternate is an anomaly. Two of them are an order that the stamps got wrong by a
+little, and are put right by raising the stamp of the event that came too early:
 
   allocation, allocation, free, free      the first free was before the second allocation
   free, allocation (neither has another)  the allocation was before the free
@@ -20,16 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hakmem_lab.htrace import (
-    ALIGNED,
-    CALLOC,
+    ALLOCATIONS,
     FAILED,
     FREE,
     I64,
-    MALLOC,
     REALLOC_OF,
     REALLOC_TO,
+    RELEASES,
     TOUCHED,
-    U8,
     U32,
     U64,
     ProgressFunction,
@@ -43,8 +41,6 @@ REPAIRS = 4  # orders that are tried
 # How much too early an event may be: clocks of CPUs differ by less.
 LATE_ALLOCATION = 1e-3  # seconds; the free that was overtaken proves the order
 LATE_FREE = 1e-6  # seconds; a guess, so it has to be a near miss
-ALLOCATIONS = np.isin(np.arange(10), (MALLOC, CALLOC, ALIGNED, REALLOC_TO))
-RELEASES = np.isin(np.arange(10), (FREE, REALLOC_OF, TOUCHED))
 
 
 @dataclass
@@ -83,7 +79,8 @@ class Objects:
         return self.trace.size[self.birth]
 
     def died(self) -> Bools:
-        return self.death != NONE
+        found: Bools = self.death != NONE
+        return found
 
 
 def rising(trace: Trace, stamp: U64) -> int:
@@ -233,11 +230,7 @@ def match(trace: Trace, progress: ProgressFunction = lambda part: None) -> Objec
     found.realloc_unknown = int((trace.operation[unknown] == REALLOC_OF).sum())
     found.free_unknown = len(unknown) - found.realloc_unknown
     touched = np.full(len(birth), -1, dtype=np.int64)
-    objects = Objects(
-        trace, thread, order, rank, birth, death, lost, of_event, touched, found
-    )
+    objects = Objects(trace, thread, order, rank, birth, death, lost, of_event, touched, found)
     touched_pages(objects)
     progress(1.0)
     return objects
-
-

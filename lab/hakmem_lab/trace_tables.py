@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hakmem_lab.tables import new_table, say, say_list, show_number
+from hakmem_lab.trace_info import printable, show_command
 
 ANOMALIES = {
     "stamps_backwards": "stamps below the one before in their thread: taken as equal",
@@ -37,6 +38,10 @@ def show_seconds(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
+def counted(number: int, what: str) -> str:
+    return f"{show_number(number)} {what}{'' if number == 1 else 's'}"
+
+
 def show_share(part: float, whole: float) -> str:
     return f"{part / whole * 100:.1f}%" if whole else "-"
 
@@ -44,7 +49,7 @@ def show_share(part: float, whole: float) -> str:
 def bucket_table(
     title: str, first: str, buckets: Sequence[dict[str, Any]], labels: Sequence[str]
 ) -> Table:
-    """Buckets with their counts and bytes, and shares of both; sizes also with those at the peak."""
+    """Buckets with their counts and bytes, and shares of both; sizes also at the peak."""
     peak = bool(buckets) and "peak_count" in buckets[0]
     more = ["blocks\nat the peak", "bytes\nat the peak"] if peak else []
     table = new_table(title, [first, "blocks", "of all", "bytes", "of all", *more])
@@ -65,17 +70,19 @@ def bucket_table(
 
 def print_head(figures: dict[str, Any], console: Console) -> None:
     said = figures["information"]
-    say(console, f"{figures['file']}: {' '.join(map(str, said.get('command', ['?'])))}")
-    parts = [f"started {said['started']}"] if "started" in said else []
+    say(console, f"{figures['file']}: {show_command(said) or '?'}")
+    parts = [f"started {printable(said['started'])}"] if "started" in said else []
     parts += [f"{figures['seconds']:.3f} s"]
     parts += [f"exit status {figures['end']['status']}"] if "status" in figures["end"] else []
-    parts += [str(said["machine"])] if "machine" in said else []
+    parts += [printable(said["machine"])] if "machine" in said else []
     say(console, ", ".join(parts))
     for warning in figures["warnings"]:
         say(console, f"warning: {warning}")
     events = figures["events"]
     kinds = ", ".join(
-        f"{name} {show_number(count)}" for name, count in events.items() if name != "total" and count
+        f"{name} {show_number(count)}"
+        for name, count in events.items()
+        if name != "total" and count
     )
     say(console, f"{show_number(events['total'])} events: {kinds}")
     say_list(
@@ -90,7 +97,7 @@ def print_summary(figures: dict[str, Any], console: Console) -> None:
     allocations = figures["allocations"]
     say(
         console,
-        f"{show_number(threads['count'])} threads, {show_number(threads['ended'])} of them ended,"
+        f"{counted(threads['count'], 'thread')}, {show_number(threads['ended'])} of them ended,"
         f" at most {show_number(threads['most_at_once'])} at once",
     )
     say(
@@ -147,16 +154,17 @@ def print_lifetimes(figures: dict[str, Any], console: Console) -> None:
 def print_rest(figures: dict[str, Any], console: Console) -> None:
     handoff, realloc, touched = figures["handoff"], figures["realloc"], figures["touched"]
     share = show_share(handoff["blocks"], handoff["freed"])
-    table = new_table(
-        f"Handed to another thread and freed there: {show_number(handoff['blocks'])} blocks"
-        f" ({share} of the freed ones), {show_bytes(handoff['bytes'])}",
-        ["allocated by -> freed by", "blocks", "bytes"],
-        f"the {len(handoff['pairs'])} most frequent of {handoff['kinds_of_pairs']} pairs",
-    )
+    table = new_table("", ["allocated by -> freed by", "blocks", "bytes"])
     for pair in handoff["pairs"]:
         label = f"{pair['allocated_by']} -> {pair['freed_by']}"
         table.add_row(label, show_number(pair["blocks"]), show_bytes(pair["bytes"]))
     if handoff["blocks"]:
+        say(
+            console,
+            f"Handed to another thread and freed there: {counted(handoff['blocks'], 'block')}"
+            f" ({share} of the freed ones), {show_bytes(handoff['bytes'])}; the"
+            f" {len(handoff['pairs'])} most frequent of {handoff['kinds_of_pairs']} pairs:",
+        )
         console.print(table)
     else:
         say(console, "Every block was freed by the thread that allocated it.")

@@ -1,5 +1,6 @@
 """Reading traces: the round trip, and what is said of a damaged file."""
 
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 import htrace_writer as writer
 import numpy as np
 import pytest
+import zstandard
 from htrace_writer import FREE, MALLOC, THREAD_END, Event
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.htrace import Trace, column, read_trace
+from hakmem_lab.htrace import EVENT_MEMORY, Trace, column, read_trace
 
 HIGH = (1 << 64) - 1
 SMALL: dict[int, list[Event]] = {
@@ -47,7 +49,7 @@ def random_events(generator: np.random.Generator, count: int) -> list[Event]:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_round_trip(tmp_path: Path, size: int) -> None:
-    """Any stamps, addresses and sizes, also ones whose differences wrap, in frames of any length."""
+    """Any stamps, addresses and sizes, also ones whose differences wrap, frames of any length."""
     generator = np.random.default_rng(size)
     threads = {thread: random_events(generator, 50 + 13 * thread) for thread in (0, 3, 700)}
     trace = read_trace(writer.write_trace(tmp_path / "t", threads, size=size))
@@ -83,9 +85,71 @@ def test_oddities_are_warned_of(tmp_path: Path) -> None:
     assert "no frame of information" in warnings and "no frame of its end" in warnings
     writer.write_trace(file, SMALL, end={"events": 7})
     assert read_trace(file).warnings == [f"{file}: its end says 7 events, there are 6"]
+    writer.write_trace(file, SMALL, end={"events": 6, "lost": 3})
+    (warning,) = read_trace(file).warnings
+    assert warning.startswith(f"{file}: 3 events are not in it: ")
+
+
+# --- a part --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 10, 57, 399, 400, 10_000])
+def test_first_events(tmp_path: Path, most: int) -> None:
+    """The first events of all threads, also of one whose only frame is the last in the file."""
+    generator = np.random.default_rng(most)
+    stamps = np.sort(generator.choice(1 << 40, 400, replace=False)).tolist()
+    events = [(stamp, MALLOC, stamp << 4, 16) for stamp in stamps]
+    owner = generator.choice(3, 400, p=[0.7, 0.25, 0.05])
+    threads = {t: [e for e, o in zip(events, owner, strict=True) if o == t] for t in range(3)}
+    content = writer.trace_bytes(threads, size=25)
+    begins = frames_of(content)
+    # Frames in the order in which they became full; information and end where they were.
+    full = sorted(begins[1:-1], key=lambda at: last_stamp(content, at))
+    file = tmp_path / "t"
+    file.write_bytes(
+        content[: begins[1]]
+        + b"".join(content[at : at + frame_size(content, at)] for at in full)
+        + content[begins[-1] :]
+    )
+    trace = read_trace(file, most=most)
+    read = sorted(trace.stamp.tolist())
+    assert read == stamps[: len(read)]
+    assert {t for t in range(3) if threads[t][0][0] <= read[-1]} == set(trace.numbers.tolist())
+    for thread, found in events_of(trace).items():
+        assert found == padded(threads)[thread][: len(found)]
+    if len(read) < 400:
+        # The frames that hold them hold others too, 25 at most for each thread.
+        assert most - 75 <= len(read) <= most + 25
+        assert trace.warnings == [f"{file}: the first {len(read)} of 400 events are used"]
+    else:
+        assert most > 375 and trace.warnings == []
+
+
+def test_memory_is_asked_for_before(tmp_path: Path) -> None:
+    file = writer.write_trace(tmp_path / "t", SMALL, size=1)
+    room = 3 * EVENT_MEMORY
+    said = f"{file}: 6 events need some 0 MiB of memory, 0 MiB are available; --events 3 reads"
+    with pytest.raises(LabError, match=re.escape(said)):
+        read_trace(file, memory=room)
+    with pytest.raises(LabError, match="4 events need"):
+        read_trace(file, most=4, memory=room)
+    assert len(read_trace(file, most=3, memory=room).stamp) == 3
+    assert len(read_trace(file, memory=2 * room).stamp) == 6
 
 
 # --- damage --------------------------------------------------------------------------------------
+
+
+def frame_size(content: bytes, at: int) -> int:
+    return 48 + int(struct.unpack_from("<I", content, at + 20)[0])
+
+
+def last_stamp(content: bytes, at: int) -> int:
+    """Of a frame of events: when it became full."""
+    raw = zstandard.ZstdDecompressor().decompress(content[at + 48 : at + frame_size(content, at)])
+    count = int(struct.unpack_from("<I", content, at + 12)[0])
+    differences = column(np.frombuffer(raw, dtype=np.uint8), 0, count, 8)
+    return int(struct.unpack_from("<Q", content, at + 24)[0]) + int(differences.sum())
 
 
 def frames_of(content: bytes) -> list[int]:
@@ -93,7 +157,7 @@ def frames_of(content: bytes) -> list[int]:
     at, found = 16, []
     while at < len(content):
         found.append(at)
-        at += 48 + struct.unpack_from("<I", content, at + 20)[0]
+        at += frame_size(content, at)
     return found
 
 
@@ -212,6 +276,15 @@ def test_impossible_sizes_may_fail(tmp_path: Path) -> None:
     """Asking for more than there can be is refused, and that is recorded."""
     trace = read_trace(writer.write_trace(tmp_path / "t", {0: [(1, writer.FAILED, 0, HIGH)]}))
     assert trace.size.tolist() == [HIGH]
+
+
+def test_sizes_of_frees_are_the_programs(tmp_path: Path) -> None:
+    """free_sized may be given any number; one that was allocated cannot be."""
+    trace = read_trace(writer.write_trace(tmp_path / "t", {0: [(1, FREE, 4096, HIGH)]}))
+    assert trace.size.tolist() == [HIGH]
+    writer.write_trace(tmp_path / "t", {0: [(1, MALLOC, 4096, HIGH)]})
+    with pytest.raises(LabError, match="its event 0 cannot be"):
+        read_trace(tmp_path / "t")
 
 
 def test_other_files(tmp_path: Path) -> None:

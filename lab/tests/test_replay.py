@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,7 +34,8 @@ from hakmem_lab.trace_match import match
 BENCH = LAB.parent / "bench"
 MIB = 1 << 20
 
-# Writes on stderr at the end what was called: operation, size, alignment, thread (from 0, as they come).
+# Writes on stderr at the end what was called: operation, size, alignment, thread (from 0, as
+# they come).
 TATTLE = """
     #define _GNU_SOURCE
     #include <errno.h>
@@ -97,7 +99,10 @@ BROKEN = """
     void *__libc_memalign(size_t alignment, size_t size);
     #define SIZE 4000
     static char twice[2 * SIZE];
-    static char is(const char *what) { const char *set = getenv("BROKEN"); return set && !strcmp(set, what); }
+    static char is(const char *what) {
+      const char *set = getenv("BROKEN");
+      return set && !strcmp(set, what);
+    }
     void *malloc(size_t size) {
       static unsigned turn;
       if (size == SIZE && is("malloc")) return twice + turn++ % 2 * 4;
@@ -384,8 +389,21 @@ def test_command(ready: Paths, tmp_path: Path) -> None:
     )
     assert settings["peak_live_kb"] == program.most_bytes // 1024
     assert len(settings["dry"]["ns"]) == 3 and settings["threads"] == 3
-    for words in ("app replayed", "time / glibc", "without any call", "(3 runs)", "app on broken"):
+    for words in (
+        "app replayed",
+        "time / glibc",
+        "without the replay's own",
+        "(3 runs without calls)",
+        "app on broken",
+    ):
         assert words in done.stdout
+    # The table's memory is without the replay's own.
+    own = statistics.median(settings["dry"]["peak_rss_kb"])
+    peak = statistics.median(run.peak_rss_kb for run in row.good_runs("glibc"))
+    (line,) = (
+        line for line in done.stdout.splitlines() if re.match(r"^ ?glibc +[\d.]+ +1.00", line)
+    )
+    assert f" {peak / 1024:.1f} " in line and f" {max(0, peak - own) / 1024:.1f} " in line
     shown = lab("show", kept)
     assert done.stdout.strip() == f"{shown.stdout.strip()}\nresult: {kept}"
     # The plan went to a directory that is gone.
@@ -416,13 +434,35 @@ def test_damage_is_said(ready: Paths, tmp_path: Path) -> None:
         assert re.search(r"warning: .*: offset \d+: ", done.stdout + done.stderr)
 
 
+def test_first_events(ready: Paths, tmp_path: Path) -> None:
+    trace = make_program(5).write(tmp_path / "app.htrace", size=50)
+    total = len(read_trace(trace).stamp)
+    for command in (["trace-info"], ["replay", "--root", ready.root, "--rounds", "1"]):
+        done = lab(*command, trace, "--events", "100")
+        assert done.returncode == 0, done.stderr
+        assert re.search(rf"warning: .*: the first \d+ of {total} events are used", done.stderr)
+
+
 def test_mistakes(repository: Paths, tmp_path: Path) -> None:
     trace = make_program(5).write(tmp_path / "app.htrace")
     done = lab("replay", trace, "--root", repository.root)
-    assert done.returncode == 2 and "build/bench/replay is not built: run make bench-build" in done.stderr
+    assert (
+        done.returncode == 2
+        and "build/bench/replay is not built: run make bench-build" in done.stderr
+    )
     for words in (("trace-info", tmp_path / "absent"), ("trace-info", LAB / "README.md")):
         done = lab(*words)
         assert done.returncode == 2 and done.stderr.startswith("hakmem-lab: "), done.stderr
+
+
+def test_commands_that_cannot_be_printed(tmp_path: Path) -> None:
+    """A name that is no UTF-8, and a script of several lines."""
+    information = {"command": ["a\udcff", "one\ntwo"], "machine": "m\udc80", "started": "s\udc80"}
+    trace = make_program(5).write(tmp_path / "app.htrace", information=information)
+    done = lab("trace-info", trace)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"{trace}: a\\udcff one ..."
+    assert json.loads(lab("trace-info", trace, "--json").stdout)["information"] == information
 
 
 def test_info_as_json(tmp_path: Path) -> None:
@@ -430,5 +470,12 @@ def test_info_as_json(tmp_path: Path) -> None:
     figures = json.loads(lab("trace-info", trace, "--json").stdout)
     assert figures["events"]["total"] == len(read_trace(trace).stamp)
     text = lab("trace-info", trace).stdout
-    for words in ("Peaks", "Sizes", "Lifetimes", "Handed to another thread", "Alignments", "realloc"):
+    for words in (
+        "Peaks",
+        "Sizes",
+        "Lifetimes",
+        "Handed to another thread",
+        "Alignments",
+        "realloc",
+    ):
         assert words in text

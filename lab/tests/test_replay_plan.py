@@ -296,5 +296,7 @@ def test_order_of_windows_is_cut_by_bytes(tmp_path: Path) -> None:
     events."""
     own = [[(2 * i + t, MALLOC, (2 * i + t) << 20, 1 << 19) for i in range(500)] for t in (0, 1)]
     player = planned_events(tmp_path, {0: own[0], 1: own[1]}, window=65536)
-    counts = Counter(slot for t in player.threads for what, slot, _ in t.records if what & 15 == WINDOW)
+    counts = Counter(
+        slot for t in player.threads for what, slot, _ in t.records if what & 15 == WINDOW
+    )
     assert len(counts) == len(player.left) == pytest.approx(1000 / 64, abs=1)

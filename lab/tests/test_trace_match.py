@@ -151,7 +151,9 @@ def test_overtaken_free(tmp_path: Path) -> None:
     assert pairs_of(objects) == {10: (0, 0), 11: (1, 1), 12: (1, None)}
     assert objects.anomalies.reordered == 1
     # What its thread did later is later too.
-    ranks = {int(size): int(objects.rank[b]) for size, b in zip(objects.size, objects.birth)}
+    ranks = {
+        int(size): int(objects.rank[b]) for size, b in zip(objects.size, objects.birth, strict=True)
+    }
     assert ranks[12] > ranks[11] > int(objects.rank[objects.death[0]])
 
 

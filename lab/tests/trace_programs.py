@@ -24,7 +24,8 @@ NANOSECONDS = {"page_size": 4096, "ticks_per_second": 1_000_000_000, "command": 
 @dataclass
 class Program:
     """What happened, in the order in which it did. Every size is there once, so that it names its
-    block; `pairs` has the size of each block, who allocated it and who gave it up (None: nobody)."""
+    block; `pairs` has the size of each block, who allocated it and who gave it up (None: nobody).
+    """
 
     events: dict[int, list[Event]] = field(default_factory=dict)
     pairs: dict[int, tuple[int, int | None]] = field(default_factory=dict)
@@ -61,7 +62,9 @@ class Maker:
         self.clock += more
         return self.clock
 
-    def record(self, thread: int, operation: int, address: int, size: int, alignment: int = 0) -> None:
+    def record(
+        self, thread: int, operation: int, address: int, size: int, alignment: int = 0
+    ) -> None:
         event = (self.tick(), operation, address, size, alignment)
         self.program.events.setdefault(thread, []).append(event)
 
@@ -157,5 +160,3 @@ def in_order(events: dict[int, list[Event]]) -> list[tuple[int, Event]]:
         if not rest[thread]:
             del rest[thread]
     return done
-
-
