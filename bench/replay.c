@@ -17,9 +17,10 @@
  *    it reads with acquire; it was stored with release. So the block's content is there too.
  *  - A slot is emptied with a relaxed store. Its next user is the same thread, or one that is at least two
  *    windows further: it has read `done` with acquire after this thread left its window.
- *  - Leaving a window counts `left[w]` down; who brings it to 0 moves `done` on. Two threads may leave w and
+ *  - Leaving a window counts its `left` down; who brings it to 0 moves `done` on. Two threads may leave w and
  *    w + 1 at the same time, and one of them has to see both at 0: each writes one counter and then reads
- *    the other, which only sequential consistency orders.
+ *    the other, which only sequential consistency orders. The same for threads that have done their last
+ *    call, in the order in which they did in the recording: one that began after them waits for them.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -56,8 +57,11 @@ struct record {
 
 struct thread {
   uint64_t first, count; /* records */
+  uint64_t acts;         /* so many of them up to its last call */
   uint32_t stays;        /* until the end of the replay, when its records are done */
   uint32_t number;       /* in the recording */
+  uint32_t rank,
+      after; /* in the order of last calls; so many threads did theirs before its first */
 };
 
 /* Slots beside blocks and NULL. Neither is an address that an allocator returns. */
@@ -71,10 +75,17 @@ static off_t records_at;
 static const char *plan_name;
 static _Atomic(char *) *slots;
 
+/* Stages that end one after the other. */
+struct stages {
+  _Atomic uint32_t *left; /* threads that are not behind each of them */
+  uint32_t count;
+  _Atomic uint32_t done; /* stages that nobody is in any more */
+};
+
 static bool dry;
-static int spins;              /* 0 on one CPU, where looking again is useless */
-static _Atomic uint32_t *left; /* threads that have not left each window */
-static _Atomic uint32_t done;  /* windows that all have left */
+static int spins; /* 0 on one CPU, where looking again is useless */
+static struct stages windows;
+static struct stages finished; /* threads that have done their last call */
 static _Atomic uint32_t alive; /* threads started and not at their end */
 static _Atomic(pthread_t)
     ended; /* the last thread that ended; 0: none. It is joined by the next one */
@@ -142,35 +153,35 @@ static __attribute__((noinline)) char *await_block(_Atomic(char *) *slot) {
   }
 }
 
-static uint32_t await_done(uint32_t least) {
-  uint32_t now;
+static void await(struct stages *stages, uint32_t least) {
   for (int i = 0; i < spins; i++) {
-    if ((now = atomic_load_explicit(&done, memory_order_acquire)) >= least) return now;
+    if (atomic_load_explicit(&stages->done, memory_order_acquire) >= least) return;
     relax();
   }
-  while ((now = atomic_load_explicit(&done, memory_order_acquire)) < least) futex_wait(&done, now);
-  return now;
+  uint32_t now;
+  while ((now = atomic_load_explicit(&stages->done, memory_order_acquire)) < least)
+    futex_wait(&stages->done, now);
 }
 
-static void leave_window(uint32_t window) {
-  if (atomic_fetch_sub(&left[window], 1) != 1) return;
+static void leave(struct stages *stages, uint32_t stage) {
+  if (atomic_fetch_sub(&stages->left[stage], 1) != 1) return;
   bool moved = false;
-  uint32_t now = atomic_load(&done);
+  uint32_t now = atomic_load(&stages->done);
   /* A failed exchange has read how far others have come. */
-  while (now < plan.windows && atomic_load(&left[now]) == 0)
-    if (atomic_compare_exchange_weak(&done, &now, now + 1)) {
+  while (now < stages->count && atomic_load(&stages->left[now]) == 0)
+    if (atomic_compare_exchange_weak(&stages->done, &now, now + 1)) {
       moved = true;
       now++;
     }
-  if (moved) futex_wake(&done);
+  if (moved) futex_wake(&stages->done);
 }
 
 static void enter_window(struct player *player, uint32_t window) {
   if (window >= plan.windows || (player->window != UINT32_MAX && window <= player->window))
     bad_plan("windows out of order");
-  if (player->window != UINT32_MAX) leave_window(player->window);
+  if (player->window != UINT32_MAX) leave(&windows, player->window);
   player->window = window;
-  if (window > LEAD) await_done(window - LEAD);
+  if (window > LEAD) await(&windows, window - LEAD);
 }
 
 /* --- blocks ------------------------------------------------------------------------------------ */
@@ -332,12 +343,12 @@ play_records(struct player *player, const struct record *records, size_t count, 
   }
 }
 
-static void play(const struct thread *thread) {
-  struct player player = {.thread = thread, .window = UINT32_MAX};
+/* The thread's records from `at` to `end`. */
+static void play_part(struct player *player, uint64_t at, uint64_t end) {
   struct record records[BUFFER];
-  for (uint64_t at = 0; at < thread->count;) {
-    uint64_t count = thread->count - at < BUFFER ? thread->count - at : BUFFER;
-    off_t offset = records_at + (off_t)((thread->first + at) * sizeof records[0]);
+  while (at < end) {
+    uint64_t count = end - at < BUFFER ? end - at : BUFFER;
+    off_t offset = records_at + (off_t)((player->thread->first + at) * sizeof records[0]);
     size_t bytes = count * sizeof records[0];
     for (size_t read = 0; read < bytes;) {
       ssize_t more = pread(plan_file, (char *)records + read, bytes - read, offset + (off_t)read);
@@ -345,12 +356,20 @@ static void play(const struct thread *thread) {
       if (more <= 0) bench_fail(BENCH_FAILED, "%s: cannot be read", plan_name);
       read += (size_t)more;
     }
-    if (dry) play_records(&player, records, count, false);
-    else play_records(&player, records, count, true);
+    if (dry) play_records(player, records, count, false);
+    else play_records(player, records, count, true);
     at += count;
   }
-  if (player.window != UINT32_MAX) leave_window(player.window);
-  if (thread->stays) await_done(plan.windows);
+}
+
+static void play(const struct thread *thread) {
+  struct player player = {.thread = thread, .window = UINT32_MAX};
+  await(&finished, thread->after);
+  play_part(&player, 0, thread->acts);
+  leave(&finished, thread->rank);
+  play_part(&player, thread->acts, thread->count);
+  if (player.window != UINT32_MAX) leave(&windows, player.window);
+  if (thread->stays) await(&windows, plan.windows);
   atomic_fetch_add_explicit(&checksum, player.checksum, memory_order_relaxed);
 }
 
@@ -366,7 +385,7 @@ static void *run_thread(void *argument) {
 
 static void run(void) {
   play(&threads[plan.main]);
-  await_done(plan.windows); /* so all that will ever be started are */
+  await(&windows, plan.windows); /* so all that will ever be started are */
   uint32_t now;
   while ((now = atomic_load_explicit(&alive, memory_order_acquire)) != 0) futex_wait(&alive, now);
   pthread_t last = atomic_load_explicit(&ended, memory_order_acquire);
@@ -403,14 +422,20 @@ static void open_plan(const char *name) {
   if (size < tables || (size - tables) / sizeof(struct record) != plan.records)
     bad_plan("its size is not what it says");
   threads = bench_map(plan.threads * sizeof *threads);
-  left = bench_map(plan.windows * sizeof *left);
+  windows = (struct stages){bench_map(plan.windows * sizeof *windows.left), plan.windows, 0};
+  finished = (struct stages){bench_map(plan.threads * sizeof *finished.left), plan.threads, 0};
   slots = bench_map((plan.slots + 1) * sizeof *slots);
   off_t after = sizeof plan + (off_t)(plan.threads * sizeof *threads);
   read_plan_at(threads, plan.threads * sizeof *threads, sizeof plan);
-  read_plan_at((void *)left, plan.windows * sizeof *left, after);
-  for (uint32_t i = 0; i < plan.threads; i++)
-    if (threads[i].first > plan.records || threads[i].count > plan.records - threads[i].first)
+  read_plan_at((void *)windows.left, plan.windows * sizeof *windows.left, after);
+  for (uint32_t i = 0; i < plan.threads; i++) {
+    const struct thread *thread = &threads[i];
+    if (thread->first > plan.records || thread->count > plan.records - thread->first ||
+        thread->acts > thread->count || thread->rank >= plan.threads ||
+        thread->after >= plan.threads)
       bad_plan("threads");
+    finished.left[thread->rank] = 1;
+  }
   records_at = (off_t)tables;
 }
 

@@ -1,12 +1,14 @@
 """Which thread waits for what in a replay, and where blocks lie meanwhile.
 
-The plan is a total order that every thread's own order agrees with. A thread waits in two cases
+The plan is a total order that every thread's own order agrees with. A thread waits in three cases
 only, for what is earlier in that order, so that a replay cannot hang:
 
 - **Blocks.** Freeing or reallocating a block of another thread waits until it is in its slot.
 - **Windows.** The order is cut into windows; a thread begins one when all windows but the one
   before it are done by everybody. Nobody runs ahead by more, so the peak of memory is that of the
   recording.
+- **Threads.** One begins when those have done their last call that had in the recording: so no more
+  of them are there at once, and what a thread left is not in use by it any more.
 
 A slot is the place of a block's address. A block that its own thread frees has a slot of that
 thread's, reused at once; one that another thread frees gets a slot that was empty for a whole

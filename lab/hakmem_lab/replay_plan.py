@@ -37,7 +37,12 @@ from hakmem_lab.trace_match import Bools, Objects
 MAGIC = b"HTPLAN1\n"
 HEADER = struct.Struct("<8sIIIIQQQ")
 RECORD = np.dtype([("what", "<u8"), ("slot", "<u4"), ("pages", "<u4")])
-THREAD = np.dtype([("first", "<u8"), ("count", "<u8"), ("stays", "<u4"), ("number", "<u4")])
+THREAD = np.dtype(
+    [
+        *(("first", "<u8"), ("count", "<u8"), ("acts", "<u8")),
+        *(("stays", "<u4"), ("number", "<u4"), ("rank", "<u4"), ("after", "<u4")),
+    ]
+)
 START, WINDOW = 7, 8  # operations beside those of the trace
 AWAITED = 16  # bit of `what`: another thread may be waiting for this block
 ALL_PAGES = 0xFFFFFFFF
@@ -214,10 +219,24 @@ def fill_calls(
 def thread_table(trace: Trace, order: Order, layout: Layout) -> npt.NDArray[np.void]:
     table = np.zeros(len(trace.numbers), dtype=THREAD)
     table["number"] = trace.numbers
-    behind = np.searchsorted(order.kept, trace.bounds)
-    bounds = np.where(behind > 0, layout.ends[behind - 1], 0)
+    events = np.searchsorted(order.kept, trace.bounds)
+    bounds = np.where(events > 0, layout.ends[events - 1], 0)
     table["first"] = bounds[:-1]
     table["count"] = np.diff(bounds)
+    # Threads that have events; the others are not started, and are the last in the order of ends.
+    begin, end = events[:-1], events[1:]
+    there = begin < end
+    begin, last = begin[there], end[there] - 1
+    calls = trace.operation[order.kept[last]] != THREAD_END
+    table["acts"][there] = np.where(
+        calls, layout.ends[last], np.where(last > begin, layout.ends[last - 1], bounds[:-1][there])
+    )
+    table["acts"][there] -= table["first"][there]
+    position = order.position[order.kept[np.where(calls, last, np.maximum(last - 1, begin))]]
+    number = np.arange(len(table), dtype=np.uint32)
+    table["rank"][there] = np.argsort(np.argsort(position))
+    table["rank"][~there] = number[len(position) :]
+    table["after"][there] = np.searchsorted(np.sort(position), order.position[order.kept[begin]])
     table["stays"] = trace.operation[trace.bounds[1:] - 1] != THREAD_END
     return table
 

@@ -401,7 +401,7 @@ def test_command(ready: Paths, tmp_path: Path) -> None:
     own = statistics.median(settings["dry"]["peak_rss_kb"])
     peak = statistics.median(run.peak_rss_kb for run in row.good_runs("glibc"))
     (line,) = (
-        line for line in done.stdout.splitlines() if re.match(r"^ ?glibc +[\d.]+ +1.00", line)
+        line for line in done.stdout.splitlines() if re.match(r"^ ?glibc +[\d. ]+ 1.00", line)
     )
     assert f" {peak / 1024:.1f} " in line and f" {max(0, peak - own) / 1024:.1f} " in line
     shown = lab("show", kept)

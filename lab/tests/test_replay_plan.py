@@ -33,9 +33,13 @@ class PlayedThread:
     records: list[tuple[int, int, int]]
     stays: bool
     number: int
+    acts: int
+    rank: int
+    after: int
     at: int = 0
     window: int | None = None
     running: bool = False
+    begun: bool = False
     old: int | None = None  # size, between the halves of a realloc
 
 
@@ -57,15 +61,16 @@ class Player:
         head = struct.unpack_from("<8sIIIIQQQ", content)
         magic, self.page_size, threads, windows, self.main, self.size, count, self.said = head
         assert magic == b"HTPLAN1\n"
-        table = [struct.unpack_from("<QQII", content, 48 + 24 * i) for i in range(threads)]
-        self.left = list(struct.unpack_from(f"<{windows}I", content, 48 + 24 * threads))
-        start = (48 + 24 * threads + 4 * windows + 15) // 16 * 16
+        table = [struct.unpack_from("<QQQIIII", content, 48 + 40 * i) for i in range(threads)]
+        self.left = list(struct.unpack_from(f"<{windows}I", content, 48 + 40 * threads))
+        start = (48 + 40 * threads + 4 * windows + 15) // 16 * 16
         assert len(content) == start + 16 * count
         records = [struct.unpack_from("<QII", content, start + 16 * i) for i in range(count)]
         self.threads = [
-            PlayedThread(records[first : first + length], bool(stays), number)
-            for first, length, stays, number in table
+            PlayedThread(records[first : first + length], bool(stays), number, acts, rank, after)
+            for first, length, acts, stays, number, rank, after in table
         ]
+        assert sorted(thread.rank for thread in self.threads) == list(range(threads))
         assert sum(len(thread.records) for thread in self.threads) == count
         self.threads[self.main].running = True
 
@@ -91,6 +96,10 @@ class Player:
 
     def step(self, thread: PlayedThread) -> bool:
         """Does a record; False when it has to wait."""
+        ended = {other.rank for other in self.threads if other.begun and other.at >= other.acts}
+        if not ended.issuperset(range(thread.after)):
+            return False
+        thread.begun = True
         what, slot, _ = thread.records[thread.at]
         operation, size = what & 15, what >> 16
         if operation == WINDOW:
