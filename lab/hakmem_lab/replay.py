@@ -57,9 +57,9 @@ def describe_replay(objects: Objects, plan: Plan) -> dict[str, Any]:
 
 def with_dry_runs(launcher: Launcher, settings: dict[str, Any]) -> RunFunction:
     """Runs as the launcher does, and first in each round the replay without calls: what it takes
-    and how much memory goes to settings, as ns a call and KiB."""
+    and how much memory goes to settings, as ns a call, KiB and page faults."""
     begun: set[int] = set()  # rounds; their first allocator may sit out
-    dry: dict[str, list[float]] = {"ns": [], "peak_rss_kb": []}
+    dry: dict[str, list[float]] = {"ns": [], "peak_rss_kb": [], "faults": []}
     settings["dry"] = dry
 
     def run(row: Row, allocator: Allocator, round_: int, position: int) -> Run:
@@ -71,6 +71,7 @@ def with_dry_runs(launcher: Launcher, settings: dict[str, Any]) -> RunFunction:
             if cost is not None:
                 dry["ns"].append(round(cost, 3))
                 dry["peak_rss_kb"].append(done.peak_rss_kb)
+                dry["faults"].append(done.minor_faults + done.major_faults)
         return launcher.run(row, allocator, round_, position)
 
     return run

@@ -33,12 +33,12 @@ def own_memory(result: Result) -> float:
     return median(values) if values else 0.0
 
 
-def show_dry(result: Result, key: str, scale: float = 1.0) -> str:
+def show_dry(result: Result, key: str, scale: float = 1.0, digits: int = 1) -> str:
     """What the replay takes without the calls."""
     values = result.settings.get("dry", {}).get(key, [])
     if not values:
         return "unknown"
-    return show(median_estimate(np.array(values, dtype=np.float64) * scale), 1)
+    return show(median_estimate(np.array(values, dtype=np.float64) * scale), digits)
 
 
 def footnote(result: Result, base: str | None) -> str:
@@ -46,8 +46,9 @@ def footnote(result: Result, base: str | None) -> str:
     return (
         "medians over rounds with their 95% bootstrap interval; ratios below 1 are faster or"
         f" smaller than {base}\nblocks: what remains of the peak without the replay's own"
-        f" {show_dry(result, 'peak_rss_kb', 1 / 1024)} MiB; of the time"
-        f" {show_dry(result, 'ns')} ns a call are the replay's own ({runs} runs without calls)"
+        f" {show_dry(result, 'peak_rss_kb', 1 / 1024)} MiB; its own are"
+        f" also {show_dry(result, 'ns')} ns a call and {show_dry(result, 'faults', digits=0)} page"
+        f" faults ({runs} runs without calls)"
     )
 
 

@@ -255,6 +255,30 @@ def test_threads_are_started_by_the_one_before(tmp_path: Path) -> None:
     assert player.threads[player.main].number == 7
 
 
+def test_threads_wait_for_those_that_were_done(tmp_path: Path) -> None:
+    """The second one's end is stamped late, but its last call was before the third one began."""
+    events: dict[int, list[Event]] = {
+        0: [(1, MALLOC, 4096, 1), (2, MALLOC, 8192, 2), (90, FREE, 4096, 0)],
+        1: [(10, MALLOC, 65536, 3), (20, FREE, 65536, 0), (60, THREAD_END, 0, 0)],
+        2: [(30, MALLOC, 65536, 4), (40, FREE, 65536, 0), (80, THREAD_END, 0, 0)],
+        3: [(35, MALLOC, 131072, 5), (70, THREAD_END, 0, 0)],
+        4: [(85, THREAD_END, 0, 0)],
+    }
+    for window in (1, 100):
+        player = planned_events(tmp_path, events, window)
+        assert [thread.after for thread in player.threads] == [0, 0, 1, 1, 3]
+        assert [thread.rank for thread in player.threads] == [4, 0, 2, 1, 3]
+        # Behind the last call are the entry into the end's window and starts of threads, no calls.
+        for thread in player.threads:
+            rest = [what & 15 for what, _, _ in thread.records[thread.acts :]]
+            assert set(rest) <= {START, WINDOW}
+            assert thread.acts == 0 or thread.records[thread.acts - 1][0] & 15 not in (
+                START,
+                WINDOW,
+            )
+        player.play(window)
+
+
 def test_lost_blocks_are_freed(tmp_path: Path) -> None:
     """Where the recording has no free: before the address is used again, by who does that."""
     events: dict[int, list[Event]] = {
