@@ -275,6 +275,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     # A shell starts background jobs with SIGINT ignored; whoever sends it then means it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Commands in modules of their own, which import this one.
+    from hakmem_lab import replay_table, trace_cli  # noqa: F401
+
     try:
         app(prog_name="hakmem-lab")
     except LabError as error:

@@ -15,6 +15,7 @@ from hakmem_lab.statistics import Estimate
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 NOTHING = "-"
+UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of their own
 
 
 def make_console() -> Console:
@@ -95,8 +96,8 @@ def print_head(result: Result, console: Console) -> None:
         f" {machine['kernel']}, huge pages: {machine['transparent_huge_pages']},"
         f" load at the start: {machine['load_average']}",
     )
-    apart = ("peers", "load")  # told elsewhere
-    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k not in apart)
+    shown = {k: v for k, v in result.settings.items() if k not in UNSHOWN}
+    settings = ", ".join(f"{k}: {v}" for k, v in shown.items())
     say(console, f"settings: {settings}")
     table = Table(title="Allocators", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "version", "from"):
