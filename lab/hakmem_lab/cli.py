@@ -17,9 +17,10 @@ from hakmem_lab import (
     report_cli,
     rows,
     scorecard_cli,
+    show,
     steady_cli,
-    tables,
     tail_cli,
+    trace_cli,
 )
 from hakmem_lab.commands import (
     AllocatorsOption,
@@ -242,8 +243,16 @@ def instructions_command(
     finish(result, output or paths.bench / "instructions.json")
 
 
-compare_cli.register(app)
-tail_cli.register(app)
+for module in (
+    compare_cli,
+    tail_cli,
+    trace_cli,
+    steady_cli,
+    report_cli,
+    scorecard_cli,
+    publish_cli,
+):
+    module.register(app)
 
 
 @app.command("show")
@@ -251,19 +260,13 @@ def show_command(
     file: Annotated[Path, typer.Argument(help="A result that another command kept.")],
 ) -> None:
     """Prints the tables of a result again."""
-    tables.print_result(read_result(file))
+    show.print_result(read_result(file))
 
 
 @app.command("version")
 def version_command() -> None:
     """Prints the version."""
     print(f"hakmem-lab {__version__}")
-
-
-publish_cli.register(app)
-report_cli.register(app)
-scorecard_cli.register(app)
-steady_cli.register(app)
 
 
 def stop(_signal: int, _frame: Any) -> None:
@@ -275,9 +278,6 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     # A shell starts background jobs with SIGINT ignored; whoever sends it then means it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Commands in modules of their own, which import this one.
-    from hakmem_lab import replay_table, trace_cli  # noqa: F401
-
     try:
         app(prog_name="hakmem-lab")
     except LabError as error:

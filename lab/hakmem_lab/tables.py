@@ -2,7 +2,6 @@
 
 import statistics as standard
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -362,27 +361,6 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
-# --- what a user set up --------------------------------------------------------------------------
-
-
-def print_ab(result: Result, console: Console) -> None:
-    from hakmem_lab import ab_table  # it needs the parts above
-
-    ab_table.print_ab(result, console)
-
-
-def print_comparison(result: Result, console: Console) -> None:
-    from hakmem_lab import compare_tables  # likewise
-
-    compare_tables.print_comparison(result, console)
-
-
-def print_tail(result: Result, console: Console) -> None:
-    from hakmem_lab import tail  # likewise
-
-    tail.print_tail(result, console)
-
-
 # --- steady --------------------------------------------------------------------------------------
 
 
@@ -409,25 +387,3 @@ def print_steady(result: Result, console: Console) -> None:
         title = f"{name.replace('_', ' ')}, median over rounds"
         print_matrix(result, console, title, median_figure(name), show_exact)
     print_problems(result, console)
-
-
-# --- entry ---------------------------------------------------------------------------------------
-
-PRINTERS = {
-    "suite": print_suite,
-    "programs": print_programs,
-    "ab": print_ab,
-    "instructions": print_instructions,
-    "compare": print_comparison,
-    "tail": print_tail,
-    "steady": print_steady,
-}
-
-
-def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
-    """Prints the tables of any kind of result; `file` is where it is kept."""
-    console = console or make_console()
-    print_head(result, console)
-    PRINTERS[result.kind](result, console)
-    if file is not None:
-        say(console, f"result: {file}")
