@@ -33,6 +33,9 @@ LEAST_FOR_INTERVAL = 3
 RUN_TIME_THRESHOLD = 1.0  # percent; rule R1
 BUILD_TIME_THRESHOLD = 0.5  # percent; rule R1, changes that only the compiler sees
 LEAST_ROUNDS = 10  # rule R1
+NOTICEABLE = 3.0  # percent; programs are called equal when their interval excludes this much
+# Fewer look steady by chance too often: of three runs with 1.4% of noise, one in fifteen times.
+LEAST_FOR_EQUAL = 5
 POWER = 0.8  # chance to see an effect of the threshold's size, when runs needed are counted
 
 
@@ -147,13 +150,16 @@ def describe_difference(ratios: Floats) -> Difference:
     return "slower" if estimate.low > 1 else "equal"
 
 
-def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENCE) -> int:
-    """Rounds after which a true `effect` shows (its interval excludes 0) with probability POWER,
-    given the standard deviation of one round; both in the same unit. A paired t-test's power."""
+def rounds_needed(
+    deviation: float, effect: float, confidence: float = CONFIDENCE, least: int = LEAST_ROUNDS
+) -> int:
+    """Rounds, `least` or more, after which a true `effect` shows (its interval excludes 0) with
+    probability POWER, given the standard deviation of one round; both in the same unit. A paired
+    t-test's power."""
     if effect <= 0:
         raise ValueError("the effect has to be above 0")
     if deviation <= 0:
-        return LEAST_ROUNDS
+        return least
 
     def power(count: int) -> float:
         critical = stats.t.ppf((1 + confidence) / 2, count - 1)
@@ -167,7 +173,35 @@ def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENC
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return max(high, LEAST_ROUNDS)
+    return max(high, least)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What per-round ratios say of two programs, and whether that is all they can say."""
+
+    difference: Difference
+    ratio: Estimate  # geometric mean of cost / base
+    sure: Estimate  # the same with the wider interval that the words ask for
+    more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows, or none of that size can
+
+
+def compare_costs(ratios: Floats) -> Comparison:
+    """Told apart, equal as far as NOTICEABLE goes, or not told apart yet."""
+    difference, ratio = describe_difference(ratios), mean_ratio(ratios)
+    sure = mean_ratio(ratios, DIFFERENT_CONFIDENCE)
+    if sure.low is None or sure.high is None:
+        return Comparison(difference, ratio, sure, LEAST_FOR_EQUAL - ratio.count)
+    if difference != "equal":
+        return Comparison(difference, ratio, sure, 0)
+    most = 1 + NOTICEABLE / 100
+    if ratio.count >= LEAST_FOR_EQUAL and 1 / most < sure.low and sure.high < most:
+        return Comparison(difference, ratio, sure, 0)
+    deviation = float(np.log(ratios).std(ddof=1))
+    needed = rounds_needed(deviation, math.log(most), DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
+    # By bad luck the interval can be wide although there were enough rounds for most cases.
+    least = 1 if ratio.count < LEAST_FOR_EQUAL else LEAST_FOR_EQUAL
+    return Comparison(difference, ratio, sure, max(least, needed - ratio.count))
 
 
 @dataclass(frozen=True)

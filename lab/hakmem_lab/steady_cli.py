@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab import allocators
+from hakmem_lab.commands import finish, new_result
 from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Launcher
 from hakmem_lab.paths import find_paths, parse_cpus
@@ -41,15 +42,13 @@ def steady_command(
     root: Annotated[Path | None, typer.Option(help="The repository.")] = None,
 ) -> None:
     """System calls in steady state, and what idle processes keep and do (rules R3 and P4)."""
-    from hakmem_lab import cli  # which imports this module
-
     paths = find_paths(root)
     rows = select_rows(steady_rows(paths, operations, mib, quiet), row_names, None)
     if any(row.name == STEADY for row in rows) and strace() is None:
         raise LabError("steady: strace is missing; it counts the system calls (apt install strace)")
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
-    result = cli.new_result("steady", chosen, paths, rounds=rounds, cpus=launcher.cpus)
+    result = new_result("steady", chosen, paths, rounds=rounds, cpus=launcher.cpus)
     output = output or paths.bench / "steady.json"
     save_to = output
     run_rounds(
@@ -60,7 +59,7 @@ def steady_command(
         save=lambda partial: write_result(partial, save_to),
         reporter=Reporter(),
     )
-    cli.finish(result, output)
+    finish(result, output)
 
 
 def register(app: typer.Typer) -> None:

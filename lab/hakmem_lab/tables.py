@@ -2,7 +2,6 @@
 
 import statistics as standard
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -11,10 +10,11 @@ from rich.text import Text
 
 from hakmem_lab import summary
 from hakmem_lab.results import Result, RowResult
-from hakmem_lab.statistics import Estimate, judge, paired_ratios
+from hakmem_lab.statistics import Estimate
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 NOTHING = "-"
+UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of their own
 
 
 def make_console() -> Console:
@@ -95,7 +95,8 @@ def print_head(result: Result, console: Console) -> None:
         f" {machine['kernel']}, huge pages: {machine['transparent_huge_pages']},"
         f" load at the start: {machine['load_average']}",
     )
-    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k != "peers")
+    shown = {k: v for k, v in result.settings.items() if k not in UNSHOWN}
+    settings = ", ".join(f"{k}: {v}" for k, v in shown.items())
     say(console, f"settings: {settings}")
     table = Table(title="Allocators", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "version", "from"):
@@ -332,48 +333,6 @@ def print_programs(result: Result, console: Console) -> None:
         say_list(console, f"{subject} falls short in {len(short)}", short)
 
 
-# --- a/b -----------------------------------------------------------------------------------------
-
-
-def print_ab(result: Result, console: Console) -> None:
-    build_change = bool(result.settings.get("build_change"))
-    table = new_table(
-        "b against a, rule R1",
-        [
-            *("row", "rounds", "a", "b", "improvement, %", "b is", "verdict"),
-            *("peak memory\nb / a", "page\nfaults a", "page\nfaults b"),
-        ],
-        "a, b: median cost (ns an operation, or seconds); improvement: more work in the same time,"
-        " mean with its 95% interval; b is: equal unless the 99% interval excludes 0",
-    )
-    for row in result.rows:
-        ratios = paired_ratios(row.costs("b"), row.costs("a"))
-        if len(ratios) == 0:
-            continue
-        verdict = judge(ratios, build_change)
-        decision = verdict.decision
-        if verdict.more_rounds:
-            decision_text = f"not decided: {verdict.more_rounds} more rounds"
-        else:
-            decision_text = f"{decision} (threshold {verdict.threshold:g}%)"
-        style = {"GO": "bold green", "NO-GO": "bold red"}.get(decision, "yellow")
-        table.add_row(
-            row.name,
-            str(len(ratios)),
-            show_number(summary.median_cost(row, "a"), 3),
-            show_number(summary.median_cost(row, "b"), 3),
-            show(verdict.improvement),
-            verdict.difference,
-            Text(decision_text, style),
-            show(summary.memory_ratio(row, "b", "a")),
-            show_number(summary.page_faults(row, "a")),
-            show_number(summary.page_faults(row, "b")),
-        )
-    if table.row_count:
-        console.print(table)
-    print_problems(result, console)
-
-
 # --- instructions --------------------------------------------------------------------------------
 
 
@@ -428,23 +387,3 @@ def print_steady(result: Result, console: Console) -> None:
         title = f"{name.replace('_', ' ')}, median over rounds"
         print_matrix(result, console, title, median_figure(name), show_exact)
     print_problems(result, console)
-
-
-# --- entry ---------------------------------------------------------------------------------------
-
-PRINTERS = {
-    "suite": print_suite,
-    "programs": print_programs,
-    "ab": print_ab,
-    "instructions": print_instructions,
-    "steady": print_steady,
-}
-
-
-def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
-    """Prints the tables of any kind of result; `file` is where it is kept."""
-    console = console or make_console()
-    print_head(result, console)
-    PRINTERS[result.kind](result, console)
-    if file is not None:
-        say(console, f"result: {file}")
