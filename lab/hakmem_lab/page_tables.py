@@ -128,7 +128,7 @@ def detail_of(result: Result, row: RowResult, base: str | None) -> Detail:
     if row.environment:
         variables = " ".join(f"{name}={value}" for name, value in row.environment.items())
         facts.append(("environment", variables))
-    if result.settings.get("peers") and row.missing is None:
+    if result.kind == "suite" and row.missing is None:
         text = f"at most {summary.limit_of(row):.2f} times the time of the row's best peer"
         facts.append(("bar", text))
     if row.missing:

@@ -140,6 +140,15 @@ def test_every_kind_of_result_gives_a_page() -> None:
     assert "Real programs" in markup(page_of(programs))
 
 
+def test_a_comparison_says_in_words_what_came_of_it() -> None:
+    row = row_of("app", 1, ["app"])
+    compared = Result("compare", ["hakmem-lab"], {"base": "glibc"}, MACHINE, allocators(), [row])
+    text = markup(page_of(compared))
+    assert base_of(compared) == "glibc"
+    assert re.search(r"<li>hakmem: [^<]*faster", text)
+    assert "away: not run: no compiler" in text
+
+
 def test_no_row_and_no_baseline_give_a_page() -> None:
     empty = replace(suite(), rows=[], settings={})
     assert "What was measured on what" in markup(page_of(empty))
