@@ -36,6 +36,7 @@ STEADY_FIGURES = {
     "quiet_cpu_ms": "processor time, ms",
     "wake_ups": "wake-ups",
 }
+ASKED_FOR = ("operations", "quiet_s")  # the same in each run
 
 
 def subjects_of(result: Result) -> list[str]:
@@ -368,18 +369,24 @@ def steady_tables(result: Result) -> list[PageTable]:
     found: list[PageTable] = []
     for row in result.rows:
         names = [name for name in STEADY_FIGURES if any(name in r.figures for r in row.runs)]
+        failed = any(run.failure for run in row.runs)
         lines: list[PageRow] = []
         for allocator in result.allocator_names():
             good = row.good_runs(allocator)
             cells = [number(len(good))]
             for name in names:
-                estimate = estimate_of([r.figures[name] for r in good if name in r.figures])
+                values = [r.figures[name] for r in good if name in r.figures]
+                if name in ASKED_FOR:
+                    cells.append(number(values[0] if values else None))
+                    continue
+                estimate = estimate_of(values)
                 cells.append(figure(estimate, digits_for(estimate.value) if estimate else 0))
-            cells.append(word(row.failure(allocator)))
+            cells += [word(row.failure(allocator))] if failed else []
             lines.append(PageRow(allocator, cells))
         if names:
-            columns = ["allocator", "runs", *(STEADY_FIGURES[name] for name in names), "failure"]
-            words = frozenset({0, len(columns) - 1})
+            columns = ["allocator", "runs", *(STEADY_FIGURES[name] for name in names)]
+            columns += ["failure"] if failed else []
+            words = frozenset({0, len(columns) - 1} if failed else {0})
             title = f"{row.name}: {row.idea}" if row.idea else row.name
             found.append(PageTable(title, columns, lines, MEDIAN, words))
     return found
