@@ -125,6 +125,7 @@ def test_other_ends_that_are_good(repository: Paths, tmp_path: Path) -> None:
     done = lab(repository, "compare", *words, *place)
     assert done.returncode == 1
     assert "glibc, the base, failed: exit code 3; nothing to compare with" in done.stdout
+    assert f"{script} is a script: its interpreter and all it starts are measured" in done.stderr
 
 
 def test_another_base_and_variants(repository: Paths, built: Path) -> None:
