@@ -38,6 +38,12 @@ NO_PEERS = Allocator(
 )
 
 
+def is_hakmem(allocator: Allocator) -> bool:
+    """Whether it is hakmem, in whatever variant: by its name, its library or its variables."""
+    sets = any(name.startswith("HAKMEM_") for name in allocator.environment)
+    return sets or allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
+
+
 def glibc() -> Allocator:
     version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
     return Allocator("glibc", version, "the system's C library")

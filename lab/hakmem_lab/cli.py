@@ -13,9 +13,14 @@ from hakmem_lab import (
     compare_cli,
     mimalloc_bench,
     programs,
+    publish_cli,
+    report_cli,
     rows,
-    tables,
+    scorecard_cli,
+    show,
+    steady_cli,
     tail_cli,
+    trace_cli,
 )
 from hakmem_lab.commands import (
     AllocatorsOption,
@@ -238,8 +243,16 @@ def instructions_command(
     finish(result, output or paths.bench / "instructions.json")
 
 
-compare_cli.register(app)
-tail_cli.register(app)
+for module in (
+    compare_cli,
+    tail_cli,
+    trace_cli,
+    steady_cli,
+    report_cli,
+    scorecard_cli,
+    publish_cli,
+):
+    module.register(app)
 
 
 @app.command("show")
@@ -247,7 +260,7 @@ def show_command(
     file: Annotated[Path, typer.Argument(help="A result that another command kept.")],
 ) -> None:
     """Prints the tables of a result again."""
-    tables.print_result(read_result(file))
+    show.print_result(read_result(file))
 
 
 @app.command("version")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab import allocators, tables
+from hakmem_lab import allocators, show
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.machine import describe_machine
@@ -101,6 +101,6 @@ def measure(
 
 def finish(result: Result, output: Path) -> None:
     write_result(result, output)
-    tables.print_result(result, file=output)
+    show.print_result(result, file=output)
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -77,13 +77,18 @@ def cost_ratio(row: RowResult, allocator: str, base: str | None) -> Estimate | N
     return median_estimate(ratios) if len(ratios) else None
 
 
-def memory_ratio(row: RowResult, allocator: str, base: str | None) -> Estimate | None:
+def memory_ratio(
+    row: RowResult, allocator: str, base: str | None, less: float = 0.0
+) -> Estimate | None:
+    """`less`: KiB in every peak that are not the allocator's. None where nothing else is left."""
     if base is None:
         return None
     memory = {
-        name: {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
+        name: {run.round: run.peak_rss_kb - less for run in row.good_runs(name)}
         for name in (allocator, base)
     }
+    if any(kib <= 0 for runs in memory.values() for kib in runs.values()):
+        return None
     ratios = paired_ratios(memory[allocator], memory[base])
     return median_estimate(ratios) if len(ratios) else None
 

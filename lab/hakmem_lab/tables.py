@@ -1,7 +1,7 @@
 """Results as tables on a terminal, or 200 columns wide into a file."""
 
+import statistics as standard
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -14,6 +14,7 @@ from hakmem_lab.statistics import Estimate
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 NOTHING = "-"
+UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of their own
 
 
 def make_console() -> Console:
@@ -54,7 +55,8 @@ def show(estimate: Estimate | None, digits: int = 2) -> str:
 
 
 def show_number(value: float | None, digits: int = 0) -> str:
-    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", " ")
+    # z: what rounds to nothing has no sign.
+    return NOTHING if value is None else f"{value:z,.{digits}f}".replace(",", " ")
 
 
 def show_memory(kib: float | None) -> str:
@@ -93,8 +95,8 @@ def print_head(result: Result, console: Console) -> None:
         f" {machine['kernel']}, huge pages: {machine['transparent_huge_pages']},"
         f" load at the start: {machine['load_average']}",
     )
-    apart = ("peers", "load")  # told elsewhere
-    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k not in apart)
+    shown = {k: v for k, v in result.settings.items() if k not in UNSHOWN}
+    settings = ", ".join(f"{k}: {v}" for k, v in shown.items())
     say(console, f"settings: {settings}")
     table = Table(title="Allocators", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "version", "from"):
@@ -359,43 +361,29 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
-# --- what a user set up --------------------------------------------------------------------------
+# --- steady --------------------------------------------------------------------------------------
 
 
-def print_ab(result: Result, console: Console) -> None:
-    from hakmem_lab import ab_table  # it needs the parts above
+def median_figure(name: str) -> Callable[[RowResult, str], float | None]:
+    def value(row: RowResult, allocator: str) -> float | None:
+        known = [run.figures[name] for run in row.good_runs(allocator) if name in run.figures]
+        return standard.median(known) if known else None
 
-    ab_table.print_ab(result, console)
-
-
-def print_comparison(result: Result, console: Console) -> None:
-    from hakmem_lab import compare_tables  # likewise
-
-    compare_tables.print_comparison(result, console)
+    return value
 
 
-def print_tail(result: Result, console: Console) -> None:
-    from hakmem_lab import tail  # likewise
-
-    tail.print_tail(result, console)
-
-
-# --- entry ---------------------------------------------------------------------------------------
-
-PRINTERS = {
-    "suite": print_suite,
-    "programs": print_programs,
-    "ab": print_ab,
-    "instructions": print_instructions,
-    "compare": print_comparison,
-    "tail": print_tail,
-}
+def figure_names(result: Result) -> list[str]:
+    """Figures that only some kinds of runs have, in the order in which they come."""
+    runs = [run for row in result.rows for run in row.runs]
+    return list(dict.fromkeys(name for run in runs for name in run.figures))
 
 
-def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
-    """Prints the tables of any kind of result; `file` is where it is kept."""
-    console = console or make_console()
-    print_head(result, console)
-    PRINTERS[result.kind](result, console)
-    if file is not None:
-        say(console, f"result: {file}")
+def show_exact(value: float) -> str:
+    return show_number(value, 0 if value == int(value) else 3)
+
+
+def print_steady(result: Result, console: Console) -> None:
+    for name in figure_names(result):
+        title = f"{name.replace('_', ' ')}, median over rounds"
+        print_matrix(result, console, title, median_figure(name), show_exact)
+    print_problems(result, console)

@@ -76,6 +76,8 @@ def test_show_prints_it_again(repository: Paths, built: Path) -> None:
 def test_the_users_environment_but_for_allocators(
     repository: Paths, monkeypatch: pytest.MonkeyPatch, library: object
 ) -> None:
+    for name in ("HAKMEM_TEST_LIBRARY", "HAKMEM_TEST_PROGRAMS"):  # the tests' own
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MINE", "kept")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     monkeypatch.setenv("MIMALLOC_VERBOSE", "1")
