@@ -82,7 +82,7 @@ def figure(
 
 def digits_for(value: float) -> int:
     """Digits behind the point that give three figures."""
-    return 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 4
+    return 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2 if value >= 0.1 else 4
 
 
 def change_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -26,7 +26,17 @@ IN_WORDS = {
     "slower": "slower",
     "unknown": "too few rounds to tell",
 }
-RatioFunction = Callable[[RowResult, str, str | None], Estimate | None]
+STEADY_FIGURES = {
+    "operations": "operations",
+    "os_calls": "system calls",
+    "filled_kb": "filled, kB",
+    "live_kb": "live, kB",
+    "resident_kb": "resident when idle, kB",
+    "quiet_s": "watched, s",
+    "quiet_cpu_ms": "processor time, ms",
+    "wake_ups": "wake-ups",
+}
+ASKED_FOR = ("operations", "quiet_s")  # the same in each run
 
 
 def subjects_of(result: Result) -> list[str]:
@@ -119,7 +129,7 @@ def detail_of(result: Result, row: RowResult, base: str | None) -> Detail:
     if row.environment:
         variables = " ".join(f"{name}={value}" for name, value in row.environment.items())
         facts.append(("environment", variables))
-    if result.settings.get("peers") and row.missing is None:
+    if result.kind == "suite" and row.missing is None:
         text = f"at most {summary.limit_of(row):.2f} times the time of the row's best peer"
         facts.append(("bar", text))
     if row.missing:
@@ -354,11 +364,39 @@ def figure_tables(result: Result) -> list[PageTable]:
     return [table for table in found if table is not None]
 
 
+def steady_tables(result: Result) -> list[PageTable]:
+    """A table for each row, an allocator a line: few allocators, and figures of each row's own."""
+    found: list[PageTable] = []
+    for row in result.rows:
+        names = [name for name in STEADY_FIGURES if any(name in r.figures for r in row.runs)]
+        failed = any(run.failure for run in row.runs)
+        lines: list[PageRow] = []
+        for allocator in result.allocator_names():
+            good = row.good_runs(allocator)
+            cells = [number(len(good))]
+            for name in names:
+                values = [r.figures[name] for r in good if name in r.figures]
+                if name in ASKED_FOR:
+                    cells.append(number(values[0] if values else None))
+                    continue
+                estimate = estimate_of(values)
+                cells.append(figure(estimate, digits_for(estimate.value) if estimate else 0))
+            cells += [word(row.failure(allocator))] if failed else []
+            lines.append(PageRow(allocator, cells))
+        if names:
+            columns = ["allocator", "runs", *(STEADY_FIGURES[name] for name in names)]
+            columns += ["failure"] if failed else []
+            words = frozenset({0, len(columns) - 1} if failed else {0})
+            title = f"{row.name}: {row.idea}" if row.idea else row.name
+            found.append(PageTable(title, columns, lines, MEDIAN, words))
+    return found
+
+
 def tables_of(result: Result) -> list[PageTable]:
     """All tables of a result, in the order of the page."""
     base = base_of(result)
     if result.kind == "steady":  # its times are of tracing and of waiting
-        return figure_tables(result)
+        return steady_tables(result)
     tables = [means_table(result)]
     tables += [ab_table(result)] if result.kind == "ab" else []
     tables.append(time_table(result, base))

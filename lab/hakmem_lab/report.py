@@ -8,7 +8,7 @@ import base64
 import gzip
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,8 @@ from hakmem_lab.soak import (
 )
 from hakmem_lab.statistics import CONFIDENCE, RESAMPLES, Change, Estimate, percentiles
 from hakmem_lab.tables import NOTHING
+from hakmem_lab.tail import tail_verdicts
+from hakmem_lab.verdict import verdicts
 
 REFERENCE = "glibc"  # a soak of it that went beside says what the machine itself varies by
 BESIDE = 0.01  # runs of one pair are equally long, up to this share
@@ -262,10 +264,13 @@ KINDS = {
     "instructions": "Instructions",
     "compare": "A program compared",
     "replay": "A replayed trace",
+    "tail": "The slow tail",
     "steady": "Steady and idle",
 }
 
 
+# Kinds whose outcome their commands say in sentences.
+WORDS: dict[str, Callable[[Result], list[str]]] = {"compare": verdicts, "tail": tail_verdicts}
 MACHINE = {
     "cpu_model": "processor",
     "cpus": "processors",
@@ -288,6 +293,7 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
         "file": file.name,
         "result": result,
         "tables": tables_of(result),
+        "verdicts": WORDS[result.kind](result) if result.kind in WORDS else [],
         "base": base_of(result),
         "subjects": subjects_of(result),
         "overview": result.kind != "steady" and sum(bool(row.runs) for row in result.rows) > 1,

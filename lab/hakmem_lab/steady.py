@@ -26,6 +26,7 @@ from hakmem_lab.paths import Paths
 from hakmem_lab.preload import preload_problem
 from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import count_system_calls
+from hakmem_lab.tables import show_number
 
 STEADY, IDLE_95, IDLE_100 = "steady", "idle-95", "idle-100"
 OS_CALLS = ("mmap", "munmap", "madvise")  # rule R3
@@ -71,7 +72,7 @@ def steady_rows(paths: Paths, operations: int, mib: int, quiet: int) -> list[Row
     return [
         row(
             STEADY,
-            f"system calls ({', '.join(OS_CALLS)}) of {operations} operations after warm-up",
+            f"{', '.join(OS_CALLS)} in {show_number(operations)} operations after warm-up",
             *(mixed.name, str(WARM_UP + operations), str(SLOTS), "1"),
         ),
         idle_row(IDLE_95, 95),

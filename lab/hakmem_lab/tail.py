@@ -167,6 +167,19 @@ def tail_verdict(row: RowResult, name: str, base: str) -> str | None:
     return f"{'; '.join(parts)} ({plural(len(ratios), 'run')})"
 
 
+def tail_verdicts(result: Result) -> list[str]:
+    """A line for each allocator but the base, and each row."""
+    base = summary.base_of(result)
+    lines: list[str] = []
+    for name in result.allocator_names():
+        if name == base:
+            continue
+        for row in result.rows:
+            said = tail_verdict(row, name, base)
+            lines += [f"{name}, {row.name}: {said}"] if said else []
+    return lines
+
+
 def epochs_of(row: RowResult, name: str) -> str:
     """Epochs of a run after the warm-up."""
     return f"{np.median([run.figures['epochs'] for run in row.good_runs(name)]):.0f}"
@@ -187,14 +200,7 @@ def print_tail(result: Result, console: Console) -> None:
         title = f"{row.name}: latency of epochs, ns an operation"
         print_columns(result, row, console, title, columns)
     print_problems(result, console)
-    lines: list[str] = []
-    for name in result.allocator_names():
-        if name == base:
-            continue
-        for row in result.rows:
-            said = tail_verdict(row, name, base)
-            lines += [f"{name}, {row.name}: {said}"] if said else []
-    say_list(console, "Verdicts", lines)
+    say_list(console, "Verdicts", tail_verdicts(result))
     epochs = [run.figures["epochs"] for row in result.rows for run in row.runs if run.figures]
     if epochs and min(epochs) < TAIL_EPOCHS:
         say_list(

@@ -128,12 +128,25 @@ def test_every_kind_of_result_gives_a_page() -> None:
     text = markup(page_of(counted))
     assert "46.50" in text and "36.00" in text and "SIGABRT: no" in text
 
+    calls = cells(steady(5, 60_000), "steady", "hakmem")
+    assert (calls["system calls"].text, calls["operations"].text) == ("5.00", "500 000 000")
+    idle = cells(steady(5, 60_000), "idle-95", "hakmem")
+    assert (idle["resident when idle, kB"].text, idle["wake-ups"].text) == ("60 000", "0")
+    assert (idle["runs"].text, idle["wake-ups"].note) == ("3", "0 – 0")
     text = markup(page_of(steady(5, 60_000)))
-    assert "Os calls" in text and "Resident kb" in text
     assert "Time, as a ratio" not in text  # of tracing and of waiting
 
     programs = replace(suite(), kind="programs")
     assert "Real programs" in markup(page_of(programs))
+
+
+def test_a_comparison_says_in_words_what_came_of_it() -> None:
+    row = row_of("app", 1, ["app"])
+    compared = Result("compare", ["hakmem-lab"], {"base": "glibc"}, MACHINE, allocators(), [row])
+    text = markup(page_of(compared))
+    assert base_of(compared) == "glibc"
+    assert re.search(r"<li>hakmem: [^<]*faster", text)
+    assert "away: not run: no compiler" in text
 
 
 def test_no_row_and_no_baseline_give_a_page() -> None:
