@@ -1,6 +1,6 @@
 # Which test folders a variant runs: what would only repeat another variant's result is left out.
 if(HAK_VARIANT STREQUAL "standard")
-  set(folders layers unit api stress fault programs package models cross tools bench peers lab)
+  set(folders layers unit api stress fault programs package models cross tools trace bench peers lab)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress)
 elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")

@@ -22,6 +22,7 @@ void set_command_name(const char *name);
 int command_run(int argc, char **argv);
 int command_options(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 /** The child that doctor and version start on the library: tells on stdout what it finds. */

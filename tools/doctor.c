@@ -262,7 +262,7 @@ int command_doctor(int argc, char **argv) {
   if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments) != 0) return EXIT_USAGE;
   static struct library library;
   static struct program program;
-  if (!library_find(arguments.library, arguments.variant, &library)) return EXIT_USAGE;
+  if (!library_find(LIBRARY_RUN, arguments.library, arguments.variant, &library)) return EXIT_USAGE;
   all_right = true;
   report("ok", "library: %s", library.path);
   check_environment();
@@ -285,7 +285,8 @@ int command_version(int argc, char **argv) {
   fflush(stdout);
   static struct library library;
   static struct probe probe;
-  if (!library_find(NULL, NULL, &library) || !probe_run(&library, true, &probe)) return 1;
+  if (!library_find(LIBRARY_RUN, NULL, NULL, &library) || !probe_run(&library, true, &probe))
+    return 1;
   if (probe.version[0] == 0) {
     complain("%s: does not load", library.path);
     return 1;

@@ -16,13 +16,15 @@
 #define TEXT(number) TEXT_OF(number)
 
 /* The name that an installation without development files has comes first. */
-static const char *const file_names[] = {
-    "libhakmem.so." TEXT(HAKMEM_VERSION_MAJOR),
-    "libhakmem.so",
+enum { NAMES = 2 };
+static const char *const file_names[][NAMES] = {
+    [LIBRARY_RUN] = {"libhakmem.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem.so"},
+    [LIBRARY_TRACE] = {"libhakmem-trace.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem-trace.so"},
 };
 
 /* The places that were looked at, for the message when nothing was found. */
 struct search {
+  enum library_kind kind;
   struct library *library;
   char *looked;
   size_t looked_size;
@@ -52,10 +54,11 @@ static bool read_library(const char *path, struct library *library, const char *
 
 /* Looks into the directory `base`/`sub`. */
 static bool look(struct search *search, const char *base, const char *sub) {
-  for (size_t i = 0; i < sizeof file_names / sizeof file_names[0]; i++) {
+  for (size_t i = 0; i < NAMES; i++) {
     char path[PATH_MAX];
     const char *slash = sub[0] != 0 ? "/" : "";
-    int length = snprintf(path, sizeof path, "%s%s%s/%s", base, slash, sub, file_names[i]);
+    int length =
+        snprintf(path, sizeof path, "%s%s%s/%s", base, slash, sub, file_names[search->kind][i]);
     if (length < 0 || (size_t)length >= sizeof path) continue;
     const char *why = NULL;
     if (read_library(path, search->library, &why)) return true;
@@ -91,14 +94,15 @@ static bool search_all(struct search *search, const char *variant) {
   return look(search, HAKMEM_LIBDIR, "");
 }
 
-bool library_find(const char *given, const char *variant, struct library *library) {
+bool library_find(enum library_kind kind, const char *given, const char *variant,
+                  struct library *library) {
   if (given != NULL) {
     const char *why = NULL;
     if (read_library(given, library, &why)) return true;
     complain("%s: %s", given, why);
     return false;
   }
-  struct search search = {.library = library};
+  struct search search = {.kind = kind, .library = library};
   search.log = open_memstream(&search.looked, &search.looked_size);
   if (search.log == NULL) {
     complain("%s", strerror(errno));
@@ -107,8 +111,9 @@ bool library_find(const char *given, const char *variant, struct library *librar
   bool found = search_all(&search, variant);
   fclose(search.log);
   if (!found) {
-    complain("cannot find the library%s%s; looked at:", variant != NULL ? " of variant " : "",
-             variant != NULL ? variant : "");
+    complain(
+        "cannot find the library%s%s%s; looked at:", kind == LIBRARY_TRACE ? " for traces" : "",
+        variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
     fputs(search.looked, stderr);
     fputs(variant != NULL
               ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere name the "

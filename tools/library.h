@@ -12,10 +12,13 @@ struct library {
   struct elf_file elf;
 };
 
+enum library_kind { LIBRARY_RUN, LIBRARY_TRACE }; /* libhakmem.so, libhakmem-trace.so */
+
 /** Finds the library: `given` (from --library) when not NULL, else that of `variant` (from --variant)
  * when not NULL, else the one beside the tool or where it was installed. Complains, with the places
  * where it looked, and returns false when there is none that can be preloaded. */
-bool library_find(const char *given, const char *variant, struct library *library);
+bool library_find(enum library_kind kind, const char *given, const char *variant,
+                  struct library *library);
 
 /** Puts the library in front of LD_PRELOAD in this process's environment. Complains and returns false
  * when that cannot be done. */

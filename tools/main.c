@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"run", command_run, "run a program on hakmem"},
     {"options", command_options, "list the HAKMEM_* variables"},
     {"doctor", command_doctor, "check that a program really would run on hakmem"},
+    {"trace", command_trace, "record what a program allocates"},
     {"version", command_version, "print the versions of the tool and of the library"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

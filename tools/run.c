@@ -87,7 +87,7 @@ int command_run(int argc, char **argv) {
   }
   static struct library library;
   static struct program program;
-  if (!library_find(arguments.library, arguments.variant, &library)) return EXIT_USAGE;
+  if (!library_find(LIBRARY_RUN, arguments.library, arguments.variant, &library)) return EXIT_USAGE;
   int code = program_find(arguments.program[0], &library, &program);
   if (code != 0) return code;
   if (!library_set_preload(&library)) return EXIT_USAGE;

@@ -9,7 +9,6 @@ from hakmem_lab import summary
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.statistics import median_estimate
 from hakmem_lab.tables import (
-    PRINTERS,
     new_table,
     print_problems,
     run_count,
@@ -90,6 +89,3 @@ def print_replay(result: Result, console: Console) -> None:
     print_problems(result, console)
     for warning in result.settings.get("problems", []):
         say(console, f"warning: {warning}")
-
-
-PRINTERS["replay"] = print_replay

@@ -37,6 +37,11 @@ def baseline_of(result: Result) -> str | None:
     return BASELINE if BASELINE in peers else (peers[0] if peers else None)
 
 
+def base_of(result: Result) -> str:
+    """What the others are compared with in a comparison that a user set up."""
+    return str(result.settings.get("base", "glibc"))
+
+
 def median_cost(row: RowResult, allocator: str) -> float | None:
     """Seconds, or nanoseconds an operation."""
     costs = row.costs(allocator)

@@ -12,14 +12,13 @@ import psutil
 import typer
 
 from hakmem_lab import allocators, replay, replay_order, replay_plan, tables, trace_info
-from hakmem_lab.cli import (
+from hakmem_lab.commands import (
     AllocatorsOption,
     CpusOption,
     OutputOption,
     RootOption,
     RoundsOption,
     TimeoutOption,
-    app,
     finish,
     new_result,
 )
@@ -88,7 +87,6 @@ def refuse_large(file: Path, error: MemoryError) -> LabError:
     return LabError(f"{file}: not enough memory: {needed} ({error}); --events reads fewer")
 
 
-@app.command("trace-info")
 def trace_info_command(
     file: TraceArgument,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
@@ -111,7 +109,6 @@ def trace_info_command(
         print_trace(figures, tables.make_console())
 
 
-@app.command("replay")
 def replay_command(
     file: TraceArgument,
     allocator_names: AllocatorsOption = None,
@@ -163,3 +160,8 @@ def replay_command(
             Reporter(),
         )
     finish(result, output)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("trace-info")(trace_info_command)
+    app.command("replay")(replay_command)

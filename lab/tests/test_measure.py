@@ -126,6 +126,17 @@ def test_what_a_command_leaves_running_is_ended(
     assert wait_until_ended(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_daemon_is_ended_too(built: Path, tmp_path: Path, ends: bool) -> None:
+    """It left the process group and its parent ended; the time-out finds it as well."""
+    launcher = Launcher(built / "launch", [min(os.sched_getaffinity(0))], timeout=2)
+    file = tmp_path / "pid"
+    script = f"(setsid sleep 60 & echo $! >{file}); {'exit 3' if ends else 'sleep 60'}"
+    run = launcher.run(Row("daemon", ("/bin/sh", "-c", script), "wall", "single"), GLIBC, 1, 1)
+    assert run.failure == ("exit code 3" if ends else "timed out after 2 s")
+    assert not is_running(int(file.read_text()))
+
+
 def test_preloading_without_effect_is_noticed(
     launcher: Launcher, make_row: MakeRow, library: Library, tmp_path: Path
 ) -> None:

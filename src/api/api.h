@@ -25,6 +25,12 @@ HAK_INLINE void *api_malloc(size_t size) { return front_allocate(size); }
 
 HAK_INLINE void api_free(void *pointer) { front_free(pointer); }
 
+/** For callers that know the size; it tells nothing that the descriptor does not. */
+HAK_INLINE void api_free_sized(void *pointer, size_t size) {
+  (void)size;
+  api_free(pointer);
+}
+
 HAK_INLINE void *api_calloc(size_t count, size_t size) {
   size_t bytes;
   if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return api_calloc_overflow();

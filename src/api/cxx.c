@@ -125,6 +125,17 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
     api_free(pointer);                                                                             \
   }
 
+#define DELETE_SIZED(symbol)                                                                       \
+  HAK_EXPORT void symbol(void *pointer, size_t size);                                              \
+  HAK_EXPORT void symbol(void *pointer, size_t size) { api_free_sized(pointer, size); }
+
+#define DELETE_SIZED_ALIGNED(symbol)                                                               \
+  HAK_EXPORT void symbol(void *pointer, size_t size, size_t alignment);                            \
+  HAK_EXPORT void symbol(void *pointer, size_t size, size_t alignment) {                           \
+    (void)alignment;                                                                               \
+    api_free_sized(pointer, size);                                                                 \
+  }
+
 NEW(_Znwm)                        /* new(size_t) */
 NEW(_Znam)                        /* new[](size_t) */
 NEW_ALIGNED(_ZnwmSt11align_val_t) /* new(size_t, align_val_t) */
@@ -134,15 +145,15 @@ NEW_NOTHROW(_ZnamRKSt9nothrow_t)  /* new[](size_t, nothrow) */
 NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
 NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
 
-DELETE1(_ZdlPv)  /* delete(void *) */
-DELETE1(_ZdaPv)  /* delete[](void *) */
-DELETE2(_ZdlPvm) /* delete(void *, size_t) */
-DELETE2(_ZdaPvm)
+DELETE1(_ZdlPv)       /* delete(void *) */
+DELETE1(_ZdaPv)       /* delete[](void *) */
+DELETE_SIZED(_ZdlPvm) /* delete(void *, size_t) */
+DELETE_SIZED(_ZdaPvm)
 DELETE2(_ZdlPvSt11align_val_t)
 DELETE2(_ZdaPvSt11align_val_t)
 DELETE2(_ZdlPvRKSt9nothrow_t)
 DELETE2(_ZdaPvRKSt9nothrow_t)
-DELETE3(_ZdlPvmSt11align_val_t)
-DELETE3(_ZdaPvmSt11align_val_t)
+DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t)
+DELETE_SIZED_ALIGNED(_ZdaPvmSt11align_val_t)
 DELETE3(_ZdlPvSt11align_val_tRKSt9nothrow_t)
 DELETE3(_ZdaPvSt11align_val_tRKSt9nothrow_t)

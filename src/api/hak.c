@@ -19,15 +19,11 @@ HAK_EXPORT void *hak_reallocarray(void *ptr, size_t count, size_t size) {
 
 HAK_EXPORT void hak_free(void *ptr) { api_free(ptr); }
 
-HAK_EXPORT void hak_free_sized(void *ptr, size_t size) {
-  (void)size;
-  api_free(ptr);
-}
+HAK_EXPORT void hak_free_sized(void *ptr, size_t size) { api_free_sized(ptr, size); }
 
 HAK_EXPORT void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
   (void)alignment;
-  (void)size;
-  api_free(ptr);
+  api_free_sized(ptr, size);
 }
 
 HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) {

@@ -43,15 +43,11 @@ HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size) {
 
 HAK_EXPORT void free(void *pointer) { api_free(pointer); }
 
-HAK_EXPORT void free_sized(void *pointer, size_t size) {
-  (void)size;
-  api_free(pointer);
-}
+HAK_EXPORT void free_sized(void *pointer, size_t size) { api_free_sized(pointer, size); }
 
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
   (void)alignment;
-  (void)size;
-  api_free(pointer);
+  api_free_sized(pointer, size);
 }
 
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size) {

@@ -62,7 +62,12 @@ def main() -> int:
     compare("libhakmem-api.so", defined(build / "libhakmem-api.so", "-D"), api)
     compare("libhakmem.a", defined(build / "libhakmem.a"), everything)
 
-    for name in ("libhakmem.so", "libhakmem-api.so"):
+    libraries = ["libhakmem.so", "libhakmem-api.so"]
+    if (build / "libhakmem-trace.so").exists():  # not without libzstd
+        compare("libhakmem-trace.so", defined(build / "libhakmem-trace.so", "-D"), everything)
+        libraries.append("libhakmem-trace.so")
+
+    for name in libraries:
         dynamic = output("readelf", "-dW", str(build / name))
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
         compare(f"{name}, libraries needed", needed - {"ld-linux-x86-64.so.2"}, {"libc.so.6"})

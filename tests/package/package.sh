@@ -52,6 +52,9 @@ install)
     library=$(find "$prefix" -name "$link")
     [ -L "$library" ] && [ -e "$library" ] || fail "$link is not a link to a library"
   done
+  # In a build with libzstd.
+  [ ! -e "$build_dir/libhakmem-trace.so" ] || [ -n "$(find "$prefix" -name 'libhakmem-trace.so.0')" ] ||
+    fail "libhakmem-trace.so.0 was not installed"
   ;;
 cmake)
   rm -rf "$work_dir/cmake"
@@ -100,6 +103,10 @@ tool)
     fail "the program says that it runs on hakmem, and it does not"
   fi
   "$prefix/bin/hakmem" run -- "$work_dir/tool/indirect"
+  if [ -e "$build_dir/libhakmem-trace.so" ]; then
+    "$prefix/bin/hakmem" trace record -f -o "$work_dir/tool/trace" -- "$work_dir/tool/indirect"
+    [ "$(head -c 5 "$work_dir/tool/trace" | tail -c 4)" = HTRC ] || fail "no trace was written"
+  fi
   ;;
 clang)
   clang=$(command -v clang-14 || command -v clang) || {

@@ -1,0 +1,26 @@
+/* full_disk.c - preloaded into the recorder: a disk with so many bytes left as HAKMEM_TEST_DISK says. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+ssize_t writev(int file, const struct iovec *parts, int count) {
+  static long long left = -1;
+  if (left < 0) left = atoll(getenv("HAKMEM_TEST_DISK"));
+  if (left == 0) {
+    errno = ENOSPC;
+    return -1;
+  }
+  /* A part at a time, and of the last one what there is room for. */
+  size_t size = 0;
+  const void *data = NULL;
+  for (int i = 0; i < count && size == 0; i++) {
+    size = parts[i].iov_len;
+    data = parts[i].iov_base;
+  }
+  if (size > (size_t)left) size = (size_t)left;
+  left -= (long long)size;
+  return write(file, data, size);
+}

@@ -1,0 +1,31 @@
+/* trace_describe.h - the two texts of a trace, and the clock that they tell of. */
+#ifndef HAKMEM_TRACE_DESCRIBE_H
+#define HAKMEM_TRACE_DESCRIBE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "trace/shared.h"
+
+struct trace_times {
+  enum trace_clock clock;
+  struct timespec started; /* of the day */
+  double began;            /* seconds of the monotonic clock */
+  uint64_t began_ticks;
+  uint64_t ticks_per_second;
+  double seconds; /* from start to end */
+};
+
+/** Chooses the clock of the events and measures how fast it runs, which takes 10 ms. */
+enum trace_clock trace_times_start(struct trace_times *times);
+
+/** Sets `seconds`, and measures `ticks_per_second` again. */
+void trace_times_end(struct trace_times *times);
+
+/* JSON; free() it. NULL: no memory, which they complain of. */
+char *trace_describe_start(const struct trace_times *times, char **command, pid_t pid);
+char *trace_describe_end(const struct trace_times *times, uint64_t events, uint32_t threads,
+                         uint64_t lost, int status);
+
+#endif

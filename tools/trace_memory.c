@@ -1,0 +1,141 @@
+/* trace_memory.c - see trace_memory.h. */
+#define _GNU_SOURCE
+#include "trace_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cli.h"
+
+bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
+                       uint64_t ticks_per_second) {
+  *memory = (struct trace_memory){.file = memfd_create("hakmem-trace", MFD_CLOEXEC)};
+  void *place = MAP_FAILED;
+  if (memory->file >= 0 && ftruncate(memory->file, (off_t)TRACE_BYTES(TRACE_CHUNKS)) == 0)
+    place =
+        mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file, 0);
+  if (place == MAP_FAILED) {
+    complain("cannot make the memory for events: %s", strerror(errno));
+    return false;
+  }
+  memory->header = place;
+  memory->header->magic = TRACE_MAGIC;
+  memory->header->clock = clock;
+  memory->header->recorder = getpid();
+  memory->header->ticks_per_second = ticks_per_second;
+  return true;
+}
+
+void trace_memory_notice(struct trace_memory *memory) {
+  atomic_fetch_add(&memory->header->wake, 1);
+}
+
+void trace_memory_wait(struct trace_memory *memory, uint32_t seen) {
+  atomic_store(&memory->header->recorder_sleeps, 1);
+  trace_sleep(&memory->header->wake, seen, NULL);
+  atomic_store(&memory->header->recorder_sleeps, 0);
+}
+
+static void give(struct trace_header *header) {
+  atomic_fetch_add(&header->given, 1);
+  if (atomic_exchange(&header->waiting, 0) != 0) trace_wake_all(&header->given);
+}
+
+static void free_chunk(struct trace_chunk *chunk) {
+  atomic_store_explicit(&chunk->count, 0, memory_order_relaxed);
+  /* release: the events are read before they are written over */
+  atomic_store_explicit(&chunk->state, TRACE_FREE_CHUNK, memory_order_release);
+}
+
+/* Where the number of the thread's next chunk is kept. NULL: the number is not one that a thread was given. */
+static uint32_t *next_of(struct trace_memory *memory, uint32_t thread) {
+  if (thread >= atomic_load(&memory->header->threads)) return NULL;
+  if (thread >= memory->room) {
+    uint32_t room = thread < 512 ? 1024 : thread * 2;
+    uint32_t *larger = reallocarray(memory->next, room, sizeof *larger);
+    if (larger == NULL) return NULL;
+    memset(larger + memory->room, 0, (room - memory->room) * sizeof *larger);
+    memory->next = larger;
+    memory->room = room;
+  }
+  return &memory->next[thread];
+}
+
+/* Hard as long as the program does not have to wait for it. */
+static int level_for(uint32_t full) {
+  return full < TRACE_FULL_MOST / 16 ? 3 : full < TRACE_FULL_MOST / 4 ? 1 : TRACE_QUICKLY;
+}
+
+/* Writes the chunk if its turn among those of its thread has come. */
+static bool take_chunk(struct trace_memory *memory, struct trace_file *file, uint32_t index) {
+  struct trace_chunk *chunk = &trace_chunks(memory->header)[index];
+  uint32_t count = atomic_load_explicit(&chunk->count, memory_order_acquire);
+  uint32_t full = atomic_load_explicit(&memory->header->full, memory_order_relaxed);
+  uint32_t *next = next_of(memory, chunk->thread);
+  if (next == NULL || count > TRACE_EVENTS) {
+    if (!memory->failed)
+      complain("the program has written over the memory for events; recording ends");
+    memory->failed = true;
+  } else if (*next != chunk->number) {
+    return false;
+  } else {
+    ++*next;
+    if (chunk->thread >= memory->threads) memory->threads = chunk->thread + 1;
+  }
+  if (!memory->failed && count != 0) {
+    memory->failed = !trace_file_events(file, chunk->thread, trace_events(memory->header, index),
+                                        count, level_for(full));
+    if (!memory->failed) memory->events += count;
+  }
+  return true;
+}
+
+static bool take_round(struct trace_memory *memory, struct trace_file *file, bool all) {
+  struct trace_header *header = memory->header;
+  uint32_t used = atomic_load(&header->used);
+  bool any = false;
+  for (uint32_t i = 0; i < used && i < TRACE_CHUNKS; i++) {
+    struct trace_chunk *chunk = &trace_chunks(header)[i];
+    uint32_t state = atomic_load_explicit(&chunk->state, memory_order_acquire);
+    bool owned = all && state == TRACE_OWNED && atomic_load(&chunk->count) != 0;
+    if ((state != TRACE_FULL && !owned) || !take_chunk(memory, file, i)) continue;
+    free_chunk(chunk);
+    if (state == TRACE_FULL) atomic_fetch_sub(&header->full, 1);
+    any = true;
+    if (atomic_load(&header->waiting) != 0 &&
+        atomic_load(&header->full) <= TRACE_FULL_MOST - TRACE_FULL_MOST / 8)
+      give(header);
+  }
+  return any;
+}
+
+/* The process has executed another program: what the one before has recorded is forgotten. */
+static void accept_image(struct trace_memory *memory, struct trace_file *file, uint32_t image) {
+  struct trace_header *header = memory->header;
+  for (uint32_t i = 0; i < TRACE_CHUNKS && i < atomic_load(&header->used); i++)
+    free_chunk(&trace_chunks(header)[i]);
+  if (memory->images++ != 0 && !memory->failed) memory->failed = !trace_file_restart(file);
+  if (memory->room != 0) memset(memory->next, 0, memory->room * sizeof *memory->next);
+  memory->threads = 0;
+  memory->events = 0;
+  atomic_store(&header->full, 0);
+  atomic_store(&header->threads, 0);
+  atomic_store(&header->lost, 0);
+  atomic_store(&header->accepted, image);
+  give(header);
+}
+
+void trace_memory_take(struct trace_memory *memory, struct trace_file *file, bool all) {
+  struct trace_header *header = memory->header;
+  uint32_t image = atomic_load(&header->image);
+  if (image != atomic_load(&header->accepted)) accept_image(memory, file, image);
+  while (take_round(memory, file, all)) continue;
+  if (memory->failed) trace_memory_end(memory);
+}
+
+void trace_memory_end(struct trace_memory *memory) {
+  atomic_store(&memory->header->ended, 1);
+  give(memory->header);
+}

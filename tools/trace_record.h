@@ -1,0 +1,14 @@
+/* trace_record.h - runs a program and records it. */
+#ifndef HAKMEM_TRACE_RECORD_H
+#define HAKMEM_TRACE_RECORD_H
+
+#include "library.h"
+#include "program.h"
+
+/** Runs the program on the library and writes what it allocates to `output`, over an existing file only with
+ * `force`. Returns the program's exit code, or ends by the program's signal; complains and returns an exit code when
+ * the program could not be started. */
+int trace_record(const struct library *library, const struct program *program, char **argv,
+                 const char *output, bool force);
+
+#endif
