@@ -195,8 +195,8 @@ int main(int argc, char **argv) {
   settings.threads = threads;
   settings.epoch_milliseconds =
       1000 * number_of_environment("HAKMEM_BENCH_EPOCH_SEC", 1, MAX_SECONDS, 0);
-  settings.epoch_milliseconds = number_of_environment(
-      "HAKMEM_BENCH_EPOCH_MS", 5, MAX_SECONDS, settings.epoch_milliseconds);
+  settings.epoch_milliseconds =
+      number_of_environment("HAKMEM_BENCH_EPOCH_MS", 5, MAX_SECONDS, settings.epoch_milliseconds);
   settings.seconds = number_of_environment("HAKMEM_BENCH_DURATION_SEC", 1, MAX_SECONDS, 0);
 
   size_t slots = threads * settings.slots;

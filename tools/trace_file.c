@@ -83,7 +83,7 @@ static bool append(struct trace_file *file, struct iovec *parts, int count) {
       return false;
     }
     done += (size_t)written;
-    for (size_t rest = (size_t)written; rest > 0;) {
+    for (size_t rest = (size_t)written; rest > 0 && count > 0;) {
       size_t part = parts->iov_len < rest ? parts->iov_len : rest;
       parts->iov_base = (char *)parts->iov_base + part;
       parts->iov_len -= part;
@@ -109,8 +109,9 @@ static bool append_packed(struct trace_file *file, const struct frame_head *head
                           size_t size) {
   struct frame *frame = file->frame;
   unsigned char *out = frame->head;
+  static const char magic[] = {'H', 'T', 'F', '1'};
   memset(out, 0, HEAD_BYTES);
-  memcpy(out, "HTF1", 4);
+  memcpy(out, magic, sizeof magic);
   put(out + 4, head->kind, 2);
   put(out + 8, head->thread, 4);
   put(out + 12, head->count, 4);
