@@ -315,7 +315,7 @@ static inline __attribute__((always_inline)) void
 play_records(struct player *player, const struct record *records, size_t count, bool calls) {
   for (size_t i = 0; i < count; i++) {
     const struct record *record = &records[i];
-    unsigned operation = record->what & 15; /* NOLINT(clang-analyzer-core.*): pread has filled it */
+    unsigned operation = record->what & 15;
     uint32_t slot = record->slot;
     if (__builtin_expect(operation - 1 < REALLOC_TO && slot >= plan.slots, 0)) bad_plan("slots");
     switch (operation) {
