@@ -107,6 +107,17 @@ static _Noreturn __attribute__((cold)) void bad_plan(const char *what) {
   bench_fail(BENCH_BAD_INPUT, "%s: damaged plan: %s", plan_name, what);
 }
 
+/* At least one byte. */
+static void read_plan_at(void *into, size_t bytes, off_t offset) {
+  size_t read = 0;
+  do {
+    ssize_t more = pread(plan_file, (char *)into + read, bytes - read, offset + (off_t)read);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) bad_plan("it is cut off");
+    read += (size_t)more;
+  } while (read < bytes);
+}
+
 /* --- waiting ----------------------------------------------------------------------------------- */
 
 static void futex_wait(void *address, uint32_t value) {
@@ -304,7 +315,7 @@ static inline __attribute__((always_inline)) void
 play_records(struct player *player, const struct record *records, size_t count, bool calls) {
   for (size_t i = 0; i < count; i++) {
     const struct record *record = &records[i];
-    unsigned operation = record->what & 15; /* NOLINT(clang-analyzer-core.*): pread has filled it */
+    unsigned operation = record->what & 15;
     uint32_t slot = record->slot;
     if (__builtin_expect(operation - 1 < REALLOC_TO && slot >= plan.slots, 0)) bad_plan("slots");
     switch (operation) {
@@ -349,13 +360,7 @@ static void play_part(struct player *player, uint64_t at, uint64_t end) {
   while (at < end) {
     uint64_t count = end - at < BUFFER ? end - at : BUFFER;
     off_t offset = records_at + (off_t)((player->thread->first + at) * sizeof records[0]);
-    size_t bytes = count * sizeof records[0];
-    for (size_t read = 0; read < bytes;) {
-      ssize_t more = pread(plan_file, (char *)records + read, bytes - read, offset + (off_t)read);
-      if (more < 0 && errno == EINTR) continue;
-      if (more <= 0) bench_fail(BENCH_FAILED, "%s: cannot be read", plan_name);
-      read += (size_t)more;
-    }
+    read_plan_at(records, count * sizeof records[0], offset);
     if (dry) play_records(player, records, count, false);
     else play_records(player, records, count, true);
     at += count;
@@ -393,15 +398,6 @@ static void run(void) {
 }
 
 /* --- start ------------------------------------------------------------------------------------- */
-
-static void read_plan_at(void *into, size_t bytes, off_t offset) {
-  for (size_t read = 0; read < bytes;) {
-    ssize_t more = pread(plan_file, (char *)into + read, bytes - read, offset + (off_t)read);
-    if (more < 0 && errno == EINTR) continue;
-    if (more <= 0) bad_plan("it is cut off");
-    read += (size_t)more;
-  }
-}
 
 static void open_plan(const char *name) {
   plan_name = name;

@@ -168,6 +168,7 @@ int main(int count, char **words) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   sigprocmask(SIG_BLOCK, &signals, &before);
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* whoever started it is gone: nobody waits for the report */
   int tell[2];
   if (pipe2(tell, O_CLOEXEC) != 0) refuse("no pipe: ", strerror(errno));
 

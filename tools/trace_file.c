@@ -73,7 +73,7 @@ static bool cut_off(struct trace_file *file) {
 static bool append(struct trace_file *file, struct iovec *parts, int count) {
   size_t size = 0;
   for (int i = 0; i < count; i++) size += parts[i].iov_len;
-  for (size_t done = 0; done < size;) {
+  while (count > 0) {
     ssize_t written = writev(file->file, parts, count);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
@@ -82,17 +82,11 @@ static bool append(struct trace_file *file, struct iovec *parts, int count) {
       cut_off(file);
       return false;
     }
-    done += (size_t)written;
-    for (size_t rest = (size_t)written; rest > 0 && count > 0;) {
-      size_t part = parts->iov_len < rest ? parts->iov_len : rest;
-      parts->iov_base = (char *)parts->iov_base + part;
-      parts->iov_len -= part;
-      rest -= part;
-      if (parts->iov_len == 0 && rest > 0) {
-        parts++;
-        count--;
-      }
-    }
+    size_t rest = (size_t)written;
+    for (; count > 0 && rest >= parts->iov_len; parts++, count--) rest -= parts->iov_len;
+    if (count == 0) break;
+    parts->iov_base = (char *)parts->iov_base + rest;
+    parts->iov_len -= rest;
   }
   file->size += size;
   return true;
@@ -107,9 +101,9 @@ struct frame_head {
 
 static bool append_packed(struct trace_file *file, const struct frame_head *head, size_t raw_size,
                           size_t size) {
+  static const unsigned char magic[4] = {'H', 'T', 'F', '1'};
   struct frame *frame = file->frame;
   unsigned char *out = frame->head;
-  static const char magic[] = {'H', 'T', 'F', '1'};
   memset(out, 0, HEAD_BYTES);
   memcpy(out, magic, sizeof magic);
   put(out + 4, head->kind, 2);

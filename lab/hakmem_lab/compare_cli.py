@@ -29,6 +29,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.load_output import Expressions, compile_expression
 from hakmem_lab.measure import Launcher, users_environment
 from hakmem_lab.paths import find_paths, parse_cpus
+from hakmem_lab.preload import script_behind
 from hakmem_lab.ready import parse_ready, split_command
 from hakmem_lab.results import Result, write_result
 from hakmem_lab.rows import Row
@@ -150,6 +151,13 @@ def say_what_is_left_out(reporter: Reporter) -> None:
     left_out = users_environment(os.environ)[1]
     if left_out:
         reporter.line(f"not passed on, as they set allocators up: {', '.join(left_out)}")
+
+
+def say_that_it_is_a_script(reporter: Reporter, row: Row) -> None:
+    """Behind a name that was meant to be a program, as python3, a manager of versions may stand."""
+    script = script_behind(row.command[0], search_path(row))
+    if script is not None:
+        reporter.line(f"{script} is a script: its interpreter and all it starts are measured")
 
 
 def run_comparison(
@@ -348,6 +356,7 @@ def compare_command(
     result.settings["peers"] += [a.name for a in chosen if a.name == OWN]
     counting = counter(launcher, system_calls, reporter)
     say_what_is_left_out(reporter)
+    say_that_it_is_a_script(reporter, row)
     output = output or paths.bench / "compare.json"
     if plan is None:
         result.settings["measure"] = measure

@@ -345,7 +345,7 @@ def complaints(trace: Trace, frames: list[Frame]) -> list[str]:
         found.append(f"its end says {said} events, there are {len(trace.stamp)}")
     lost = trace.end.get("lost", 0)
     if lost:
-        found.append(f"{lost} events are not in it: of signal handlers, or of too many threads")
+        found.append(f"{lost} calls are not in it: of signal handlers, or of too many threads")
     return found
 
 

@@ -17,9 +17,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 from hakmem_lab.allocators import Allocator
@@ -175,6 +178,26 @@ def describe_failure(
     return f"{problem}: {said}" if said else problem
 
 
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Ctrl-C takes effect behind the block: who started a process has to know it, to end it."""
+    came: list[tuple[int, FrameType | None]] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # Python's rule for handlers
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for restored, handler in before.items():
+            signal.signal(restored, handler)
+    for which, frame in came:
+        before[signal.Signals(which)](which, frame)
+
+
 class Running:
     """A command under way, behind its launcher."""
 
@@ -261,23 +284,33 @@ class Launcher:
         timeout: float | None = None,
     ) -> Running:
         """Starts `command`; `timeout`: instead of the launcher's own."""
+        running = None
         reading, writing = os.pipe()
         limit = self.timeout if timeout is None else timeout
         words = [str(self.program), "--report", str(writing), "--timeout", f"{limit:.9g}"]
         words += ["--cpus", ",".join(map(str, cpus))]
         words += ["--preload", preload] if preload else []
-        with open(stdin or os.devnull, "rb") as source:
-            process = subprocess.Popen(
-                [*words, "--", *command],
-                env=environment,
-                stdin=source,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=directory,
-                pass_fds=[writing],
-            )
-        os.close(writing)
-        return Running(self.program, process, reading, stderr)
+        try:
+            with interrupts_later(), open(stdin or os.devnull, "rb") as source:
+                process = subprocess.Popen(
+                    [*words, "--", *command],
+                    env=environment,
+                    stdin=source,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=directory,
+                    pass_fds=[writing],
+                )
+                running = Running(self.program, process, reading, stderr)
+        except BaseException:
+            if running is not None:
+                running.kill()
+            else:
+                os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return running
 
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         """One timed run."""

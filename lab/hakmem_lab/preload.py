@@ -52,6 +52,15 @@ def program_behind(path: Path, depth: int = 4) -> Path:
     return program_behind(Path(words[0].decode(errors="replace")), depth - 1) if words else path
 
 
+def script_behind(program: str, search: str | None = None) -> Path | None:
+    """The script that `program` names; None for a program proper, and for what cannot be read."""
+    found = shutil.which(program, path=search)
+    try:
+        return Path(found) if found and program_behind(Path(found)) != Path(found) else None
+    except OSError:
+        return None
+
+
 def ask_linker(linker: str, path: Path, library: str) -> str:
     """What the dynamic linker would load and bind. Run as a program, it lists that; the path is an
     argument of it, so that the program itself is never started."""

@@ -101,9 +101,9 @@ def touched_pages(objects: Objects) -> U32:
     for wanted in np.unique(large_kind).tolist():
         nearest = int(known[np.abs(known - wanted).argmin()])
         of_kind = np.flatnonzero(kind == nearest)
-        of_kind = of_kind[np.argsort(ended[counted[of_kind]])]
+        of_kind = of_kind[np.argsort(ended[counted[of_kind]], kind="stable")]
         asks = large[large_kind == wanted]
-        last = np.searchsorted(ended[counted[of_kind]], ended[asks]) - 1
+        last = np.searchsorted(ended[counted[of_kind]], ended[asks], side="right") - 1
         part = share[of_kind[np.maximum(last, 0)]]
         pages[asks] = np.minimum(np.ceil(part * covered[asks]), ALL_PAGES).astype(np.uint32)
     pages[counted] = np.minimum(objects.touched[counted], ALL_PAGES).astype(np.uint32)

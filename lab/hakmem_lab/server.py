@@ -279,9 +279,10 @@ class ServerTrial:
                 f"{self.plan.ready} is in use before the server is started: something else, or"
                 " what a server left behind, listens there"
             )
-        running = self.start(row, allocator, prefix, preload, log)
-        session = Session(self.plan, running, log)
+        running = None
         try:
+            running = self.start(row, allocator, prefix, preload, log)
+            session = Session(self.plan, running, log)
             session.wait_until_ready(environment_of(row, Allocator("ready", "", "")))
             load = self.put_load(row, session)
             memory = {"rss_after_load_kb": resident_kib(running)}
@@ -291,7 +292,8 @@ class ServerTrial:
                 memory["rss_after_idle_kb"] = resident_kib(running)
             report = session.end(self.say)
         finally:
-            running.kill()
+            if running is not None:
+                running.kill()
             if not self.plan.ready.wait_until_free(FREE_PORT_PATIENCE):
                 self.say(f"{self.plan.ready} still answers although the server was ended")
         figures = {name: float(kib) for name, kib in memory.items() if kib is not None}

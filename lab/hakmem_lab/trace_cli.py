@@ -1,6 +1,7 @@
 """The commands on allocation traces: trace-info and replay."""
 
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -72,12 +73,10 @@ class Stages:
 
 
 def load(file: Path, damaged: bool, events: int | None, stages: Stages) -> Objects:
-    """Reads and matches a trace; its warnings go to stderr."""
+    """Reads and matches a trace."""
     with stages.stage("reading") as progress:
         memory = psutil.virtual_memory().available
         trace = read_trace(file, damaged, progress, events, memory)
-    for warning in trace.warnings:
-        stages.reporter.line(f"warning: {warning}")
     with stages.stage("matching") as progress:
         return match(trace, progress)
 
@@ -104,6 +103,8 @@ def trace_info_command(
     except MemoryError as error:
         raise refuse_large(file, error) from None
     if as_json:
+        for warning in figures["warnings"]:
+            print(f"warning: {warning}", file=sys.stderr)
         print(json.dumps(figures, indent=1))
     else:
         print_trace(figures, tables.make_console())
@@ -141,6 +142,8 @@ def replay_command(
         try:
             with reporter.running():
                 objects = load(file, damaged, events, stages)
+                for warning in objects.trace.warnings:  # and again below the table
+                    reporter.line(f"warning: {warning}")
                 with stages.stage("planning") as progress:
                     plan = replay_plan.make_plan(objects, window, progress)
                     plan.write(plan_file)

@@ -176,15 +176,29 @@ def repair(trace: Trace, thread: U32, stamp: U64, by_address: Sorted) -> int:
 
 
 def touched_pages(objects: Objects) -> None:
-    """Takes over what the recording says on touched pages: of a block whose free comes next."""
+    """Takes over what the recording says on touched pages: of a block whose free comes next, or
+    that was there at exit(). What is said at its free counts, also when that comes after exit()."""
     trace = objects.trace
-    at = np.flatnonzero(trace.operation == TOUCHED)
-    at = at[at + 1 < len(trace.operation)]
-    after = at + 1
-    right = (objects.thread[at] == objects.thread[after]) & RELEASES[trace.operation[after]]
-    right &= trace.address[at] == trace.address[after]
-    right &= objects.of_event[after] != NONE
-    objects.touched[objects.of_event[after[right]]] = trace.size[at[right]].astype(np.int64)
+    told = np.flatnonzero(trace.operation == TOUCHED)
+    if len(told) == 0:
+        return
+    after = np.minimum(told + 1, len(trace.operation) - 1)
+    freed = (objects.thread[told] == objects.thread[after]) & RELEASES[trace.operation[after]]
+    freed &= trace.address[told] == trace.address[after]
+    freed &= objects.of_event[after] != NONE
+    left = told[~freed]
+    # Blocks at these addresses in the order of their births: they are few.
+    there = np.flatnonzero(np.isin(trace.address[objects.birth], trace.address[left]))
+    for event in left.tolist():
+        rank = objects.rank[event]
+        same = there[trace.address[objects.birth[there]] == trace.address[event]]
+        same = same[objects.rank[objects.birth[same]] < rank]
+        if len(same) == 0:
+            continue
+        death = objects.death[same[-1]]
+        if death == NONE or objects.rank[death] > rank:
+            objects.touched[same[-1]] = int(trace.size[event])
+    objects.touched[objects.of_event[after[freed]]] = trace.size[told[freed]].astype(np.int64)
 
 
 def match(trace: Trace, progress: ProgressFunction = lambda part: None) -> Objects:

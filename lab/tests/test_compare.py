@@ -9,61 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import PROGRAM, command, good, inside, lab
 
-from hakmem_lab import cli
 from hakmem_lab.contenders import choose_base, with_glibc_itself
 from hakmem_lab.paths import Paths
 from hakmem_lab.preload import OwnMalloc, own_malloc
-from hakmem_lab.results import Result, read_result
+from hakmem_lab.results import read_result
 from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import strace
-
-PROGRAM = "from hakmem_lab.cli import main; main()"
-
-
-def command(paths: Paths, kind: str, *words: str) -> list[str]:
-    start = [sys.executable, "-B", "-c", PROGRAM, kind, "--root", str(paths.root)]
-    return [*start, "--json", str(paths.root / "out.json"), *words]
-
-
-def lab(
-    paths: Paths, kind: str, *words: str, **options: object
-) -> subprocess.CompletedProcess[str]:
-    options = {"stdin": subprocess.DEVNULL, **options}
-    if "input" in options:
-        del options["stdin"]
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        command(paths, kind, *words),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
-
-
-def good(paths: Paths, kind: str, *words: str, **options: object) -> tuple[str, Result]:
-    done = lab(paths, kind, *words, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, read_result(paths.root / "out.json")
-
-
-def inside(
-    paths: Paths,
-    kind: str,
-    words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...] | None = None,
-) -> tuple[object, str, str]:
-    """Exit code and both outputs of the command in this process: for what ends before it runs."""
-    words = [*(("--json", str(paths.root / "out.json")) if options is None else options), *words]
-    monkeypatch.setattr(sys, "argv", ["hakmem-lab", kind, "--root", str(paths.root), *words])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
 
 
 def test_a_program_on_every_allocator(repository: Paths, built: Path) -> None:
@@ -174,6 +127,7 @@ def test_other_ends_that_are_good(repository: Paths, tmp_path: Path) -> None:
     done = lab(repository, "compare", *words, *place)
     assert done.returncode == 1
     assert "glibc, the base, failed: exit code 3; nothing to compare with" in done.stdout
+    assert f"{script} is a script: its interpreter and all it starts are measured" in done.stderr
 
 
 def test_another_base_and_variants(repository: Paths, built: Path) -> None:

@@ -87,7 +87,7 @@ def test_oddities_are_warned_of(tmp_path: Path) -> None:
     assert read_trace(file).warnings == [f"{file}: its end says 7 events, there are 6"]
     writer.write_trace(file, SMALL, end={"events": 6, "lost": 3})
     (warning,) = read_trace(file).warnings
-    assert warning.startswith(f"{file}: 3 events are not in it: ")
+    assert warning.startswith(f"{file}: 3 calls are not in it: ")
 
 
 # --- a part --------------------------------------------------------------------------------------

@@ -440,7 +440,10 @@ def test_first_events(ready: Paths, tmp_path: Path) -> None:
     for command in (["trace-info"], ["replay", "--root", ready.root, "--rounds", "1"]):
         done = lab(*command, trace, "--events", "100")
         assert done.returncode == 0, done.stderr
-        assert re.search(rf"warning: .*: the first \d+ of {total} events are used", done.stderr)
+        said = done.stdout if command == ["trace-info"] else done.stderr
+        assert re.search(rf"warning: .*: the first \d+ of {total} events are used", said)
+    done = lab("trace-info", trace, "--events", "100", "--json")
+    assert "warning: " in done.stderr and json.loads(done.stdout)["events"]["total"] < total
 
 
 def test_mistakes(repository: Paths, tmp_path: Path) -> None:

@@ -314,6 +314,12 @@ def test_pages(tmp_path: Path) -> None:
     (thread,) = planned_events(tmp_path, events).threads
     made = [pages for what, _, pages in thread.records if what & 15 == MALLOC]
     assert made == [ALL_PAGES, 9, 9, 18, 0, 0, 0, 0]
+    # A block that is left takes the share of one that was left, of which exit() told.
+    events[0] += [(16, MALLOC, 6 << 20, large), (17, MALLOC, 7 << 20, large),
+                  (18, TOUCHED, 6 << 20, 3)]  # fmt: skip
+    (thread,) = planned_events(tmp_path, events).threads
+    made = [pages for what, _, pages in thread.records if what & 15 == MALLOC]
+    assert made == [ALL_PAGES, 9, 9, 18, 3, 7, 0, 3, 3, 3]
     # A free says the same as its allocation, so that the mark is looked for where it was written.
     freed = [pages for what, _, pages in thread.records if what & 15 == FREE]
     assert freed == [9, 9, 18, 0]

@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from command_line import command, good, inside
 from conftest import GLIBC
-from test_compare import command, good, inside
 
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.load_output import Expressions, compile_expression

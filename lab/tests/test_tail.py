@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import command, inside
 from conftest import GLIBC
 from rich.console import Console
-from test_compare import command, inside
 
 from hakmem_lab import tail
 from hakmem_lab.allocators import Allocator

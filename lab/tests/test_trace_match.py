@@ -203,6 +203,24 @@ def test_touched_pages(tmp_path: Path) -> None:
     assert objects.touched.tolist() == [7, -1]
 
 
+def test_touched_pages_at_exit(tmp_path: Path) -> None:
+    """Of a block that is there then; if it is freed after all, what is said at its free counts."""
+    objects = matched_events(
+        tmp_path,
+        {
+            0: [(1, MALLOC, 1 << 20, 100_000), (2, FREE, 1 << 20, 0),
+                (3, MALLOC, 1 << 20, 200_000), (4, MALLOC, 2 << 20, 300_000),
+                (6, TOUCHED, 1 << 20, 7), (7, TOUCHED, 2 << 20, 8), (8, TOUCHED, 3 << 20, 9),
+                (12, TOUCHED, 4 << 20, 6), (13, MALLOC, 4 << 20, 500_000)],
+            1: [(5, MALLOC, 3 << 20, 400_000), (9, FREE, 3 << 20, 0),
+                (10, TOUCHED, 2 << 20, 11), (11, FREE, 2 << 20, 0)],
+        },
+    )  # fmt: skip
+    sizes = [100_000, 200_000, 300_000, 400_000, 500_000]
+    assert objects.size.tolist() == sizes
+    assert objects.touched.tolist() == [-1, 7, 11, 9, -1]
+
+
 def test_nothing(tmp_path: Path) -> None:
     objects = matched_events(tmp_path, {})
     assert len(objects.birth) == 0 and not objects.anomalies.any()

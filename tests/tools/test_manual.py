@@ -27,12 +27,18 @@ class Manual(TestCase):
         self.assert_code(printed, 0)
         self.assertEqual(page("hakmem.5.scd"), printed.out, "run docs/man/update.sh")
 
-    def test_every_option_of_run_is_described(self):
-        described = page("hakmem.1.scd")
-        options = re.findall(r"--([a-z]+)", hakmem("run", "--help").out)
-        self.assertIn("profile", options)
-        for option in set(options) - {"help", "usage"}:
-            self.assertIn(f"*--{option}*", described)
+    def test_every_option_is_described(self):
+        sections = dict(
+            part.split("\n", 1) for part in page("hakmem.1.scd").split("\n## hakmem ") if "\n" in part
+        )
+        for command, expected in (("run", "profile"), ("trace record", "output")):
+            result = hakmem(*command.split(), "--help")
+            if "libzstd" in result.err:
+                continue
+            options = re.findall(r"--([a-z]+)", result.out)
+            self.assertIn(expected, options)
+            for option in set(options) - {"help", "usage"}:
+                self.assertIn(f"*--{option}*", sections[command])
 
     def test_every_function_is_described(self):
         with open(os.path.join(SOURCE, "include/hakmem.h"), encoding="utf-8") as file:

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved names */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved */
 ssize_t writev(int file, const struct iovec *parts, int count) {
   static long long left = -1;
   if (left < 0) left = atoll(getenv("HAKMEM_TEST_DISK"));

@@ -7,7 +7,7 @@ class Pages(RecordingCase):
     def test_known_pages(self):
         result, trace = self.recorded(program("pages"))
         events = between_marks(trace.of_thread(0))
-        told = by_name(events, result.out)
+        told = by_name(trace.of_thread(0), result.out)
         touched = {name: pages for operation, name, pages, _ in told if operation == "touched"}
         self.assertEqual(
             touched,
@@ -23,12 +23,15 @@ class Pages(RecordingCase):
                 "aligned": 5,
                 "grown": 64 + 10,
                 "from_small": 1 + 3,
+                "left": 11,
             },
         )
         for at, event in enumerate(events):
             if event.operation == "touched":
                 self.assertEqual(events[at + 1].operation, "free")
                 self.assertEqual(events[at + 1].address, event.address)
+        # Of what is there at the end, exit() tells.
+        self.assertEqual(told[-1], ("touched", "left", 11, 0))
 
 
 if __name__ == "__main__":

@@ -110,3 +110,26 @@ uint64_t touched_pages(const void *block, size_t size) {
   errno = saved;
   return count;
 }
+
+/* Under the lock, so that an event lies before that of a thread that frees the block meanwhile. */
+static void tell(const struct sampled *place) {
+  struct trace_room room = trace_take(1);
+  if (room.events == NULL) return;
+  lock_acquire(&lock);
+  bool any = place->block != 0;
+  if (any) {
+    const void *block = (const void *)place->block;
+    uint64_t pages = touched_pages(block, place->size);
+    trace_write(room.events, trace_now_in_order(), block, pages, TRACE_TOUCHED);
+  }
+  lock_release(&lock);
+  trace_publish(room, any);
+}
+
+/* Most programs leave their largest blocks to exit(). */
+__attribute__((destructor)) static void tell_of_those_left(void) {
+  if (!trace_is_on() || atomic_load_explicit(&touched_count, memory_order_relaxed) == 0) return;
+  for (int i = 0; i < BUCKETS * BUCKET_BLOCKS; i++)
+    if (buckets[i / BUCKET_BLOCKS][i % BUCKET_BLOCKS].block != 0)
+      tell(&buckets[i / BUCKET_BLOCKS][i % BUCKET_BLOCKS]);
+}

@@ -1,8 +1,8 @@
 /* touched.h - which pages of large blocks a program really uses: operation 8 of the trace.
  *
  * For a sample of the blocks, whole pages are given back to the system before the program gets the block, so that
- * those resident when it frees it are those that it touched. The caller has its chunk in hand: a signal handler that
- * interrupts it records nothing, and so does not come here.
+ * those resident when it frees it, or at exit(), are those that it touched. The caller has its chunk in hand: a signal
+ * handler that interrupts it records nothing, and so does not come here.
  */
 #ifndef HAKMEM_TRACE_TOUCHED_H
 #define HAKMEM_TRACE_TOUCHED_H

@@ -41,7 +41,7 @@ static void refused(void) {
 }
 
 static void aligned(void) {
-  volatile size_t no_power = 48; /* glibc takes the next power of two */
+  volatile size_t no_power = 48;
   void *block = NULL;
   if (posix_memalign(&block, 256, 1000) != 0) _exit(9);
   free(named("posix", block));

@@ -73,5 +73,6 @@ int main(void) {
   aligned();
   grown();
   mark();
+  touch(named("left", malloc(512 * page)), 100, 1, 111);
   return 0;
 }
