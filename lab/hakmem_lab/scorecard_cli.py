@@ -30,9 +30,10 @@ def name_of(paths: Paths, file: Path) -> str:
 def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
     """What the repository keeps: the scorecard it has is made from that."""
     kept = paths.root / "docs/results"
-    results = [kept / f"{name}-{version}.json" for name in KEPT]
+    # suite-0.1.0.json comes before suite-profiles-0.1.0.json.
+    results = [file for name in KEPT for file in sorted(kept.glob(f"{name}*-{version}.json"))]
     soaks = [kept / f"soak-{version}"]
-    return [file for file in results if file.is_file()], [s for s in soaks if s.is_dir()]
+    return results, [s for s in soaks if s.is_dir()]
 
 
 def read_evidence(

@@ -12,7 +12,9 @@ from samples import MACHINE, ROUNDS, allocators, soak_csv, steady, suite, write_
 
 from hakmem_lab import cli
 from hakmem_lab.instructions import InstructionCount
+from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, write_result
+from hakmem_lab.scorecard_cli import usual_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 Card = dict[str, dict[str, str]]
@@ -319,6 +321,18 @@ def test_two_files_of_one_name(run: Run, tmp_path: Path) -> None:
     other, _ = write_samples(tmp_path / "sub")
     code, _, complaint = run("--results", result, "--results", other)
     assert code == 2 and "a second file called suite" in complaint
+
+
+def test_what_is_taken_when_nothing_is_named(tmp_path: Path) -> None:
+    kept = tmp_path / "docs/results"
+    (kept / "soak-9.8.7").mkdir(parents=True)
+    for name in ("steady-profiles-9.8.7", "steady-9.8.7", "suite-9.8.7", "suite-1.0.0", "other"):
+        (kept / f"{name}.json").touch()
+    results, soaks = usual_sources(Paths(tmp_path), "9.8.7")
+    names = ["suite-9.8.7", "steady-9.8.7", "steady-profiles-9.8.7"]
+    assert [file.stem for file in results] == names
+    assert soaks == [kept / "soak-9.8.7"]
+    assert usual_sources(Paths(tmp_path), "2.0.0") == ([], [])
 
 
 # --- the one that is kept -------------------------------------------------------------------------
