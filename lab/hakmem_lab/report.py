@@ -151,7 +151,9 @@ def data_of(
         "cycles": [
             {
                 "label": run.label,
-                "elapsed_s": listed(run.elapsed),
+                "cycle": listed(run.cycle),
+                "phase": run.phase,
+                "phases": len(run.phases),
                 "rss_kb": listed(run.rss_kb),
                 "live_kb": listed(run.live_kb),
             }
@@ -247,7 +249,7 @@ def cycle_table(runs: Sequence[Cycles]) -> PageTable:
             rows.append(PageRow(run.label, cells))
     columns = ["run", "phase", "resident / live, median", "most", "change, tenths", "slope"]
     return PageTable(
-        "Fragmentation",
+        "Resident against live memory, by phase",
         [*columns, "cycles"],
         rows,
         "Change of resident memory over the cycles after the first.",

@@ -100,6 +100,18 @@ def soak_csv(epochs: int, seconds: float, growth: float = 0.0) -> str:
     return "\n".join(lines) + "\n"
 
 
+def phases_csv(cycles: int, kept: float) -> str:
+    """Two allocators in cycles of two phases; what is resident is `kept` times what is live."""
+    lines = ["cycle,phase,elapsed_s,live_kb,rss_kb,ratio,label"]
+    for label, factor in (("hakmem", kept), ("glibc", 2 * kept)):
+        for cycle in range(1, cycles + 1):
+            for phase, live in (("grow", 32768), ("drop", 4096)):
+                elapsed = cycle + (phase == "drop") / 2
+                rss = live * factor
+                lines.append(f"{cycle},{phase},{elapsed},{live},{rss:.0f},{factor:.3f},{label}")
+    return "\n".join(lines) + "\n"
+
+
 def write_samples(directory: Path) -> tuple[Path, Path]:
     """A suite's result and a soak's CSV."""
     result, soak = directory / "suite.json", directory / "balanced.csv"

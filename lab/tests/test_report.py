@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from samples import MACHINE, ROUNDS, allocators, row_of, soak_csv, steady, suite, write_samples
+from samples import (
+    MACHINE,
+    ROUNDS,
+    allocators,
+    phases_csv,
+    row_of,
+    soak_csv,
+    steady,
+    suite,
+    write_samples,
+)
 
 from hakmem_lab import cli
 from hakmem_lab.errors import LabError
@@ -213,8 +223,6 @@ def test_change_texts_reaches_all_of_them() -> None:
 
 # --- soaks ----------------------------------------------------------------------------------------
 
-PHASES = "label,cycle,phase,elapsed_s,live_kb,rss_kb\n"
-
 
 def test_soak_verdicts(tmp_path: Path) -> None:
     (tmp_path / "balanced.csv").write_text(soak_csv(1800, 2.0, growth=0.05))
@@ -222,6 +230,18 @@ def test_soak_verdicts(tmp_path: Path) -> None:
     text = markup(page_of(suite(), read_soaks([tmp_path])))
     assert "FAIL balanced: resident memory" in text
     assert "PASS glibc: resident memory" in text
+
+
+def test_phases(tmp_path: Path) -> None:
+    (tmp_path / "fragmentation.csv").write_text(phases_csv(5, 1.25))
+    page = render([], read_soaks([tmp_path]))
+    text = markup(page)
+    assert 'id="cycles"' in text and 'id="soaks"' not in text
+    for expected in ("1.25", "2.50", "hakmem", "drop"):
+        assert expected in text
+    first, second = data(page)["cycles"]
+    assert (first["label"], second["label"], first["phases"]) == ("hakmem", "glibc", 2)
+    assert first["rss_kb"][:2] == [40960, 5120]
 
 
 def test_a_soak_alone_is_enough(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import COSTS, HOSTILE, PEAKS, ROUNDS, write_samples
+from samples import COSTS, HOSTILE, PEAKS, ROUNDS, phases_csv, write_samples
 
 from hakmem_lab.report import Soaks, read_soaks, render
 from hakmem_lab.results import read_result
@@ -234,6 +234,17 @@ def test_soaks_over_time(opened: Any) -> None:
     (spread,) = watched.plot("[data-plot=spread]")
     assert sorted(spread["x"]) == pytest.approx(sorted(throughput["y"]))
     assert "PASS balanced: resident memory" in watched.page.locator("#soaks").inner_text()
+
+
+def test_phases_by_cycle(opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "fragmentation.csv").write_text(phases_csv(5, 1.25))
+    page = tmp_path / "phases.html"
+    page.write_text(render([], read_soaks([tmp_path / "fragmentation.csv"])), encoding="utf-8")
+    watched = opened(page, **DESK)
+    ours, glibc, live = watched.plot("[data-plot=cycles]")
+    assert [trace["name"] for trace in (ours, glibc, live)] == ["hakmem", "glibc", "live"]
+    assert ours["x"] == glibc["x"] == live["x"] == [k / 2 for k in range(1, 11)]
+    assert (ours["y"][:2], glibc["y"][:2], live["y"][:2]) == ([40, 5], [80, 10], [32, 4])
 
 
 def test_names_are_shown_as_text(opened: Any) -> None:

@@ -149,28 +149,44 @@ const plots = (() => {
     return strips(lines, `${what} / ${figures.base}`, { log: true, one: 1, spread: true, counted: "rows" });
   }
 
-  function over(list, field, factor, title, extra = []) {
-    const longest = Math.max(...list.map((run) => run.elapsed_s[run.elapsed_s.length - 1]));
-    const [unit, name] = longest >= 300 ? [60, "minutes"] : [1, "seconds"];
-    const traces = list.filter((run) => run[field]).map((run, at) => ({
-      type: "scatter", mode: "lines", name: plain(run.label),
-      x: run.elapsed_s.map((s) => s / unit),
-      y: run[field].map((value) => value / factor),
-      line: { width: 1.5, color: colour(`s${at % 8}`), dash: DASHES[at % 8] },
-    }));
-    extra.forEach((run) => traces.push({
-      type: "scatter", mode: "lines", name: plain(`live (${run.label})`),
-      x: run.elapsed_s.map((s) => s / unit), y: run.live_kb.map((kb) => kb / factor),
-      line: { width: 1.5, color: colour("text"), dash: "dot" },
-    }));
+  function lines(traces, xtitle, ytitle) {
     return [
       traces,
-      layout(340, axis(name, { fixedrange: false }), axis(title, { rangemode: "tozero" }), {
+      layout(340, axis(xtitle, { fixedrange: false }), axis(ytitle, { rangemode: "tozero" }), {
         showlegend: true,
         legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
         dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       }),
     ];
+  }
+
+  function over(field, factor, title) {
+    const list = data.soaks.filter((run) => run[field]);
+    const longest = Math.max(...list.map((run) => run.elapsed_s[run.elapsed_s.length - 1]));
+    const [unit, name] = longest >= 300 ? [60, "minutes"] : [1, "seconds"];
+    return lines(list.map((run, at) => ({
+      type: "scatter", mode: "lines", name: plain(run.label),
+      x: run.elapsed_s.map((s) => s / unit),
+      y: run[field].map((value) => value / factor),
+      line: { width: 1.5, color: colour(`s${at % 8}`), dash: DASHES[at % 8] },
+    })), name, title);
+  }
+
+  // By cycle, not by time: all do the same work, each as fast as it can, so what is live is the same.
+  function cycles() {
+    const of = (run, name, kb, line) => ({
+      type: "scatter", mode: "lines", name: plain(name),
+      x: run.phase.map((_, k) => run.cycle[k] - 1 + (k % run.phases + 1) / run.phases),
+      y: kb.map((value) => value / 1024),
+      text: run.phase.map((phase, k) => plain(`${name}, ${phase} ${run.cycle[k]}: ${short(kb[k] / 1024)}`)),
+      hoverinfo: "text",
+      line: { width: 1.5, ...line },
+    });
+    const traces = data.cycles.map((run, at) =>
+      of(run, run.label, run.rss_kb, { color: colour(`s${at % 8}`), dash: DASHES[at % 8] }));
+    const [first] = data.cycles;
+    traces.push(of(first, "live", first.live_kb, { color: colour("text"), dash: "dot" }));
+    return lines(traces, "cycles", "resident MiB");
   }
 
   function spread() {
@@ -189,9 +205,9 @@ const plots = (() => {
     runs,
     means,
     spread,
-    rss: () => over(data.soaks, "rss_kb", 1024, "resident MiB"),
-    throughput: () => over(data.soaks, "throughput_ops_s", 1e6, "operations, millions a second"),
-    cycles: () => over(data.cycles, "rss_kb", 1024, "resident MiB", data.cycles.slice(-1)),
+    rss: () => over("rss_kb", 1024, "resident MiB"),
+    throughput: () => over("throughput_ops_s", 1e6, "operations, millions a second"),
+    cycles,
   };
 
   function draw(element) {
