@@ -5,6 +5,9 @@
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
+#   make report                     one HTML file of all that was measured: build/bench/report.html
+#   make scorecard                  docs/scorecard.md from the results in docs/results
+#   make report-example             the report of those: docs/results/report-<version>.html
 #
 # ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
 # MIMALLOC_BENCH=DIR adds the programs of mimalloc-bench built there.
@@ -48,3 +51,26 @@ bench-ab: lab-setup lab-library bench-build
 	  { echo "usage: make bench-ab A='LIBRARY and VARIABLES' B='...' ROW=row,row" >&2; exit 2; }
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
+
+# What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
+REPORT_FILES ?= $(wildcard $(addprefix build/bench/,results.json programs.json instructions.json \
+  steady.json soak))
+REPORT ?= build/bench/report.html
+
+.PHONY: report
+report: lab-setup
+	@[ -n "$(REPORT_FILES)" ] || \
+	  { echo "report: nothing was measured yet: make bench, make soak, ..." >&2; exit 2; }
+	@$(HAKMEM_LAB) report $(REPORT_FILES) -o "$(REPORT)"
+
+KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
+KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady,docs/results/$(kind)-$(KEPT_VERSION).json) \
+  docs/results/soak-$(KEPT_VERSION))
+
+.PHONY: report-example
+report-example: lab-setup
+	@$(HAKMEM_LAB) report $(KEPT_FILES) -o docs/results/report-$(KEPT_VERSION).html
+
+.PHONY: scorecard
+scorecard: lab-setup
+	@$(HAKMEM_LAB) scorecard

@@ -10,7 +10,7 @@
  * called through a PLT; callgrind, gcc 12, x86-64). Writing a byte in every page has a loop of its
  * own, so that the plain one does not pay for it.
  *
- * With HAKMEM_BENCH_EPOCH_SEC a line of CSV is written after each so many seconds, with
+ * With HAKMEM_BENCH_EPOCH_SEC (or _MS) a line of CSV is written after each so long a time, with
  * HAKMEM_BENCH_DURATION_SEC the run ends after that time. The loop is the same then; it is run for
  * about a millisecond at a time, and the clock is read in between.
  */
@@ -31,7 +31,7 @@ struct settings {
   bool touch_all;
   char **table; /* slots of all threads */
   /* With epochs or a duration; 0: none. */
-  uint64_t threads, epoch_seconds, seconds;
+  uint64_t threads, epoch_milliseconds, seconds;
   bool stop; /* the time is over; set by the first thread */
 };
 
@@ -100,7 +100,7 @@ struct epochs {
 /* Writes a line when an epoch is over. Only whole epochs get one. */
 static void look_at_epoch(struct epochs *epochs, const struct settings *settings, double begin,
                           double now) {
-  double length = (double)settings->epoch_seconds;
+  double length = (double)settings->epoch_milliseconds * 1e-3;
   /* On the grid of the first epoch, so that a late line does not shift those after it. */
   uint64_t over = (uint64_t)((now - begin) / length);
   if (over == (uint64_t)((epochs->since - begin) / length)) return;
@@ -130,7 +130,7 @@ static bool work_by_the_clock(struct bench_worker *worker) {
     now = bench_clock(CLOCK_MONOTONIC);
     if (now - before < LOOP_SECONDS) loop.iterations *= 2;
     if (worker->index == 0) {
-      if (settings->epoch_seconds != 0) look_at_epoch(&epochs, settings, worker->begin, now);
+      if (settings->epoch_milliseconds != 0) look_at_epoch(&epochs, settings, worker->begin, now);
       if (settings->seconds != 0 && now - worker->begin >= (double)settings->seconds)
         __atomic_store_n(&settings->stop, true, __ATOMIC_RELAXED);
     }
@@ -158,6 +158,7 @@ static const char idea[] =
     "  HAKMEM_BENCH_EPOCH_SEC                        after each so many seconds a line of CSV on\n"
     "                                                stdout, the report on stderr: epoch,\n"
     "                                                elapsed_s,throughput_ops_s,rss_kb\n"
+    "  HAKMEM_BENCH_EPOCH_MS                         the same in milliseconds, 5 or more; it wins\n"
     "  HAKMEM_BENCH_DURATION_SEC                     ends after so many seconds, or after ITERS\n"
     "arguments:";
 
@@ -192,18 +193,21 @@ int main(int argc, char **argv) {
     settings.touch_all = bench_word("HAKMEM_BENCH_TOUCH", touch, "ends|all") == 1;
 
   settings.threads = threads;
-  settings.epoch_seconds = number_of_environment("HAKMEM_BENCH_EPOCH_SEC", 1, MAX_SECONDS, 0);
+  settings.epoch_milliseconds =
+      1000 * number_of_environment("HAKMEM_BENCH_EPOCH_SEC", 1, MAX_SECONDS, 0);
+  settings.epoch_milliseconds =
+      number_of_environment("HAKMEM_BENCH_EPOCH_MS", 5, MAX_SECONDS, settings.epoch_milliseconds);
   settings.seconds = number_of_environment("HAKMEM_BENCH_DURATION_SEC", 1, MAX_SECONDS, 0);
 
   size_t slots = threads * settings.slots;
   settings.table = bench_map(slots * sizeof(char *));
-  if (settings.epoch_seconds != 0) bench_line("epoch,elapsed_s,throughput_ops_s,rss_kb\n");
-  bool timed = settings.epoch_seconds != 0 || settings.seconds != 0;
+  if (settings.epoch_milliseconds != 0) bench_line("epoch,elapsed_s,throughput_ops_s,rss_kb\n");
+  bool timed = settings.epoch_milliseconds != 0 || settings.seconds != 0;
   struct bench_result result =
       bench_run(threads, timed ? work_by_the_clock : work, &settings, seed);
   for (size_t i = 0; i < slots; i++) free(settings.table[i]);
 
-  if (settings.epoch_seconds != 0) bench_report_apart();
+  if (settings.epoch_milliseconds != 0) bench_report_apart();
   printf("iters=%" PRIu64 " ws=%" PRIu64 " seed=%" PRIu64 " threads=%" PRIu64 " sizes=%" PRIu64
          "..%" PRIu64 "%s\n",
          settings.iterations, settings.slots, seed, threads, settings.min_size, settings.max_size,

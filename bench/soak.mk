@@ -5,7 +5,8 @@
 #                           the fragmentation soak, into docs/results/soak-<version>/
 #
 # SOAK_LONG_SEC= SOAK_SHORT_SEC= SOAK_EPOCH_SEC= SOAK_CYCLES= SOAK_OUT= change what soak-results does;
-# scripts/soak_results.sh --help has the rest. SOAK_SEC=60 is how long `make soak` takes.
+# RESUME=1 does not measure again what is finished in SOAK_OUT; scripts/soak_results.sh --help has the rest.
+# SOAK_SEC=60 is how long `make soak` takes.
 SOAK_SEC ?= 60
 SOAK_LONG_SEC ?= 3600
 SOAK_SHORT_SEC ?= 1200

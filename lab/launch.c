@@ -8,7 +8,8 @@
  *
  * The preload is set in the child alone, so that nothing on the way to the command runs on it. The
  * command gets a process group of its own: what it leaves behind is killed when it ends, and all of
- * it on a time-out or when this program is told to stop.
+ * it on a time-out or when this program is told to stop. Processes that left the group, as daemons
+ * do, become children of this program when their parents end, and are killed with the rest.
  *
  * Exit status: 0 when there is a report, whatever became of the command; 2 for a wrong use.
  */
@@ -116,6 +117,21 @@ static void become(const struct request *request, const sigset_t *mask, int tell
   _exit(127);
 }
 
+/* Kills what became a child of this process, and what becomes one by that. */
+static void end_children(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  for (int found = 1; found;) {
+    found = 0;
+    FILE *children = fopen(path, "r");
+    if (children == NULL) return; /* a kernel without that file */
+    for (int child; fscanf(children, "%d", &child) == 1; found = 1) kill(child, SIGKILL);
+    fclose(children);
+    while (found && waitpid(-1, NULL, WNOHANG) > 0) continue;
+    if (found) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+}
+
 /* Waits until `child` has ended but leaves it to be reaped: its number, and with it its group's,
  * stays taken so long. Returns 1 when it was killed because its time was up. */
 static int wait_for(pid_t child, const struct request *request, const sigset_t *signals,
@@ -136,6 +152,7 @@ static int wait_for(pid_t child, const struct request *request, const sigset_t *
     int signal = sigtimedwait(signals, NULL, &wait);
     if (signal > 0 && signal != SIGCHLD) { /* told to stop: take the command along */
       kill(-child, SIGKILL);
+      end_children();
       _exit(128 + signal);
     }
   }
@@ -151,9 +168,11 @@ int main(int count, char **words) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   sigprocmask(SIG_BLOCK, &signals, &before);
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* whoever started it is gone: nobody waits for the report */
   int tell[2];
   if (pipe2(tell, O_CLOEXEC) != 0) refuse("no pipe: ", strerror(errno));
 
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   double start = seconds_now();
   pid_t child = fork();
   if (child < 0) refuse("cannot fork: ", strerror(errno));
@@ -167,6 +186,7 @@ int main(int count, char **words) {
   int status;
   struct rusage used;
   if (wait4(child, &status, 0, &used) != child) refuse("wait4: ", strerror(errno));
+  end_children();
   char problem[256];
   ssize_t length = read(tell[0], problem, sizeof problem - 1);
   problem[length > 0 ? length : 0] = 0;

@@ -10,6 +10,8 @@
 # EPOCH_SEC=1 WS=400, MIB=256 and IDLE_MS=2000 of the fragmentation soak
 # WARM_UP=5%      what the analysis leaves out at the start
 # CPUS=0,1        the two processors (default: the first two there are; with one, all share it)
+# RESUME=1        what DIRECTORY holds of finished runs with the same settings is not measured again: a pair whose
+#                 two files are complete, the fragmentation soak; without it they are overwritten
 # HAKMEM= MIMALLOC= JEMALLOC=   the libraries (default: build/standard and build/peers)
 # BENCH_OUT=build/bench         where the programs random_mixed and phases are
 #
@@ -29,6 +31,7 @@ epoch=$(number EPOCH_SEC 1 1 8640000)
 ws=$(number WS 400 1 1073741824)
 mib=$(number MIB 256 1 1048576)
 idle=$(number IDLE_MS 2000 0 3600000)
+resume=$(number RESUME 0 0 1)
 warm_up=${WARM_UP:-5%}
 [ "$epoch" -le "$long" ] || die "EPOCH_SEC=$epoch is above LONG_SEC=$long"
 [ "$short" = 0 ] || [ "$epoch" -le "$short" ] || die "EPOCH_SEC=$epoch is above SHORT_SEC=$short"
@@ -60,12 +63,39 @@ trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# reported LABEL COUNT: as many runs wrote their report, which is their end.
+reported() {
+  [ "$(grep -c '^Throughput = ' "$out/$1.txt" 2>/dev/null)" = "$2" ]
+}
+
+# finished SECONDS LABEL: the run of random_mixed came to its end, with the settings of this one.
+finished() {
+  [ -r "$out/$2.csv" ] && reported "$2" 1 && grep -q "^iters=.* ws=$ws seed=1 threads=1 " "$out/$2.txt" || return 1
+  awk -F, -v epoch="$epoch" -v last="$(($1 / epoch * epoch))" '
+    NR == 2 { first = int($2 / epoch) }
+    { elapsed = int($2 / epoch) * epoch }
+    END { exit !(NR > 1 && first == 1 && elapsed == last) }' "$out/$2.csv"
+}
+
+# finished_phases LABELS: the same of the fragmentation soak.
+finished_phases() {
+  [ -r "$out/fragmentation.csv" ] && reported fragmentation "$#" || return 1
+  awk -F, -v cycles="$cycles" -v kib=$((mib * 1024)) '
+    NR == 2 { filled = $4 }
+    { cycle = $1 }
+    END { exit !(NR > 1 && cycle == cycles && filled >= kib && filled < kib * 1.01) }' "$out/fragmentation.csv"
+}
+
 # pair SECONDS LABEL=WORDS...: side by side, each to LABEL.csv, what it reports to LABEL.txt.
 pair() {
   local seconds=$1 contestant label failed='' i
   shift
   pids=()
   check_contestants "$mixed" "$@"
+  if [ "$resume" = 1 ] && finished "$seconds" "${labels[0]}" && finished "$seconds" "${labels[1]}"; then
+    echo "$tool: $seconds s of ${labels[*]}: measured already" >&2
+    return
+  fi
   echo "$tool: $seconds s of ${labels[*]}" >&2
   for contestant in "$@"; do
     label=${contestant%%=*}
@@ -96,7 +126,9 @@ if [ "$short" != 0 ]; then
   pair "$short" "speed=$hakmem HAKMEM_PROFILE=speed" "lean=$hakmem HAKMEM_PROFILE=lean"
   pair "$short" "mimalloc=$mimalloc" "jemalloc=$jemalloc"
 fi
-if [ "$cycles" != 0 ]; then
+if [ "$cycles" != 0 ] && [ "$resume" = 1 ] && finished_phases hakmem glibc mimalloc jemalloc; then
+  echo "$tool: fragmentation: measured already" >&2
+elif [ "$cycles" != 0 ]; then
   BENCH_BIN=$phases CYCLES=$cycles MIB=$mib IDLE_MS=$idle OUT=$out/fragmentation.csv \
     "$root/scripts/soak_fragmentation.sh" "hakmem=$hakmem" glibc=system "mimalloc=$mimalloc" \
     "jemalloc=$jemalloc" 2>"$out/fragmentation.txt" || {

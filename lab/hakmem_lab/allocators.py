@@ -29,6 +29,21 @@ class Allocator:
     missing: str | None = None  # why it cannot be run
 
 
+# In the place of all of them, where `make peers` has not run.
+NO_PEERS = Allocator(
+    "peers",
+    "unknown",
+    "bench/peers",
+    missing="not built: make peers builds mimalloc, jemalloc, tcmalloc, snmalloc and rpmalloc",
+)
+
+
+def is_hakmem(allocator: Allocator) -> bool:
+    """Whether it is hakmem, in whatever variant: by its name, its library or its variables."""
+    sets = any(name.startswith("HAKMEM_") for name in allocator.environment)
+    return sets or allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
+
+
 def glibc() -> Allocator:
     version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
     return Allocator("glibc", version, "the system's C library")
@@ -106,6 +121,11 @@ def read_peers(paths: Paths) -> list[Allocator]:
     return peers
 
 
+def plain_name(name: str) -> str:
+    """The scripts call libc's malloc system."""
+    return "glibc" if name == "system" else name
+
+
 def known_allocators(paths: Paths) -> list[Allocator]:
     """glibc, hakmem and the peers, in this order."""
     return [glibc(), hakmem(paths), *read_peers(paths)]
@@ -152,13 +172,20 @@ def select_allocators(paths: Paths, text: str | None, quick: bool) -> list[Alloc
     known = known_allocators(paths)
     names = [allocator.name for allocator in known]
     if text is None:
-        return [a for a in known if not quick or a.name in QUICK]
-    chosen: list[Allocator] = []
+        chosen = [a for a in known if not quick or a.name in QUICK]
+        return chosen if paths.peers.is_file() else [*chosen, NO_PEERS]
+    chosen = []
     for item in split_list(text):
         name, equals, words = item.partition("=")
         if equals:
             chosen.append(parse_contender(paths, name, words))
             continue
+        item = plain_name(item)
+        if item not in names and not paths.peers.is_file():
+            raise LabError(
+                f"--allocators: {item!r} is unknown; there are: {', '.join(names)};"
+                f" peers are {NO_PEERS.missing}"
+            )
         refuse_unknown("--allocators", [item], names)
         chosen.append(known[names.index(item)])
     labels = [allocator.name for allocator in chosen]

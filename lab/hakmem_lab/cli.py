@@ -7,19 +7,42 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab import __version__, allocators, mimalloc_bench, programs, rows, tables
-from hakmem_lab.allocators import Allocator
+from hakmem_lab import (
+    __version__,
+    allocators,
+    compare_cli,
+    mimalloc_bench,
+    programs,
+    publish_cli,
+    report_cli,
+    rows,
+    scorecard_cli,
+    show,
+    steady_cli,
+    tail_cli,
+    trace_cli,
+)
+from hakmem_lab.commands import (
+    AllocatorsOption,
+    CpusOption,
+    OutputOption,
+    RootOption,
+    RoundsOption,
+    RowsOption,
+    TimeoutOption,
+    finish,
+    measure,
+    new_result,
+    refuse_a_program_without_preloads,
+)
+from hakmem_lab.contenders import with_glibc_itself
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount, count_instructions
-from hakmem_lab.machine import describe_machine
 from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
 from hakmem_lab.paths import Paths, find_paths, parse_cpus
-from hakmem_lab.results import Result, read_result, write_result
+from hakmem_lab.results import read_result
 from hakmem_lab.rows import Row
-from hakmem_lab.runner import CountFunction, Reporter, run_rounds
-from hakmem_lab.syscalls import count_system_calls, strace
-
-INTERRUPTED = 130  # exit code, as a shell has it after Ctrl-C
+from hakmem_lab.runner import Reporter
 
 app = typer.Typer(
     help="Measures memory allocators side by side.",
@@ -29,29 +52,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-RootOption = Annotated[
-    Path | None, typer.Option(help="The repository; default: around the working directory.")
-]
-AllocatorsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--allocators",
-        metavar="A,B",
-        help="Names, and NAME=WORDS for others: a library's path, a known name, variables"
-        " (lean=HAKMEM_PROFILE=lean). Default: all.",
-    ),
-]
-CpusOption = Annotated[
-    str | None, typer.Option(metavar="0,1", help="CPUs to use; default: all available ones.")
-]
-TimeoutOption = Annotated[
-    float, typer.Option(min=0.1, metavar="SECONDS", help="A run that takes longer has failed.")
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the result is kept.")
-]
-RowsOption = Annotated[str | None, typer.Option("--rows", metavar="A,B", help="Only these rows.")]
-RoundsOption = Annotated[int, typer.Option(min=1, max=1000, help="Runs of each allocator.")]
 SuiteOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Default: bench/suite.toml.")
 ]
@@ -59,54 +59,6 @@ MimallocBenchOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="A directory with the programs of mimalloc-bench."),
 ]
-
-
-def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
-    known = {a.name for a in allocators.known_allocators(paths)} - {"hakmem"}
-    settings["peers"] = [a.name for a in chosen if a.name in known]
-    result = Result(kind, ["hakmem-lab", *sys.argv[1:]], settings, describe_machine(), chosen)
-    if not result.allocator_names():
-        problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)
-        raise LabError(f"no allocator can be run: {problems}")
-    return result
-
-
-def counter(launcher: Launcher, wanted: bool, reporter: Reporter) -> CountFunction | None:
-    if not wanted:
-        return None
-    if strace() is None:
-        reporter.line("system calls are not counted: strace is missing")
-        return None
-    return lambda row, allocator: count_system_calls(launcher, row, allocator)
-
-
-def measure(
-    result: Result,
-    chosen: list[Row],
-    rounds: int,
-    launcher: Launcher,
-    output: Path,
-    system_calls: bool,
-) -> None:
-    """Runs, prints, keeps the result, and ends the command with its exit code."""
-    reporter = Reporter()
-    run_rounds(
-        result,
-        chosen,
-        rounds,
-        launcher.run,
-        counter(launcher, system_calls, reporter),
-        lambda partial: write_result(partial, output),
-        reporter,
-    )
-    finish(result, output)
-
-
-def finish(result: Result, output: Path) -> None:
-    write_result(result, output)
-    tables.print_result(result, file=output)
-    if result.interrupted:
-        raise typer.Exit(INTERRUPTED)
 
 
 def all_rows(paths: Paths, suite: Path | None, extra: Path | None) -> list[Row]:
@@ -186,13 +138,16 @@ def programs_command(
     measure(result, ready, rounds, launcher, output, system_calls)
 
 
-@app.command("ab")
+@app.command("ab", context_settings={"allow_interspersed_args": False})
 def ab_command(
     a: Annotated[
         str, typer.Option("--a", metavar="WORDS", help="Before: a library, variables, or both.")
     ],
     b: Annotated[str, typer.Option("--b", metavar="WORDS", help="After: the same.")],
-    row_names: Annotated[str, typer.Option("--row", metavar="A,B", help="Rows to run.")],
+    command: compare_cli.CommandArgument = None,
+    row_names: Annotated[
+        str | None, typer.Option("--row", metavar="A,B", help="Rows to run, instead of a command.")
+    ] = None,
     build_change: Annotated[
         bool, typer.Option("--build-change", help="Threshold of 0.5% instead of 1%.")
     ] = False,
@@ -200,20 +155,39 @@ def ab_command(
     suite: SuiteOption = None,
     mimalloc_bench: MimallocBenchOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short runs.")] = False,
+    measured: compare_cli.MeasureOption = "wall",
+    expect_status: compare_cli.StatusOption = "0",
+    stdin: compare_cli.StdinOption = None,
+    directory: compare_cli.DirectoryOption = None,
+    variables: compare_cli.VariableOption = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     output: OutputOption = None,
     root: RootOption = None,
 ) -> None:
-    """Rule R1 on a change: GO, NO-GO, or how many more rounds it takes to tell."""
+    """Rule R1 on a change, on benchmark rows or on your own program: GO, NO-GO, or how many more
+    runs it takes to tell.
+
+    Your own program keeps your environment, as with compare.
+    """
     paths = find_paths(root)
-    chosen_rows = rows.select_rows(all_rows(paths, suite, mimalloc_bench), row_names, None)
-    if quick:
+    if (row_names is None) == (not command):
+        raise LabError("wanted is either --row A,B or -- COMMAND...")
+    if command:
+        chosen_rows = [
+            compare_cli.command_row(command, measured, stdin, directory, expect_status, variables)
+        ]
+    else:
+        chosen_rows = rows.select_rows(all_rows(paths, suite, mimalloc_bench), row_names, None)
+    if quick and not command:
         chosen_rows = [row.shortened() for row in chosen_rows]
     chosen = [
         allocators.parse_contender(paths, "a", a),
         allocators.parse_contender(paths, "b", b),
     ]
+    if command:
+        chosen = with_glibc_itself(chosen, chosen_rows[0])
+        refuse_a_program_without_preloads(chosen_rows[0], chosen)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
     result = new_result(
         "ab", chosen, paths, rounds=rounds, cpus=launcher.cpus, build_change=build_change
@@ -269,12 +243,24 @@ def instructions_command(
     finish(result, output or paths.bench / "instructions.json")
 
 
+for module in (
+    compare_cli,
+    tail_cli,
+    trace_cli,
+    steady_cli,
+    report_cli,
+    scorecard_cli,
+    publish_cli,
+):
+    module.register(app)
+
+
 @app.command("show")
 def show_command(
     file: Annotated[Path, typer.Argument(help="A result that another command kept.")],
 ) -> None:
     """Prints the tables of a result again."""
-    tables.print_result(read_result(file))
+    show.print_result(read_result(file))
 
 
 @app.command("version")

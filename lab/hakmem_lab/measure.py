@@ -2,7 +2,7 @@
 
 The command is started by build/lab/launch (launch.c says why), which preloads the library into the
 command alone, pins it, and reports the kernel's figures of it. The environment is cleaned: PATH,
-HOME, LANG=C, TERM, and what the row and the allocator set.
+HOME, LANG=C, TERM, and what the row and the allocator set; a user's own program keeps its own.
 
 Peak memory is the kernel's ru_maxrss: of the process, or of the largest one of its tree. The kernel
 counts pages in batches of 32, so that it can be too low by 128 KiB for each CPU that the process
@@ -17,9 +17,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 from hakmem_lab.allocators import Allocator
@@ -34,6 +37,11 @@ STDERR_LINES = 3  # last ones, kept of a run that failed
 REPORTED = (
     *("wall_s", "user_s", "system_s", "peak_rss_kb", "minor_faults", "major_faults"),
     *("voluntary_switches", "involuntary_switches"),
+)
+# Variables that choose an allocator or set one up: they would work on some of those compared.
+MEMORY_VARIABLES = re.compile(
+    r"LD_PRELOAD|LD_AUDIT|HAKMEM_.*|MALLOC_.*|_?(JE_|RJEM_)MALLOC_.*|JEMALLOC_.*|MIMALLOC_.*"
+    r"|TCMALLOC_.*|SNMALLOC_.*|RPMALLOC_.*|HEAPPROFILE|HEAPCHECK"
 )
 LOADER_COMPLAINT = re.compile(r"ERROR: ld\.so: object .* from LD_PRELOAD cannot be preloaded.*")
 
@@ -57,6 +65,8 @@ class Run:
     throughput_per_s: float | None = None
     output: str | None = None  # SHA-256 of the output, for rows that ask for it
     failure: str | None = None
+    # What only some kinds of runs have, by a name that ends in its unit: latency_p99_ms.
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def cpu_s(self) -> float:
@@ -81,9 +91,35 @@ def clean_environment(*additions: dict[str, str]) -> dict[str, str]:
     return environment
 
 
-def read_tail(stream: IO[bytes]) -> str:
+def users_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What a user's own program gets of `environment`, and the names of what was left out or cut:
+    the variables that concern memory allocators."""
+    kept: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, value in environment.items():
+        if MEMORY_VARIABLES.fullmatch(name):
+            left_out.append(name)
+            continue
+        kept[name] = value
+        if name == "GLIBC_TUNABLES":
+            parts = [part for part in value.split(":") if not part.startswith("glibc.malloc.")]
+            kept[name] = ":".join(parts)
+            if kept[name] != value:
+                left_out.append(name)
+    return kept, sorted(left_out)
+
+
+def environment_of(row: Row, allocator: Allocator) -> dict[str, str]:
+    """The variables of a run, without the preload."""
+    if not row.keeps_environment:
+        return clean_environment(row.environment, allocator.environment)
+    kept, _ = users_environment(os.environ)
+    return {**kept, **row.environment, **allocator.environment}
+
+
+def read_tail(stream: IO[bytes], most: int = TAIL) -> str:
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - TAIL))
+    stream.seek(max(0, size - most))
     return stream.read().decode(errors="replace")
 
 
@@ -112,7 +148,15 @@ def checksum(stdout: IO[bytes], work: Path | None) -> str:
     return digest.hexdigest()
 
 
-def describe_failure(report: dict[str, Any], stderr: str, timeout: float) -> str | None:
+def last_lines(text: str) -> str:
+    """The last lines of what a command said, in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " | ".join(lines[-STDERR_LINES:])
+
+
+def describe_failure(
+    report: dict[str, Any], stderr: str, timeout: float, accepted: Sequence[int] = (0,)
+) -> str | None:
     """What went wrong, with the last lines of stderr, in one line; None when nothing did."""
     if report["not_started"]:
         return str(report["not_started"])
@@ -123,13 +167,80 @@ def describe_failure(report: dict[str, Any], stderr: str, timeout: float) -> str
             problem = signal.Signals(report["signal"]).name
         except ValueError:
             problem = f"signal {report['signal']}"
-    elif report["exit_code"]:
+    elif report["exit_code"] not in accepted:
         problem = f"exit code {report['exit_code']}"
+        if tuple(accepted) != (0,):
+            problem += f", not {' or '.join(map(str, accepted))}"
     else:
         complaint = LOADER_COMPLAINT.search(stderr)
         return complaint.group() if complaint else None
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return ": ".join([problem, " | ".join(lines[-STDERR_LINES:])]) if lines else problem
+    said = last_lines(stderr)
+    return f"{problem}: {said}" if said else problem
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Ctrl-C takes effect behind the block: who started a process has to know it, to end it."""
+    came: list[tuple[int, FrameType | None]] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # Python's rule for handlers
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for restored, handler in before.items():
+            signal.signal(restored, handler)
+    for which, frame in came:
+        before[signal.Signals(which)](which, frame)
+
+
+class Running:
+    """A command under way, behind its launcher."""
+
+    def __init__(
+        self, launcher: Path, process: "subprocess.Popen[bytes]", reading: int, stderr: IO[bytes]
+    ) -> None:
+        self.launcher = launcher
+        self.process = process
+        self.reading = reading
+        self.stderr = stderr
+        self.reported: dict[str, Any] | None = None
+
+    def report(self) -> dict[str, Any]:
+        """Waits for the end; the launcher's report (fields: launch.c)."""
+        if self.reported is not None:
+            return self.reported
+        try:
+            with open(self.reading, encoding="utf-8", errors="replace") as stream:
+                self.reading = -1
+                text = stream.read()
+            self.process.wait()
+        except BaseException:  # Ctrl-C too
+            self.kill()
+            raise
+        try:
+            report = json.loads(text)
+        except ValueError:
+            self.stderr.seek(0)
+            said = self.stderr.read(300).decode(errors="replace").strip()
+            problem = f"no report (exit {self.process.returncode}): {said}"
+            raise LabError(f"{self.launcher}: {problem}") from None
+        assert isinstance(report, dict)
+        self.reported = report
+        return report
+
+    def kill(self) -> None:
+        """Ends it at once if it still runs: the launcher takes the command along."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+        if self.reading >= 0:
+            os.close(self.reading)
+            self.reading = -1
 
 
 class Launcher:
@@ -156,42 +267,54 @@ class Launcher:
         directory: Path | None = None,
     ) -> dict[str, Any]:
         """Runs `command` to its end and returns the launcher's report (fields: launch.c)."""
+        return self.spawn(
+            command, environment, preload, cpus, stdout, stderr, stdin, directory
+        ).report()
+
+    def spawn(
+        self,
+        command: Sequence[str],
+        environment: dict[str, str],
+        preload: str,
+        cpus: Sequence[int],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        stdin: Path | None = None,
+        directory: Path | None = None,
+        timeout: float | None = None,
+    ) -> Running:
+        """Starts `command`; `timeout`: instead of the launcher's own."""
+        running = None
         reading, writing = os.pipe()
-        words = [str(self.program), "--report", str(writing), "--timeout", f"{self.timeout:g}"]
+        limit = self.timeout if timeout is None else timeout
+        words = [str(self.program), "--report", str(writing), "--timeout", f"{limit:.9g}"]
         words += ["--cpus", ",".join(map(str, cpus))]
         words += ["--preload", preload] if preload else []
-        with open(stdin or os.devnull, "rb") as source:
-            process = subprocess.Popen(
-                [*words, "--", *command],
-                env=environment,
-                stdin=source,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=directory,
-                pass_fds=[writing],
-            )
-        os.close(writing)
         try:
-            with open(reading, encoding="utf-8", errors="replace") as stream:
-                text = stream.read()
-            process.wait()
-        except BaseException:  # Ctrl-C too: the launcher takes the command along
-            process.terminate()
-            process.wait()
+            with interrupts_later(), open(stdin or os.devnull, "rb") as source:
+                process = subprocess.Popen(
+                    [*words, "--", *command],
+                    env=environment,
+                    stdin=source,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=directory,
+                    pass_fds=[writing],
+                )
+                running = Running(self.program, process, reading, stderr)
+        except BaseException:
+            if running is not None:
+                running.kill()
+            else:
+                os.close(reading)
             raise
-        try:
-            report = json.loads(text)
-        except ValueError:
-            stderr.seek(0)
-            said = stderr.read(300).decode(errors="replace").strip()
-            problem = f"no report (exit {process.returncode}): {said}"
-            raise LabError(f"{self.program}: {problem}") from None
-        assert isinstance(report, dict)
-        return report
+        finally:
+            os.close(writing)
+        return running
 
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         """One timed run."""
-        environment = clean_environment(row.environment, allocator.environment)
+        environment = environment_of(row, allocator)
         problem = preload_problem(row.command[0], allocator.library, environment.get("PATH"))
         if problem is not None:
             return Run(allocator.name, round_, position, failure=f"not preloaded: {problem}")
@@ -207,9 +330,9 @@ class Launcher:
                 stdout,
                 stderr,
                 row.stdin,
-                row.work,
+                row.work or row.directory,
             )
-            failure = describe_failure(report, read_tail(stderr), self.timeout)
+            failure = describe_failure(report, read_tail(stderr), self.timeout, row.accepted_status)
             throughput = None
             if failure is None and row.measure == "throughput":
                 throughput = parse_throughput(read_tail(stdout), row.pattern, row.scale)

@@ -10,6 +10,7 @@ import shutil
 import stat
 import struct
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +52,39 @@ def program_behind(path: Path, depth: int = 4) -> Path:
     return program_behind(Path(words[0].decode(errors="replace")), depth - 1) if words else path
 
 
+def script_behind(program: str, search: str | None = None) -> Path | None:
+    """The script that `program` names; None for a program proper, and for what cannot be read."""
+    found = shutil.which(program, path=search)
+    try:
+        return Path(found) if found and program_behind(Path(found)) != Path(found) else None
+    except OSError:
+        return None
+
+
+def ask_linker(linker: str, path: Path, library: str) -> str:
+    """What the dynamic linker would load and bind. Run as a program, it lists that; the path is an
+    argument of it, so that the program itself is never started."""
+    preload = {"LD_PRELOAD": library} if library else {}
+    done = subprocess.run(
+        [linker, str(path)],
+        env={
+            "LD_TRACE_LOADED_OBJECTS": "1",
+            "LD_WARN": "1",
+            "LD_BIND_NOW": "1",
+            "LD_DEBUG": "bindings",
+            "PATH": os.environ.get("PATH", ""),
+            **preload,
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return done.stdout
+
+
 @cache
 def preload_problem(program: str, library: str, search: str | None = None) -> str | None:
     """Why preloading `library` into `program` (a path, or a name looked up in `search` or PATH) has
@@ -73,27 +107,37 @@ def preload_problem(program: str, library: str, search: str | None = None) -> st
         return f"{path} is statically linked: nothing can be preloaded"
     if "ld-linux" not in linker:
         return f"{path} is linked by {linker}: a library for glibc cannot be preloaded"
-    # Run as a program, the dynamic linker lists what it would load and bind; the path as an
-    # argument of it, so that the program itself is never started.
-    done = subprocess.run(
-        [linker, str(path)],
-        env={
-            "LD_TRACE_LOADED_OBJECTS": "1",
-            "LD_WARN": "1",
-            "LD_BIND_NOW": "1",
-            "LD_DEBUG": "bindings",
-            "LD_PRELOAD": library,
-            "PATH": os.environ.get("PATH", ""),
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    said = ask_linker(linker, path, library)
     bound = rf"to {re.escape(library)} \[\d+\]: normal symbol `(malloc|calloc|realloc|free)'"
-    if re.search(bound, done.stdout):
+    if re.search(bound, said):
         return None
-    complaint = re.search(r"ERROR: ld\.so: .*", done.stdout)
+    complaint = re.search(r"ERROR: ld\.so: .*", said)
     return complaint.group() if complaint else f"no allocation function is bound to {library}"
+
+
+@dataclass(frozen=True)
+class OwnMalloc:
+    """A library with a malloc that a program is linked with, and the libc it loads too."""
+
+    library: str
+    libc: str
+
+
+@cache
+def own_malloc(program: str, search: str | None = None) -> OwnMalloc | None:
+    """The malloc that `program` brings along; None when it uses libc's, or cannot be asked."""
+    found = shutil.which(program, path=search)
+    try:
+        path = program_behind(Path(found)) if found else None
+        linker = interpreter(path) if path is not None and is_elf(path) else None
+    except OSError:
+        return None
+    if path is None or linker is None or "ld-linux" not in linker:
+        return None
+    said = ask_linker(linker, path, "")
+    # Its own calls; ld.so and what it loads for itself come first.
+    bound = re.findall(r"to (\S+) \[\d+\]: normal symbol `malloc'", said)
+    libc = re.search(r"libc\.so\.6 => (\S+)", said)
+    if not bound or libc is None or bound[-1] in (libc.group(1), str(path), linker):
+        return None
+    return OwnMalloc(bound[-1], libc.group(1))

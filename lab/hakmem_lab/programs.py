@@ -106,8 +106,8 @@ def run_prepare(paths: Paths, command: Sequence[str]) -> str | None:
 
 
 def prepare(paths: Paths, program: Program, say: Callable[[str], None]) -> Row:
-    """Makes the program's inputs: every time, since only the commands know whether what they made is
-    still what they would make. The row says so when that fails."""
+    """Makes the program's inputs: every time, since only the commands know whether what they made
+    is still what they would make. The row says so when that fails."""
     if program.row.missing is not None or not program.prepare:
         return program.row
     inputs = paths.bench / "inputs"

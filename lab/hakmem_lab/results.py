@@ -69,7 +69,7 @@ class RowResult:
 
 @dataclass
 class Result:
-    """Everything a command measured. `kind`: suite, programs, ab or instructions."""
+    """Everything a command measured. `kind`: one of those in the schema."""
 
     kind: str
     command: list[str]

@@ -37,6 +37,11 @@ class Row:
     cpus: int | None = None  # how many CPUs it gets; None: as its group says
     work: Path | None = None  # made anew for each run, and the command's working directory
     checksum: bool = False  # of the output, and of the files in `work`
+    # Of a user's own program: it gets the environment that the lab was started with, its memory
+    # settings left out, and runs here (None: where the lab was started), also with other ends.
+    keeps_environment: bool = False
+    directory: Path | None = None
+    accepted_status: tuple[int, ...] = (0,)
     missing: str | None = None  # why it cannot run
 
     def shortened(self) -> "Row":

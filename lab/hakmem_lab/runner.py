@@ -93,12 +93,14 @@ def run_rounds(
     count: CountFunction | None = None,
     save: SaveFunction | None = None,
     reporter: Reporter | None = None,
+    warm_up: Callable[[], None] | None = None,
 ) -> None:
     """Fills `result.rows`. A round takes every row once, and a row every allocator once.
 
     The rounds are outermost, so that a disturbance of minutes falls on one round of many rows and
     not on all rounds of one. An allocator that failed on a row sits out that row's other rounds.
-    `count` is called before the first round; its runs also bring programs into the page cache.
+    `count` is called before the first round; its runs also bring programs into the page cache, as
+    does `warm_up`, which is called without it.
     Ctrl-C ends it: result.interrupted is set, finished runs are kept. `save` is called after each
     round, so that a run that is killed leaves a file too.
     """
@@ -126,6 +128,8 @@ def run_rounds(
                     calls = count(row, allocator)
                 if calls is not None:
                     entry.system_calls[allocator.name] = calls
+                else:
+                    reporter.line(f"{what}: the run under strace failed: no system calls")
         reporter.round_done("system calls counted", pace)
 
     def run_round(index: int) -> None:
@@ -145,6 +149,8 @@ def run_rounds(
         with reporter.running():
             if count is not None:
                 count_calls(count)
+            elif warm_up is not None:
+                warm_up()
             for index in range(rounds):
                 run_round(index)
                 if save is not None:

@@ -32,6 +32,35 @@ from hakmem_lab.statistics import Floats, percentiles, variation
 WARM_UP_HELP = "left out at the start: seconds, or a share of the time (default %(default)s)"
 THROUGHPUT_SHARES = (50.0, 10.0, 1.0, 0.1)  # the slow side of throughput is its low one
 LATENCY_SHARES = (50.0, 90.0, 99.0, 99.9)
+TAIL_EPOCHS = 1000  # of fewer, p0.1 and p99.9 lie next to the worst epoch
+
+
+def report_files(
+    sources: Sequence[str],
+    warm_up: str,
+    plot: Path | None,
+    reference: str | None,
+    judged: Sequence[str] | None,
+) -> tuple[list[str], bool]:
+    """The lines on soaks, of any kind, in CSV files, and whether nothing failed; the picture."""
+    parse_warm_up(warm_up, 1)
+    if plot is not None and not plot.absolute().parent.is_dir():
+        raise LabError(f"--plot {plot}: no such directory")
+    tables = [read_table(source) for source in sources]
+    if is_fragmentation(tables[0]):
+        cycles = read_cycles(tables)
+        if plot is not None:
+            from hakmem_lab.soak_plot import plot_fragmentation
+
+            plot_fragmentation(cycles, plot)
+        return report_fragmentation(cycles), True
+    runs = read_series(tables)
+    reported_lines, good = report_soak(runs, warm_up, reference, judged)
+    if plot is not None:
+        from hakmem_lab.soak_plot import plot_soak
+
+        plot_soak(runs, plot)
+    return reported_lines, good
 
 
 def analyze_soak() -> None:
@@ -56,25 +85,10 @@ def analyze_soak() -> None:
     parser.add_argument("--judge", metavar="A,B", help="the runs to judge (default: all)")
     options = parser.parse_args()
     with reported(program):
-        parse_warm_up(options.warm_up, 1)
-        if options.plot is not None and not options.plot.absolute().parent.is_dir():
-            raise LabError(f"--plot {options.plot}: no such directory")
-        tables = [read_table(source) for source in options.files]
-        if is_fragmentation(tables[0]):
-            cycles = read_cycles(tables)
-            lines, good = report_fragmentation(cycles), True
-            if options.plot is not None:
-                from hakmem_lab.soak_plot import plot_fragmentation
-
-                plot_fragmentation(cycles, options.plot)
-        else:
-            runs = read_series(tables)
-            judged = options.judge.split(",") if options.judge is not None else None
-            lines, good = report_soak(runs, options.warm_up, options.reference, judged)
-            if options.plot is not None:
-                from hakmem_lab.soak_plot import plot_soak
-
-                plot_soak(runs, options.plot)
+        judged = options.judge.split(",") if options.judge is not None else None
+        lines, good = report_files(
+            options.files, options.warm_up, options.plot, options.reference, judged
+        )
         print("\n".join(lines))
     sys.exit(0 if good else 1)
 
@@ -107,6 +121,22 @@ def tail_rows(runs: Sequence[Series]) -> list[list[str]]:
     return rows
 
 
+def report_tails(sources: Sequence[str], warm_up: str) -> list[str]:
+    """The lines on the slow tails of soaks in CSV files."""
+    parse_warm_up(warm_up, 1)
+    tables = [read_table(source) for source in sources]
+    runs = [without_warm_up(run, warm_up) for run in read_series(tables)]
+    lines = format_rows(tail_rows(runs))
+    few = [run.label for run in runs if len(run.elapsed) < TAIL_EPOCHS]
+    if few:
+        lines += [
+            "",
+            f"Fewer than {TAIL_EPOCHS} epochs ({', '.join(few)}): p0.1 and p99.9 lie next to the"
+            " worst epoch.",
+        ]
+    return lines
+
+
 def analyze_epoch_tail() -> None:
     program = "analyze_epoch_tail_csv"
     parser = argparse.ArgumentParser(
@@ -118,14 +148,7 @@ def analyze_epoch_tail() -> None:
     parser.add_argument("--warm-up", default=DEFAULT_WARM_UP, metavar="TIME", help=WARM_UP_HELP)
     options = parser.parse_args()
     with reported(program):
-        parse_warm_up(options.warm_up, 1)
-        tables = [read_table(source) for source in options.files]
-        runs = [without_warm_up(run, options.warm_up) for run in read_series(tables)]
-        print("\n".join(format_rows(tail_rows(runs))))
-        few = [run.label for run in runs if len(run.elapsed) < 1000]
-        if few:
-            print(f"\nFewer than 1000 epochs ({', '.join(few)}): p0.1 and p99.9 lie next to the"
-                  " worst epoch.")  # fmt: skip
+        print("\n".join(report_tails(options.files, options.warm_up)))
 
 
 def first_is_number(text: str) -> bool:

@@ -11,6 +11,7 @@ same interval.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -32,6 +33,9 @@ LEAST_FOR_INTERVAL = 3
 RUN_TIME_THRESHOLD = 1.0  # percent; rule R1
 BUILD_TIME_THRESHOLD = 0.5  # percent; rule R1, changes that only the compiler sees
 LEAST_ROUNDS = 10  # rule R1
+NOTICEABLE = 3.0  # percent; programs are called equal when their interval excludes this much
+# Fewer look steady by chance too often: of three runs with 1.4% of noise, one in fifteen times.
+LEAST_FOR_EQUAL = 5
 POWER = 0.8  # chance to see an effect of the threshold's size, when runs needed are counted
 
 
@@ -65,6 +69,13 @@ def median_estimate(
     values: Floats, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
 ) -> Estimate:
     """Median with its percentile bootstrap interval."""
+    return cached_median(tuple(map(float, values)), confidence, resamples)
+
+
+# A report asks for the same figure in several of its tables.
+@lru_cache(maxsize=20_000)
+def cached_median(listed: tuple[float, ...], confidence: float, resamples: int) -> Estimate:
+    values = np.array(listed, dtype=np.float64)
     count = len(values)
     if count == 0:
         raise ValueError("no values")
@@ -139,13 +150,16 @@ def describe_difference(ratios: Floats) -> Difference:
     return "slower" if estimate.low > 1 else "equal"
 
 
-def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENCE) -> int:
-    """Rounds after which a true `effect` shows (its interval excludes 0) with probability POWER,
-    given the standard deviation of one round; both in the same unit. A paired t-test's power."""
+def rounds_needed(
+    deviation: float, effect: float, confidence: float = CONFIDENCE, least: int = LEAST_ROUNDS
+) -> int:
+    """Rounds, `least` or more, after which a true `effect` shows (its interval excludes 0) with
+    probability POWER, given the standard deviation of one round; both in the same unit. A paired
+    t-test's power."""
     if effect <= 0:
         raise ValueError("the effect has to be above 0")
     if deviation <= 0:
-        return LEAST_ROUNDS
+        return least
 
     def power(count: int) -> float:
         critical = stats.t.ppf((1 + confidence) / 2, count - 1)
@@ -159,7 +173,35 @@ def rounds_needed(deviation: float, effect: float, confidence: float = CONFIDENC
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return max(high, LEAST_ROUNDS)
+    return max(high, least)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What per-round ratios say of two programs, and whether that is all they can say."""
+
+    difference: Difference
+    ratio: Estimate  # geometric mean of cost / base
+    sure: Estimate  # the same with the wider interval that the words ask for
+    more_rounds: int  # until NOTICEABLE shows; 0 when a difference shows, or none of that size can
+
+
+def compare_costs(ratios: Floats) -> Comparison:
+    """Told apart, equal as far as NOTICEABLE goes, or not told apart yet."""
+    difference, ratio = describe_difference(ratios), mean_ratio(ratios)
+    sure = mean_ratio(ratios, DIFFERENT_CONFIDENCE)
+    if sure.low is None or sure.high is None:
+        return Comparison(difference, ratio, sure, LEAST_FOR_EQUAL - ratio.count)
+    if difference != "equal":
+        return Comparison(difference, ratio, sure, 0)
+    most = 1 + NOTICEABLE / 100
+    if ratio.count >= LEAST_FOR_EQUAL and 1 / most < sure.low and sure.high < most:
+        return Comparison(difference, ratio, sure, 0)
+    deviation = float(np.log(ratios).std(ddof=1))
+    needed = rounds_needed(deviation, math.log(most), DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
+    # By bad luck the interval can be wide although there were enough rounds for most cases.
+    least = 1 if ratio.count < LEAST_FOR_EQUAL else LEAST_FOR_EQUAL
+    return Comparison(difference, ratio, sure, max(least, needed - ratio.count))
 
 
 @dataclass(frozen=True)
@@ -206,6 +248,15 @@ def judge(ratios: Floats, build_change: bool = False) -> Verdict:
     return Verdict("not decided", improvement, threshold, more, difference)
 
 
+def rate_estimate(events: int, exposure: float, count: int) -> Estimate:
+    """Events for each unit of `exposure`, from `count` runs together, with the exact interval of a
+    Poisson rate (Garwood's): it also tells how little no event at all says."""
+    tail = (1 - CONFIDENCE) / 2
+    low = float(stats.chi2.ppf(tail, 2 * events)) / 2 if events else 0.0
+    high = float(stats.chi2.isf(tail, 2 * events + 2)) / 2
+    return Estimate(events / exposure, low / exposure, high / exposure, count)
+
+
 def percentiles(values: Floats, shares: Sequence[float]) -> list[float]:
     """Percentiles (0 to 100), linear between neighbouring values."""
     return [float(value) for value in np.percentile(values, shares)]
@@ -216,6 +267,32 @@ def variation(values: Floats) -> float:
     return float(values.std(ddof=1) / values.mean()) * 100 if len(values) > 1 else 0.0
 
 
+def tenths_estimate(values: Floats) -> Estimate:
+    """The median of the last tenth against that of the first, in percent, with its bootstrap
+    interval: each tenth is drawn anew."""
+    tenth = max(1, len(values) // 10)
+    first, last = values[:tenth], values[-tenth:]
+    value = (float(np.median(last)) / float(np.median(first)) - 1) * 100
+    if tenth < LEAST_FOR_INTERVAL:
+        return Estimate(value, None, None, len(values))
+    generator = np.random.default_rng(SEED)
+    draws = generator.integers(0, tenth, (2, 2000, tenth))
+    drawn = np.median(last[draws[0]], axis=1) / np.median(first[draws[1]], axis=1)
+    low, high = (np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) - 1) * 100
+    return Estimate(value, float(low), float(high), len(values))
+
+
+def variation_estimate(values: Floats) -> Estimate:
+    """The coefficient of variation in percent with its bootstrap interval."""
+    if len(values) < LEAST_FOR_INTERVAL:
+        return Estimate(variation(values), None, None, len(values))
+    generator = np.random.default_rng(SEED)
+    count = len(values)
+    drawn = [variation(values[generator.integers(0, count, count)]) for _ in range(1000)]
+    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(variation(values), float(low), float(high), count)
+
+
 @dataclass(frozen=True)
 class Change:
     """How far a series moved from its start to its end, in percent of its level, seen in two ways:
@@ -223,6 +300,8 @@ class Change:
 
     tenths: float  # median of the last tenth against that of the first
     slope: float  # Theil-Sen: the median of the slopes between all pairs of points
+    slope_low: float  # its 95% interval, as if the points were independent
+    slope_high: float
 
     @property
     def up(self) -> float:
@@ -245,8 +324,14 @@ def change(times: Floats, values: Floats) -> Change:
     groups = min(len(values), MOST_POINTS)
     xs = np.array([np.median(part) for part in np.array_split(times, groups)])
     ys = np.array([np.median(part) for part in np.array_split(values, groups)])
-    slope = float(stats.theilslopes(ys, xs).slope)
+    slope = stats.theilslopes(ys, xs, CONFIDENCE)
     level = float(np.median(values))
     if first <= 0 or level <= 0:
         raise ValueError("the level has to be above 0")
-    return Change((last / first - 1) * 100, slope * float(times[-1] - times[0]) / level * 100)
+    whole = float(times[-1] - times[0]) / level * 100  # percent, from a slope
+    return Change(
+        (last / first - 1) * 100,
+        float(slope.slope) * whole,
+        float(slope.low_slope) * whole,
+        float(slope.high_slope) * whole,
+    )

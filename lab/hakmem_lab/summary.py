@@ -37,6 +37,11 @@ def baseline_of(result: Result) -> str | None:
     return BASELINE if BASELINE in peers else (peers[0] if peers else None)
 
 
+def base_of(result: Result) -> str:
+    """What the others are compared with in a comparison that a user set up."""
+    return str(result.settings.get("base", "glibc"))
+
+
 def median_cost(row: RowResult, allocator: str) -> float | None:
     """Seconds, or nanoseconds an operation."""
     costs = row.costs(allocator)
@@ -72,13 +77,18 @@ def cost_ratio(row: RowResult, allocator: str, base: str | None) -> Estimate | N
     return median_estimate(ratios) if len(ratios) else None
 
 
-def memory_ratio(row: RowResult, allocator: str, base: str | None) -> Estimate | None:
+def memory_ratio(
+    row: RowResult, allocator: str, base: str | None, less: float = 0.0
+) -> Estimate | None:
+    """`less`: KiB in every peak that are not the allocator's. None where nothing else is left."""
     if base is None:
         return None
     memory = {
-        name: {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
+        name: {run.round: run.peak_rss_kb - less for run in row.good_runs(name)}
         for name in (allocator, base)
     }
+    if any(kib <= 0 for runs in memory.values() for kib in runs.values()):
+        return None
     ratios = paired_ratios(memory[allocator], memory[base])
     return median_estimate(ratios) if len(ratios) else None
 

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Launcher, clean_environment, describe_failure, read_tail
+from hakmem_lab.measure import Launcher, describe_failure, environment_of, read_tail
+from hakmem_lab.preload import preload_problem
 from hakmem_lab.rows import Row
 
 # % time, seconds, usecs/call, calls, errors (left blank when there are none), name
@@ -28,35 +29,43 @@ def strace() -> str | None:
     return shutil.which("strace")
 
 
+def traced(tool: str, table: str, allocator: Allocator) -> list[str]:
+    """The words to put before a command: strace writes its table to the file `table`."""
+    preload = ["-E", f"LD_PRELOAD={allocator.library}"] if allocator.library else []
+    return [tool, "-f", "-c", "-o", table, *preload, "--"]
+
+
+def read_counts(table: str) -> dict[str, int] | None:
+    return parse_strace(Path(table).read_text(encoding="utf-8", errors="replace")) or None
+
+
 def count_system_calls(launcher: Launcher, row: Row, allocator: Allocator) -> dict[str, int] | None:
     """Calls by kind, of all threads and children; None when the run or the tracing failed."""
     tool = strace()
-    if tool is None:
+    search = environment_of(row, allocator).get("PATH")
+    if tool is None or preload_problem(row.command[0], allocator.library, search):
         return None
     with (
         tempfile.NamedTemporaryFile(prefix="hakmem-lab-") as table,
         tempfile.TemporaryFile() as stdout,
         tempfile.TemporaryFile() as stderr,
     ):
-        command = [tool, "-f", "-c", "-o", table.name]
-        if allocator.library:
-            command += ["-E", f"LD_PRELOAD={allocator.library}"]
+        command = traced(tool, table.name, allocator)
         if row.work is not None:
             shutil.rmtree(row.work, ignore_errors=True)
             row.work.mkdir(parents=True)
         report = launcher.start(
-            [*command, "--", *row.command],
-            clean_environment(row.environment, allocator.environment),
+            [*command, *row.command],
+            environment_of(row, allocator),
             "",
             row.pinned_to(launcher.cpus),
             stdout,
             stderr,
             row.stdin,
-            row.work,
+            row.work or row.directory,
         )
         if row.work is not None:
             shutil.rmtree(row.work, ignore_errors=True)
-        if describe_failure(report, read_tail(stderr), launcher.timeout) is not None:
+        if describe_failure(report, read_tail(stderr), launcher.timeout, row.accepted_status):
             return None
-        text = Path(table.name).read_text(encoding="utf-8", errors="replace")
-    return parse_strace(text) or None
+        return read_counts(table.name)

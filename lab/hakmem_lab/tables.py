@@ -1,7 +1,7 @@
 """Results as tables on a terminal, or 200 columns wide into a file."""
 
+import statistics as standard
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -10,10 +10,11 @@ from rich.text import Text
 
 from hakmem_lab import summary
 from hakmem_lab.results import Result, RowResult
-from hakmem_lab.statistics import Estimate, judge, paired_ratios
+from hakmem_lab.statistics import Estimate
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 NOTHING = "-"
+UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of their own
 
 
 def make_console() -> Console:
@@ -54,7 +55,8 @@ def show(estimate: Estimate | None, digits: int = 2) -> str:
 
 
 def show_number(value: float | None, digits: int = 0) -> str:
-    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", " ")
+    # z: what rounds to nothing has no sign.
+    return NOTHING if value is None else f"{value:z,.{digits}f}".replace(",", " ")
 
 
 def show_memory(kib: float | None) -> str:
@@ -93,7 +95,8 @@ def print_head(result: Result, console: Console) -> None:
         f" {machine['kernel']}, huge pages: {machine['transparent_huge_pages']},"
         f" load at the start: {machine['load_average']}",
     )
-    settings = ", ".join(f"{k}: {v}" for k, v in result.settings.items() if k != "peers")
+    shown = {k: v for k, v in result.settings.items() if k not in UNSHOWN}
+    settings = ", ".join(f"{k}: {v}" for k, v in shown.items())
     say(console, f"settings: {settings}")
     table = Table(title="Allocators", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("name", "version", "from"):
@@ -330,48 +333,6 @@ def print_programs(result: Result, console: Console) -> None:
         say_list(console, f"{subject} falls short in {len(short)}", short)
 
 
-# --- a/b -----------------------------------------------------------------------------------------
-
-
-def print_ab(result: Result, console: Console) -> None:
-    build_change = bool(result.settings.get("build_change"))
-    table = new_table(
-        "b against a, rule R1",
-        [
-            *("row", "rounds", "a", "b", "improvement, %", "b is", "verdict"),
-            *("peak memory\nb / a", "page\nfaults a", "page\nfaults b"),
-        ],
-        "a, b: median cost (ns an operation, or seconds); improvement: more work in the same time,"
-        " mean with its 95% interval; b is: equal unless the 99% interval excludes 0",
-    )
-    for row in result.rows:
-        ratios = paired_ratios(row.costs("b"), row.costs("a"))
-        if len(ratios) == 0:
-            continue
-        verdict = judge(ratios, build_change)
-        decision = verdict.decision
-        if verdict.more_rounds:
-            decision_text = f"not decided: {verdict.more_rounds} more rounds"
-        else:
-            decision_text = f"{decision} (threshold {verdict.threshold:g}%)"
-        style = {"GO": "bold green", "NO-GO": "bold red"}.get(decision, "yellow")
-        table.add_row(
-            row.name,
-            str(len(ratios)),
-            show_number(summary.median_cost(row, "a"), 3),
-            show_number(summary.median_cost(row, "b"), 3),
-            show(verdict.improvement),
-            verdict.difference,
-            Text(decision_text, style),
-            show(summary.memory_ratio(row, "b", "a")),
-            show_number(summary.page_faults(row, "a")),
-            show_number(summary.page_faults(row, "b")),
-        )
-    if table.row_count:
-        console.print(table)
-    print_problems(result, console)
-
-
 # --- instructions --------------------------------------------------------------------------------
 
 
@@ -400,20 +361,29 @@ def print_instructions(result: Result, console: Console) -> None:
     say_list(console, "Not counted", [f"{count.allocator}: {count.failure}" for count in failed])
 
 
-# --- entry ---------------------------------------------------------------------------------------
-
-PRINTERS = {
-    "suite": print_suite,
-    "programs": print_programs,
-    "ab": print_ab,
-    "instructions": print_instructions,
-}
+# --- steady --------------------------------------------------------------------------------------
 
 
-def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
-    """Prints the tables of any kind of result; `file` is where it is kept."""
-    console = console or make_console()
-    print_head(result, console)
-    PRINTERS[result.kind](result, console)
-    if file is not None:
-        say(console, f"result: {file}")
+def median_figure(name: str) -> Callable[[RowResult, str], float | None]:
+    def value(row: RowResult, allocator: str) -> float | None:
+        known = [run.figures[name] for run in row.good_runs(allocator) if name in run.figures]
+        return standard.median(known) if known else None
+
+    return value
+
+
+def figure_names(result: Result) -> list[str]:
+    """Figures that only some kinds of runs have, in the order in which they come."""
+    runs = [run for row in result.rows for run in row.runs]
+    return list(dict.fromkeys(name for run in runs for name in run.figures))
+
+
+def show_exact(value: float) -> str:
+    return show_number(value, 0 if value == int(value) else 3)
+
+
+def print_steady(result: Result, console: Console) -> None:
+    for name in figure_names(result):
+        title = f"{name.replace('_', ' ')}, median over rounds"
+        print_matrix(result, console, title, median_figure(name), show_exact)
+    print_problems(result, console)

@@ -72,6 +72,41 @@ PROGRAMS = {
           if (count > 2) sleep(60);
           return 0;
         }""",
+    # serve PORT [die|deaf|stubborn|leave]: answers each connection with a line that malloc holds.
+    # The others: abort under the load, never listen, go on after SIGTERM, end well under the load.
+    "serve": """
+        #define _GNU_SOURCE
+        #include <arpa/inet.h>
+        #include <signal.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(int count, char **words) {
+          const char *mode = count > 2 ? words[2] : "";
+          struct sockaddr_in at = {.sin_family = AF_INET};
+          at.sin_port = htons((uint16_t)atoi(words[1]));
+          at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+          int yes = 1, on = socket(AF_INET, SOCK_STREAM, 0);
+          if (strcmp(mode, "stubborn") == 0) signal(SIGTERM, SIG_IGN);
+          fprintf(stderr, "serve: up\\n");
+          if (strcmp(mode, "deaf") == 0) pause();
+          setsockopt(on, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+          if (bind(on, (struct sockaddr *)&at, sizeof at) != 0 || listen(on, 9) != 0) {
+            fprintf(stderr, "serve: no port\\n");
+            return 4;
+          }
+          for (int number = 0;; number++) {
+            int connection = accept(on, NULL, NULL);
+            if (number >= 2 && strcmp(mode, "die") == 0) abort();
+            if (number >= 2 && strcmp(mode, "leave") == 0) return 0;
+            char *line = malloc(6);
+            memcpy(line, "pong\\n", 6);
+            if (write(connection, line, 5) < 0) free(line);
+            else free(line);
+            close(connection);
+          }
+        }""",
     # says WORD: prints it, and writes it to a file `out` where it runs.
     "says": """
         #include <stdio.h>

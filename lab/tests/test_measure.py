@@ -1,6 +1,9 @@
 """One run: what the launcher reports, how failures are told, what a command sees of the world."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +127,54 @@ def test_what_a_command_leaves_running_is_ended(
     run = launcher.run(make_row("wait", str(tmp_path / "pid")), GLIBC, 1, 1)
     assert run.failure is None
     assert wait_until_ended(int((tmp_path / "pid").read_text()))
+
+
+def test_ctrl_c_while_a_command_is_started_ends_it(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes when the process is there and nobody knows it yet."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *words: object, **options: object) -> None:
+            super().__init__(*words, **options)  # type: ignore[call-overload]
+            started.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)  # it would take effect here
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    row = Row("sleep", ("/bin/sleep", "60"), "wall", "single")
+    with pytest.raises(KeyboardInterrupt):
+        launcher.run(row, GLIBC, 1, 1)
+    assert len(started) == 1 and started[0].poll() is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_command_ends_with_whoever_started_it(built: Path, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    script = (
+        "import os, subprocess, sys, time\n"
+        "reading, writing = os.pipe()\n"
+        "shell = 'echo $$ >$0.new; mv $0.new $0; sleep 60'\n"
+        "words = [sys.argv[1], '--report', str(writing), '--', '/bin/sh', '-c', shell]\n"
+        "words.append(sys.argv[2])\n"
+        "subprocess.Popen(words, pass_fds=[writing])\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(built / "launch"), str(file)], check=False)
+    assert wait_until_ended(int(file.read_text()))
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_daemon_is_ended_too(built: Path, tmp_path: Path, ends: bool) -> None:
+    """It left the process group and its parent ended; the time-out finds it as well."""
+    launcher = Launcher(built / "launch", [min(os.sched_getaffinity(0))], timeout=2)
+    file = tmp_path / "pid"
+    script = f"(setsid sleep 60 & echo $! >{file}); {'exit 3' if ends else 'sleep 60'}"
+    run = launcher.run(Row("daemon", ("/bin/sh", "-c", script), "wall", "single"), GLIBC, 1, 1)
+    assert run.failure == ("exit code 3" if ends else "timed out after 2 s")
+    assert not is_running(int(file.read_text()))
 
 
 def test_preloading_without_effect_is_noticed(

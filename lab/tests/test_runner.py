@@ -13,7 +13,7 @@ from hakmem_lab.measure import Launcher, Run
 from hakmem_lab.results import Result
 from hakmem_lab.rows import Row
 from hakmem_lab.runner import Pace, Reporter, run_rounds
-from hakmem_lab.tables import print_result
+from hakmem_lab.show import print_result
 
 MACHINE = {
     "kernel": "Linux",

@@ -492,6 +492,7 @@ def test_soak_results(tmp_path: Path) -> None:
         ({"LONG_SEC": "an hour"}, "LONG_SEC=an hour: not a number"),
         ({"SHORT_SEC": "1", "EPOCH_SEC": "2"}, "EPOCH_SEC=2 is above SHORT_SEC=1"),
         ({"MIMALLOC": "/nowhere/lib.so"}, "no library at /nowhere/lib.so"),
+        ({"RESUME": "yes"}, "RESUME=yes: not a number; accepted: 0..1"),
     ):
         done = subprocess.run(
             [*script, str(out)], env=environment | changes, text=True, capture_output=True,
@@ -499,3 +500,23 @@ def test_soak_results(tmp_path: Path) -> None:
         )  # fmt: skip
         assert (done.returncode, done.stdout) == (2, "")
         assert f"soak_results: {problem}" in done.stderr
+
+    def resumed(**changes: str) -> set[str]:
+        """What a run with RESUME=1 measures again."""
+        times = {path: path.stat().st_mtime_ns for path in out.glob("*.csv")}
+        done = subprocess.run(
+            [*script, str(out)], env=environment | {"RESUME": "1"} | changes, text=True,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert (out / "analysis.md").read_text() == done.stdout
+        return {path.stem for path, time in times.items() if path.stat().st_mtime_ns != time}
+
+    assert resumed() == set()
+    lines = (out / "speed.csv").read_text().splitlines(keepends=True)
+    (out / "speed.csv").write_text("".join(lines[:-1]))  # killed in its last epoch
+    report = (out / "mimalloc.txt").read_text()
+    (out / "mimalloc.txt").write_text(report.replace("Throughput", "Thro"))  # killed after it
+    (out / "fragmentation.txt").write_text("Throughput = 1 ops/s\n" * 3)  # the fourth is missing
+    assert resumed() == {"speed", "lean", "mimalloc", "jemalloc", "fragmentation"}
+    assert resumed(LONG_SEC="4", CYCLES="3") == {"balanced", "glibc", "fragmentation"}

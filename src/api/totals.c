@@ -31,8 +31,7 @@ void totals_get(struct totals *totals, bool deep) {
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
   totals->given = s->given_bytes;
   totals->pinned = s->block_bytes_free > s->given_bytes ? s->block_bytes_free - s->given_bytes : 0;
-  totals->cached =
-      s->cached_bytes + superslab_dirty_bytes() + (totals->unit.units_warm << UNIT_SHIFT);
+  totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);
 }
 
 void totals_of_class(unsigned counted_class, struct class_totals *totals) {

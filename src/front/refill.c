@@ -387,7 +387,7 @@ static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
  * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
 #define SWEEP_FROM (4 * MIB)
 #define SWEPT_BYTES (2 * KIB)
-enum { SWEPT_BLOCKS = 4 };
+enum { SWEPT_BLOCKS = 2 };
 
 static void sweep(struct heap *heap) {
   heap->freed_in_a_row = 0;

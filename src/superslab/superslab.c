@@ -206,7 +206,11 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
     lock_release(&superslab_lock);
     superslab = superslab_new(huge_pages, &from_os);
     lock_acquire(&superslab_lock);
-    if (superslab != NULL) list_insert(superslab);
+    if (superslab != NULL) {
+      list_insert(superslab);
+      count_dirty(0,
+                  dirty_slices_of(superslab)); /* all of it, when it comes out of the warm pool */
+    }
   }
   struct slab *span = NULL;
   if (superslab != NULL) {
@@ -248,7 +252,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
 }
 
 /* HAKMEM_SS_MEM_LEAN=1 keeps no more than this of emptied SuperSlabs (docs/decisions/0012). */
-#define LEAN_WARM_BYTES (8 * MIB)
+#define LEAN_WARM_BYTES (2 * MIB)
 
 static void release_emptied(struct superslab *superslab) {
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
@@ -318,7 +322,7 @@ void superslab_split(struct superslab *superslab) {
   if (!superslab_is_whole(superslab)) return;
   atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
-  os_advise_small(superslab->base, UNIT_BYTES);
+  if (unit_may_cut_mappings()) os_advise_small(superslab->base, UNIT_BYTES);
 }
 
 unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
@@ -478,7 +482,9 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
   for (unsigned run = 0; run <= SLICES_PER_UNIT; run++)
     for (const struct superslab *s = lists[run]; s != NULL; s = s->next) {
       stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;
-      if (deep) add_blocks(s, stats);
+      if (!deep) continue;
+      stats->dirty_bytes += (uint64_t)dirty_slices_of(s) << SLICE_SHIFT;
+      add_blocks(s, stats);
     }
   lock_release(&superslab_lock);
 }

@@ -191,6 +191,8 @@ size_t unit_trim(void);
 size_t unit_prewarm(size_t units);
 /** Gives back what is too old; returns the bytes that are still to age. */
 size_t unit_age(void);
+/** May parts of the units get states of their own, with which the kernel needs a mapping for each? Not above 32 GiB. */
+bool unit_may_cut_mappings(void);
 /** Bytes in the warm pool; relaxed: a hint. */
 size_t unit_warm_bytes(void);
 enum unit_move {
@@ -291,8 +293,9 @@ struct superslab_stats {
   /* bytes of blocks: ever made; of these, free in their slabs */
   uint64_t block_bytes_carved, block_bytes_free;
   uint64_t given_bytes; /* pages given back inside slabs, and of cached Large blocks */
+  uint64_t dirty_bytes; /* free slices that keep their pages */
 };
-/** `deep`: also walks every SuperSlab for the last five figures. */
+/** `deep`: also walks every SuperSlab for the last six figures. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
 
 #endif

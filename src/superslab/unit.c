@@ -23,7 +23,15 @@ static struct stuck_run *stuck;
 
 static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
 static _Atomic uint64_t decommit_disabled;
-static _Atomic size_t warm_units; /* pool.units as last seen, for unit_warm_bytes */
+static _Atomic size_t warm_units; /* pool.units, for unit_warm_bytes; written under unit_lock */
+
+static void pool_lock(void) { lock_acquire(&unit_lock); }
+
+/* Whoever had the lock may have changed the pool. */
+static void pool_unlock(void) {
+  atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
+  lock_release(&unit_lock);
+}
 
 static void count(_Atomic uint64_t *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
@@ -34,6 +42,12 @@ void unit_account(ptrdiff_t units) { count(&units_mapped, (uint64_t)units); }
 static size_t mapped_now(void) {
   return (size_t)atomic_load_explicit(&units_mapped, memory_order_relaxed);
 }
+
+/* A unit in a state of its own is a mapping of its own, and makes one more of its neighbour. The kernel allows 65530,
+ * and where they are used up no memory is to be had. */
+#define CUT_BELOW ((size_t)16384)
+
+bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
 
 static bool stuck_take(size_t units, size_t alignment, char **out) {
   for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
@@ -59,25 +73,25 @@ static void free_lazily(void) {
   for (;;) {
     struct warm_run run;
     bool found = false;
-    lock_acquire(&unit_lock);
+    pool_lock();
     uint64_t now = os_clock_ms(); /* under the lock: no run is younger */
     for (size_t i = 0; i < pool.count && !found; i++)
       if (!pool.runs[i].lazily_freed && now - pool.runs[i].since_ms >= decay) {
         run = warm_remove(&pool, i);
         found = true;
       }
-    lock_release(&unit_lock);
+    pool_unlock();
     if (!found) return;
     os_decommit_lazily(run.base, run.units << UNIT_SHIFT);
     run.lazily_freed = true;
     run.zeroed = false;
     run.since_ms = now;
-    lock_acquire(&unit_lock);
+    pool_lock();
     if (!warm_is_full(&pool)) {
       warm_insert(&pool, run);
       found = false;
     }
-    lock_release(&unit_lock);
+    pool_unlock();
     if (found && os_unmap(run.base, run.units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)run.units);
   }
 }
@@ -92,7 +106,7 @@ static void give_back(struct warm_run run) {
   }
   run.zeroed = os_decommit(run.base, bytes);
   run.since_ms = os_clock_ms();
-  lock_acquire(&unit_lock);
+  pool_lock();
   if (!warm_is_full(&pool)) {
     warm_insert(&pool, run);
   } else {
@@ -101,7 +115,7 @@ static void give_back(struct warm_run run) {
     self->next = stuck;
     stuck = self;
   }
-  lock_release(&unit_lock);
+  pool_unlock();
 }
 
 static void give_back_all(const struct warm_run *runs, size_t count_runs) {
@@ -159,11 +173,8 @@ static struct unit_run map_run(size_t units, size_t alignment) {
 
 /* --- a long run out of short ones ------------------------------------------------------------------- */
 
-/* Moving the pages of a unit into its place takes about 2 us, faulting new ones 250 to 700
- * (docs/decisions/0008). Each piece may be a mapping of its own for ever, and the kernel allows 65530 of
- * them: above ASSEMBLE_BELOW units in use nothing is assembled. */
+/* Each piece may be a mapping of its own for ever. */
 enum { PIECES = 8 };
-#define ASSEMBLE_BELOW ((size_t)16384)
 
 /* A kernel that refuses may have cleared the place first: those before 6.17 do, when the range lies in more
  * than one mapping. Hence unit by unit, which never does unless the program itself split a unit (mlock,
@@ -184,13 +195,14 @@ static void give_up(struct unit_run run, size_t units, size_t lost) {
   if (lost + 1 < units) give_back((struct warm_run){.base = rest, .units = units - lost - 1});
 }
 
-/* A run of new address space with as many pages of the pool in front as there are. */
+/* A run of new address space with as many pages of the pool in front as there are. Moving the pages of a unit into
+ * its place takes about 2 us, faulting new ones 250 to 700 (docs/decisions/0008). */
 static struct unit_run assemble(size_t units) {
   struct warm_run pieces[PIECES];
-  if (units < 2 || mapped_now() > ASSEMBLE_BELOW) return (struct unit_run){0};
-  lock_acquire(&unit_lock);
+  if (units < 2 || !unit_may_cut_mappings()) return (struct unit_run){0};
+  pool_lock();
   size_t count_pieces = warm_take_pieces(&pool, units, pieces, PIECES);
-  lock_release(&unit_lock);
+  pool_unlock();
   if (count_pieces == 0) return (struct unit_run){0};
   struct unit_run run = map_run(units, UNIT_BYTES);
   if (run.base == NULL || run.huge_pages) {
@@ -216,9 +228,9 @@ static struct unit_run assemble(size_t units) {
     return (struct unit_run){0};
   }
   if (run.used > 0) run.zeroed = false;
-  lock_acquire(&unit_lock);
+  pool_lock();
   warm_missed(&pool, units - run.used, mapped_now() - pool.units);
-  lock_release(&unit_lock);
+  pool_unlock();
   return run;
 }
 
@@ -226,20 +238,20 @@ static struct unit_run assemble(size_t units) {
 
 static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   struct warm_run victims[VICTIMS], warm = {0};
-  lock_acquire(&unit_lock);
+  pool_lock();
   bool found = warm_take(&pool, units, alignment, &warm);
   if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm.base);
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
-  lock_release(&unit_lock);
+  pool_unlock();
   give_back_all(victims, count_victims);
   if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
   return found;
 }
 
 static struct unit_run map_missed(size_t units, size_t alignment) {
-  lock_acquire(&unit_lock);
+  pool_lock();
   warm_missed(&pool, units, mapped_now() - pool.units);
-  lock_release(&unit_lock);
+  pool_unlock();
   return map_run(units, alignment);
 }
 
@@ -270,14 +282,13 @@ void unit_release(char *base, size_t units) {
    * victims come back into the pool. */
   for (int round = 0; round < WARM_RUNS / VICTIMS && keep && !inserted; round++) {
     size_t count_victims = 0;
-    lock_acquire(&unit_lock);
+    pool_lock();
     keep = units <= warm_budget(&pool) && !above_target();
     if (keep) count_victims = warm_take_victims(&pool, units, false, victims, VICTIMS);
     else warm_no_room_for(&pool, units);
     inserted = keep && !warm_is_full(&pool) && count_victims < VICTIMS;
     if (inserted) warm_insert(&pool, run);
-    atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
-    lock_release(&unit_lock);
+    pool_unlock();
     give_back_all(victims, count_victims);
   }
   if (!inserted) give_back(run);
@@ -308,9 +319,9 @@ size_t unit_trim(void) {
   /* At most as many rounds as fill the pool once: a run that cannot be unmapped comes back. */
   for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
     size_t picked = 0;
-    lock_acquire(&unit_lock);
+    pool_lock();
     while (picked < VICTIMS && pool.count > 0) victims[picked++] = warm_remove(&pool, 0);
-    lock_release(&unit_lock);
+    pool_unlock();
     for (size_t i = 0; i < picked; i++) {
       bytes += victims[i].units << UNIT_SHIFT;
       give_back(victims[i]);
@@ -332,14 +343,13 @@ size_t unit_prewarm(size_t units) {
   if (!run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
     os_advise_huge(run.base, wanted << UNIT_SHIFT);
   os_populate(run.base, wanted << UNIT_SHIFT); /* refused: the pages come by touch */
-  lock_acquire(&unit_lock);
+  pool_lock();
   warm_insert(&pool, (struct warm_run){.base = run.base,
                                        .units = wanted,
                                        .since_ms = os_clock_ms(),
                                        .zeroed = true,
                                        .huge_pages = run.huge_pages});
-  atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
-  lock_release(&unit_lock);
+  pool_unlock();
   return wanted;
 }
 
@@ -349,22 +359,21 @@ size_t unit_age(void) {
   if (option_value(WARM_POOL_DECAY_MS) == 0) return 0;
   free_lazily();
   for (int round = 0; round < WARM_RUNS / VICTIMS && picked == VICTIMS; round++) {
-    lock_acquire(&unit_lock);
+    pool_lock();
     picked = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
     young = 0;
     for (size_t i = 0; i < pool.count; i++)
       if (!pool.runs[i].lazily_freed) young += pool.runs[i].units << UNIT_SHIFT;
-    atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
-    lock_release(&unit_lock);
+    pool_unlock();
     give_back_all(victims, picked);
   }
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
 }
 
 void unit_stats_get(struct unit_stats *stats) {
-  lock_acquire(&unit_lock);
+  pool_lock();
   stats->units_warm = pool.units;
-  lock_release(&unit_lock);
+  pool_unlock();
   stats->bytes_mapped = atomic_load_explicit(&units_mapped, memory_order_relaxed) << UNIT_SHIFT;
   stats->acquired = atomic_load_explicit(&acquired, memory_order_relaxed);
   stats->released = atomic_load_explicit(&released, memory_order_relaxed);
@@ -374,6 +383,6 @@ void unit_stats_get(struct unit_stats *stats) {
   stats->decommit_disabled = atomic_load_explicit(&decommit_disabled, memory_order_relaxed);
 }
 
-void unit_lock_acquire(void) { lock_acquire(&unit_lock); }
-void unit_lock_release(void) { lock_release(&unit_lock); }
+void unit_lock_acquire(void) { pool_lock(); }
+void unit_lock_release(void) { pool_unlock(); }
 void unit_lock_reset(void) { lock_reset(&unit_lock); }

@@ -2,6 +2,9 @@
  * interface and below any heap. */
 #include "unit_test.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "large/large.h"
@@ -138,6 +141,7 @@ static void metadata_is_zeroed_aligned_and_apart(void **state) {
 static struct unit_stats unit_figures(void) {
   struct unit_stats stats;
   unit_stats_get(&stats);
+  assert_int_equal(unit_warm_bytes(), stats.units_warm << UNIT_SHIFT);
   return stats;
 }
 
@@ -270,6 +274,8 @@ struct held_span {
 static struct superslab_stats span_figures(void) {
   struct superslab_stats stats;
   superslab_stats_get(&stats, true);
+  /* The running count that calls the release engine, and what a walk finds. */
+  assert_int_equal(superslab_dirty_bytes(), stats.dirty_bytes);
   return stats;
 }
 
@@ -318,6 +324,7 @@ static void spans_do_not_overlap(void **state) {
   struct superslab_stats before = span_figures();
   for (int step = 0; step < 1500 * EFFORT; step++) {
     struct held_span *h = &held[random_below(&random, SPANS)];
+    if (step % 64 == 0) span_figures();
     if (h->span == NULL) {
       acquire_span(h, &random);
       continue;
@@ -372,6 +379,57 @@ static void spans_fill_superslabs(void **state) {
   assert_int_equal(span_figures().live, live + 5);
   for (int i = 0; i < COUNT; i++) span_release(spans[i]);
   assert_int_equal(span_figures().live, live);
+}
+
+/* Does the mapping of the address have this flag in /proc/self/smaps? */
+static bool mapping_has_flag(const char *address, const char *flag) {
+  FILE *smaps = fopen("/proc/self/smaps", "r");
+  assert_non_null(smaps);
+  bool inside = false, found = false;
+  char line[1024];
+  while (fgets(line, sizeof line, smaps) != NULL) {
+    uintptr_t from, to;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+      inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+    if (inside && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, flag) != NULL;
+  }
+  fclose(smaps);
+  return found;
+}
+
+static bool stays_split(struct slab **span) {
+  bool zeroed;
+  *span = span_acquire(32, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
+  assert_non_null(*span);
+  struct superslab *superslab = superslab_of(*span);
+  assert_true(superslab_is_whole(superslab));
+  assert_true(mapping_has_flag(superslab->base, " hg"));
+  superslab_split(superslab);
+  assert_false(superslab_is_whole(superslab));
+  return mapping_has_flag(superslab->base, " nh");
+}
+
+/* A split unit is kept from becoming a huge page again, which makes it a mapping of its own; above 32 GiB these might
+ * use up what the kernel allows. */
+static void split_units_do_not_use_up_the_mappings(void **state) {
+  (void)state;
+  enum { BIG = 4096, BIGS = 4 };
+  struct unit_run big[BIGS];
+  struct slab *spans[2];
+  int got = 0;
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return; /* nothing is split then */
+  unit_trim();
+  assert_true(stays_split(&spans[0]));
+  while (got < BIGS && (big[got] = unit_reserve(BIG)).base != NULL) got++;
+  if (got == BIGS) {
+    assert_false(stays_split(&spans[1]));
+    span_release(spans[1]);
+  } else {
+    print_message("32 GiB of address space are not to be had here: half of the test is left out\n");
+  }
+  while (got > 0) unit_give_up(big[--got].base, BIG);
+  span_release(spans[0]);
+  unit_trim();
 }
 
 /* --- huge blocks ---------------------------------------------------------------------------------- */
@@ -540,6 +598,7 @@ int main(void) {
       cmocka_unit_test(units_refuse_what_no_address_space_holds),
       cmocka_unit_test(spans_do_not_overlap),
       cmocka_unit_test(spans_fill_superslabs),
+      cmocka_unit_test(split_units_do_not_use_up_the_mappings),
       cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
       cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
       cmocka_unit_test(the_second_free_is_told),

@@ -1,0 +1,106 @@
+"""What the sub-commands share: their options, the frame of a result, how a command ends."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hakmem_lab import allocators, show
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.errors import LabError
+from hakmem_lab.machine import describe_machine
+from hakmem_lab.measure import Launcher, environment_of
+from hakmem_lab.paths import Paths
+from hakmem_lab.preload import preload_problem
+from hakmem_lab.results import Result, write_result
+from hakmem_lab.rows import Row
+from hakmem_lab.runner import CountFunction, Reporter, run_rounds
+from hakmem_lab.syscalls import count_system_calls, strace
+
+INTERRUPTED = 130  # exit code, as a shell has it after Ctrl-C
+
+RootOption = Annotated[
+    Path | None, typer.Option(help="The repository; default: around the working directory.")
+]
+AllocatorsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--allocators",
+        metavar="A,B",
+        help="Names, and NAME=WORDS for others: a library's path, a known name, variables"
+        " (lean=HAKMEM_PROFILE=lean). Default: all.",
+    ),
+]
+CpusOption = Annotated[
+    str | None, typer.Option(metavar="0,1", help="CPUs to use; default: all available ones.")
+]
+TimeoutOption = Annotated[
+    float, typer.Option(min=0.1, metavar="SECONDS", help="A run that takes longer has failed.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", "--json", metavar="FILE", help="Where the result is kept."),
+]
+RowsOption = Annotated[str | None, typer.Option("--rows", metavar="A,B", help="Only these rows.")]
+RoundsOption = Annotated[
+    int, typer.Option("--rounds", "--runs", min=1, max=1000, help="Runs of each allocator.")
+]
+
+
+def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
+    known = {a.name for a in allocators.known_allocators(paths)} - {"hakmem"}
+    settings["peers"] = [a.name for a in chosen if a.name in known]
+    result = Result(kind, ["hakmem-lab", *sys.argv[1:]], settings, describe_machine(), chosen)
+    if not result.allocator_names():
+        problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)
+        raise LabError(f"no allocator can be run: {problems}")
+    return result
+
+
+def refuse_a_program_without_preloads(row: Row, chosen: list[Allocator]) -> None:
+    """A static program, say, would be compared with itself: an error, unless some allocator besides
+    libc's takes effect."""
+    search = environment_of(row, Allocator("", "", "")).get("PATH")
+    preloaded = [a.library for a in chosen if a.missing is None and a.library]
+    problems = [preload_problem(row.command[0], library, search) for library in preloaded]
+    if problems and None not in problems:
+        raise LabError(f"no allocator can be put under it: {problems[0]}")
+
+
+def counter(launcher: Launcher, wanted: bool, reporter: Reporter) -> CountFunction | None:
+    if not wanted:
+        return None
+    if strace() is None:
+        reporter.line("system calls are not counted: strace is missing")
+        return None
+    return lambda row, allocator: count_system_calls(launcher, row, allocator)
+
+
+def measure(
+    result: Result,
+    chosen: list[Row],
+    rounds: int,
+    launcher: Launcher,
+    output: Path,
+    system_calls: bool,
+) -> None:
+    """Runs, prints, keeps the result, and ends the command with its exit code."""
+    reporter = Reporter()
+    run_rounds(
+        result,
+        chosen,
+        rounds,
+        launcher.run,
+        counter(launcher, system_calls, reporter),
+        lambda partial: write_result(partial, output),
+        reporter,
+    )
+    finish(result, output)
+
+
+def finish(result: Result, output: Path) -> None:
+    write_result(result, output)
+    show.print_result(result, file=output)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,101 @@
+"""The command hakmem-lab scorecard."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hakmem_lab.allocators import hakmem
+from hakmem_lab.csv_table import read_table
+from hakmem_lab.errors import LabError
+from hakmem_lab.fragmentation import is_fragmentation
+from hakmem_lab.page_model import shorten_paths
+from hakmem_lab.paths import Paths, find_paths
+from hakmem_lab.report import soak_files
+from hakmem_lab.report_cli import SoakOption, StripOption, split_sources, write_page
+from hakmem_lab.results import read_result
+from hakmem_lab.scorecard import Evidence, SoakRun, Source
+from hakmem_lab.scorecard_page import Origin, render_scorecard
+from hakmem_lab.soak import read_series
+
+KEPT = ("suite", "steady", "instructions")  # in docs/results, when nobody names others
+
+
+def name_of(paths: Paths, file: Path) -> str:
+    """A file for a reader: from the repository on, or by its name alone."""
+    shown = paths.shown(file.resolve())
+    return file.name if shown.startswith("/") else shown
+
+
+def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
+    """What the repository keeps: the scorecard it has is made from that."""
+    kept = paths.root / "docs/results"
+    results = [kept / f"{name}-{version}.json" for name in KEPT]
+    soaks = [kept / f"soak-{version}"]
+    return [file for file in results if file.is_file()], [s for s in soaks if s.is_dir()]
+
+
+def read_evidence(
+    paths: Paths, results: list[Path], soaks: list[Path], strip: list[Path]
+) -> tuple[Evidence, list[Origin]]:
+    evidence = Evidence()
+    origins: list[Origin] = []
+
+    def name_origin(file: Path) -> str:
+        name = name_of(paths, file)
+        if any(Path(origin.name).stem == Path(name).stem for origin in origins):
+            raise LabError(
+                f"{file}: a second file called {Path(name).stem}; lines name their file so"
+            )
+        origins.append(Origin(name, file))
+        return name
+
+    for file in results:
+        result = shorten_paths(read_result(file), strip)
+        evidence.results.append(Source(name_origin(file), result))
+    tables = [(file, read_table(file)) for file in soak_files(soaks)]
+    for file, table in tables:
+        if not is_fragmentation(table):
+            name = name_origin(file)
+            evidence.soaks.extend(SoakRun(name, series) for series in read_series([table]))
+    return evidence, origins
+
+
+def scorecard_command(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RESULT.json...]", help="More results; the first one that has a figure counts."
+        ),
+    ] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="Of suite, steady or instructions; repeatable. Default: those in docs/results.",
+        ),
+    ] = None,
+    soak: SoakOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: docs/scorecard.md."),
+    ] = None,
+    strip: StripOption = None,
+    root: Annotated[Path | None, typer.Option(help="The repository.")] = None,
+) -> None:
+    """Writes docs/scorecard.md from results: every goal, its figure, met or not (rule R5)."""
+    paths = find_paths(root)
+    version = hakmem(paths).version
+    given, soaks = split_sources([*(results or []), *(files or [])], soak or [])
+    usual_results, usual_soaks = usual_sources(paths, version)
+    evidence, origins = read_evidence(
+        paths, given or usual_results, soaks or usual_soaks, strip or []
+    )
+    output = output or paths.root / "docs/scorecard.md"
+    write_page(render_scorecard(evidence, origins, version), output)
+    print(f"written: {paths.shown(output)}, from {len(origins)} files")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("scorecard")(scorecard_command)

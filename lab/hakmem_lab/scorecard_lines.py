@@ -1,0 +1,160 @@
+"""The scorecard's lines on results: what is to be reached, and what was."""
+
+from collections.abc import Callable
+
+from hakmem_lab.instructions import InstructionCount
+from hakmem_lab.results import Result, RowResult
+from hakmem_lab.scorecard import (
+    DEFAULT_PROFILE,
+    INSTRUCTIONS,
+    PROFILES,
+    STEADY_KIND,
+    SUITE,
+    Bar,
+    Evidence,
+    Finder,
+    Line,
+    costs_of,
+    first,
+    idle_cpu,
+    idle_memory,
+    idle_wake_ups,
+    instructions,
+    mean_to_default,
+    mean_to_mimalloc,
+    memory_of,
+    mixed_memory,
+    scales,
+    share_of_fastest,
+    share_of_mimalloc,
+    share_of_rows,
+    steady_calls,
+    within_memory,
+    within_time,
+)
+from hakmem_lab.steady import IDLE_95, IDLE_100
+from hakmem_lab.summary import MEMORY_BAR, SCALING_BAR
+
+
+def at_least(limit: float, text: str) -> Bar:
+    return Bar(limit, False, f"≥ {text}")
+
+
+def at_most(limit: float, text: str) -> Bar:
+    return Bar(limit, True, f"≤ {text}")
+
+
+LEAN_MEMORY, LEAN_TIME = at_most(0.45, "0.45"), at_most(1.1, "1.10")
+
+
+def total(count: InstructionCount) -> float:
+    return count.total
+
+
+def pair(count: InstructionCount) -> float:
+    return count.pair
+
+
+def speed_lines(evidence: Evidence) -> list[Line]:
+    share = first(evidence, share_of_mimalloc(DEFAULT_PROFILE))
+    milestones = {"M1": 50, "M2": 55, "M3": 60, "M4": 70}
+    lines = [
+        Line(
+            f"{name}: throughput against mimalloc's",
+            share,
+            at_least(limit, f"{limit}%" if name != "M4" else "70% (the goal was 65 to 70)"),
+            SUITE,
+            digits=1,
+            unit="%",
+        )
+        for name, limit in milestones.items()
+    ]
+    fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
+    bar = at_least(100, "100%")
+    lines.append(Line("throughput against the fastest peer's", fastest, bar, SUITE, 1, "%"))
+
+    def counted(what: str, figure: Callable[[InstructionCount], float], limit: float) -> Line:
+        found = first(evidence, instructions(DEFAULT_PROFILE, figure), INSTRUCTIONS)
+        return Line(what, found, at_most(limit, f"{limit:g}"), INSTRUCTIONS, 1)
+
+    return [
+        *lines,
+        counted("instructions an operation, the benchmark's own among them", total, 46.5),
+        counted("instructions of a malloc and its free", pair, 36),
+    ]
+
+
+def rows_line(
+    evidence: Evidence, what: str, holds: Callable[[Result, RowResult, str], bool | None]
+) -> Line:
+    """All rows of the suite have to."""
+    found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds))
+    return Line(what, found, Bar(100, False, "all"), SUITE, 0, "%")
+
+
+def suite_lines(evidence: Evidence) -> list[Line]:
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, costs_of))
+    return [
+        Line("geometric mean of time / mimalloc v3", mean, at_most(0.76, "0.76"), SUITE, 3),
+        rows_line(evidence, "rows within their bar against the best peer of each", within_time),
+        rows_line(
+            evidence,
+            f"rows with many threads at {SCALING_BAR:g} or more of their throughput with few",
+            scales,
+        ),
+    ]
+
+
+def memory_lines(evidence: Evidence) -> list[Line]:
+    peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
+    mean = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, memory_of))
+    lean = first(evidence, mean_to_mimalloc("lean", memory_of))
+    price = first(evidence, mean_to_default("lean"))
+    return [
+        Line("random_mixed, peak", peak, at_most(2.5, "2.5 MB"), SUITE, 2, " MB"),
+        Line("geometric mean of peak / mimalloc v3", mean, at_most(0.5, "0.50"), SUITE, 3),
+        rows_line(
+            evidence, f"rows at {MEMORY_BAR:g} or less of the lowest peer's peak", within_memory
+        ),
+        Line("lean: geometric mean of peak / mimalloc v3", lean, LEAN_MEMORY, SUITE, 3),
+        Line("lean: geometric mean of time / balanced", price, LEAN_TIME, SUITE, 3),
+    ]
+
+
+def system_call_lines(evidence: Evidence) -> list[Line]:
+    return [
+        Line(
+            f"{profile}: mmap, munmap and madvise an operation",
+            first(evidence, steady_calls(profile), STEADY_KIND),
+            at_most(1e-8, "1e-8"),
+            STEADY_KIND,
+            scientific=True,
+        )
+        for profile in PROFILES
+    ]
+
+
+def idle_lines(evidence: Evidence) -> list[Line]:
+    def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
+        return Line(what, first(evidence, find, STEADY_KIND), bar, STEADY_KIND, digits, unit)
+
+    half = idle_memory(DEFAULT_PROFILE, IDLE_95)
+    whole = idle_memory(DEFAULT_PROFILE, IDLE_100)
+    return [
+        line("95% freed, resident 5 s later", half, at_most(65, "65 MB"), 1, " MB"),
+        line("all freed, resident 5 s later", whole, at_most(8, "8 MB"), 1, " MB"),
+        line(
+            "processor time in the minute after that",
+            idle_cpu(DEFAULT_PROFILE),
+            at_most(0, "0 ms"),
+            3,
+            " ms",
+        ),
+        line(
+            "wake-ups in the minute after that",
+            idle_wake_ups(DEFAULT_PROFILE),
+            at_most(0, "0"),
+            0,
+            "",
+        ),
+    ]

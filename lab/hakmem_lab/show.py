@@ -1,0 +1,28 @@
+"""Every kind of result as text: which tables it has."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from hakmem_lab import ab_table, compare_tables, replay_table, tables, tail
+from hakmem_lab.results import Result
+
+PRINTERS = {
+    "suite": tables.print_suite,
+    "programs": tables.print_programs,
+    "ab": ab_table.print_ab,
+    "instructions": tables.print_instructions,
+    "compare": compare_tables.print_comparison,
+    "tail": tail.print_tail,
+    "steady": tables.print_steady,
+    "replay": replay_table.print_replay,
+}
+
+
+def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
+    """Prints the tables of any kind of result; `file` is where it is kept."""
+    console = console or tables.make_console()
+    tables.print_head(result, console)
+    PRINTERS[result.kind](result, console)
+    if file is not None:
+        tables.say(console, f"result: {file}")

@@ -1,0 +1,210 @@
+"""The slow tail of random_mixed: the low side of throughput, and the high one of latency, from
+epochs of some milliseconds.
+
+An epoch's latency is its time for one operation; percentiles are taken from these, never as
+1 / percentile(throughput), which between two values is another number. It is a mean over the epoch:
+single waits are what build/bench/stall is for.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from hakmem_lab import summary
+from hakmem_lab.allocators import Allocator
+from hakmem_lab.compare_tables import Column, Figure, named, print_columns, with_ratio
+from hakmem_lab.csv_table import parse_table
+from hakmem_lab.errors import LabError
+from hakmem_lab.measure import (
+    REPORTED,
+    Launcher,
+    Run,
+    describe_failure,
+    environment_of,
+    read_tail,
+)
+from hakmem_lab.preload import preload_problem
+from hakmem_lab.results import Result, RowResult
+from hakmem_lab.rows import Row
+from hakmem_lab.soak import Series, series_of, without_warm_up
+from hakmem_lab.soak_cli import LATENCY_SHARES, TAIL_EPOCHS, THROUGHPUT_SHARES
+from hakmem_lab.statistics import Floats, compare_costs, paired_ratios, percentiles, variation
+from hakmem_lab.tables import print_problems, say_list
+from hakmem_lab.verdict import describe_amount, describe_comparison, plural
+
+ENDLESS = 1 << 50  # more iterations than any run gets to: the duration ends it
+SHOWN_THROUGHPUTS = (50.0, 1.0, 0.1)
+SHOWN_LATENCIES = ("p50", "p99", "p99.9", "worst")
+
+
+def tail_row(
+    program: Path, seconds: int, epoch_ms: int, slots: int, seed: int, threads: int
+) -> Row:
+    return Row(
+        name=f"mixed{slots}" + (f"-{threads}T" if threads > 1 else ""),
+        command=(str(program), str(ENDLESS), str(slots), str(seed), str(threads)),
+        measure="throughput",
+        group="tail",
+        idea=f"random_mixed in epochs of {epoch_ms} ms",
+        environment={
+            "HAKMEM_BENCH_EPOCH_MS": str(epoch_ms),
+            "HAKMEM_BENCH_DURATION_SEC": str(seconds),
+        },
+        cpus=threads,
+    )
+
+
+def latencies_of(throughput: Floats) -> Floats:
+    """Nanoseconds an operation, epoch by epoch."""
+    return 1e9 / throughput
+
+
+def figures_of(series: Series) -> dict[str, float]:
+    """The figures of one run, from its epochs after the warm-up."""
+    throughput = series.throughput
+    assert throughput is not None
+    latency = latencies_of(throughput)
+    figures = {"epochs": float(len(throughput)), "throughput_cv_percent": variation(throughput)}
+    for share, value in zip(THROUGHPUT_SHARES, percentiles(throughput, THROUGHPUT_SHARES),
+                            strict=True):  # fmt: skip
+        figures[f"throughput_p{share:g}_per_s"] = value
+    for share, value in zip(LATENCY_SHARES, percentiles(latency, LATENCY_SHARES), strict=True):
+        figures[f"latency_p{share:g}_ns"] = value
+    figures["latency_worst_ns"] = float(latency.max())
+    return figures
+
+
+class TailTrial:
+    """Runs random_mixed and sums its epochs up; their lines are kept in `csv`, a label a run."""
+
+    def __init__(self, launcher: Launcher, warm_up: str, csv: Path) -> None:
+        self.launcher = launcher
+        self.warm_up = warm_up
+        self.csv = csv
+        self.csv.parent.mkdir(parents=True, exist_ok=True)
+        self.csv.unlink(missing_ok=True)
+
+    def keep_epochs(self, text: str, label: str) -> None:
+        header, *lines = text.splitlines()
+        with self.csv.open("a", encoding="utf-8") as file:
+            if file.tell() == 0:
+                file.write(f"{header},label\n")
+            file.writelines(f"{line},{label}\n" for line in lines)
+
+    def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
+        environment = environment_of(row, allocator)
+        problem = preload_problem(row.command[0], allocator.library, environment.get("PATH"))
+        if problem is not None:
+            return Run(allocator.name, round_, position, failure=f"not preloaded: {problem}")
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            report = self.launcher.start(
+                row.command,
+                environment,
+                allocator.library,
+                row.pinned_to(self.launcher.cpus),
+                stdout,
+                stderr,
+            )
+            failure = describe_failure(report, read_tail(stderr), self.launcher.timeout)
+            stdout.seek(0)
+            text = stdout.read().decode(errors="replace")
+        mean, figures = None, {}
+        label = f"{allocator.name}-{round_}"
+        if failure is None:
+            try:
+                whole = series_of(label, parse_table(label, text))
+                series = without_warm_up(whole, self.warm_up)
+                figures = figures_of(series)
+                assert series.throughput is not None
+                # A late line makes an epoch longer than the others: they count by their lengths.
+                lengths = np.diff(whole.elapsed)[-len(series.elapsed) :]
+                mean = float(np.average(series.throughput, weights=lengths))
+                self.keep_epochs(text, label)
+            except LabError as error:
+                failure = f"its epochs cannot be read: {error}"
+        return Run(
+            allocator.name,
+            round_,
+            position,
+            **{name: report[name] for name in REPORTED},
+            throughput_per_s=mean,
+            failure=failure,
+            figures=figures,
+        )
+
+
+def millions(figure: Figure) -> Figure:
+    def value(run: Run) -> float | None:
+        found = figure(run)
+        return None if found is None else found / 1e6
+
+    return value
+
+
+def tail_verdict(row: RowResult, name: str, base: str) -> str | None:
+    """The mean and the tail of one allocator against the base's."""
+    failure = row.failure(name)
+    if failure is not None:
+        return f"failed: {failure}"
+    ratios = paired_ratios(row.costs(name), row.costs(base))
+    if len(ratios) == 0:
+        return None
+    parts = [f"mean: {describe_comparison(compare_costs(ratios), row.measure, base)}"]
+    for what in ("p99", "p99.9"):
+        sides = [
+            {r.round: r.figures[f"latency_{what}_ns"] for r in row.good_runs(side)}
+            for side in (name, base)
+        ]
+        compared = compare_costs(paired_ratios(*sides))
+        if compared.difference in ("faster", "slower"):
+            said = describe_amount(compared.ratio, f"{what} latency")
+        else:
+            said = f"{what} latency: {describe_comparison(compared, 'wall', base)}"
+        parts.append(said)
+    return f"{'; '.join(parts)} ({plural(len(ratios), 'run')})"
+
+
+def tail_verdicts(result: Result) -> list[str]:
+    """A line for each allocator but the base, and each row."""
+    base = summary.base_of(result)
+    lines: list[str] = []
+    for name in result.allocator_names():
+        if name == base:
+            continue
+        for row in result.rows:
+            said = tail_verdict(row, name, base)
+            lines += [f"{name}, {row.name}: {said}"] if said else []
+    return lines
+
+
+def epochs_of(row: RowResult, name: str) -> str:
+    """Epochs of a run after the warm-up."""
+    return f"{np.median([run.figures['epochs'] for run in row.good_runs(name)]):.0f}"
+
+
+def print_tail(result: Result, console: Console) -> None:
+    base = summary.base_of(result)
+    for row in result.rows:
+        columns: list[Column] = [("epochs a run", partial(epochs_of, row))]
+        for share in SHOWN_THROUGHPUTS:
+            figure = millions(named(f"throughput_p{share:g}_per_s"))
+            columns += with_ratio(row, base, f"p{share:g} M/s", figure, 2)
+        title = f"{row.name}: throughput of epochs, its slow side is the low one"
+        print_columns(result, row, console, title, columns)
+        columns = []
+        for name in SHOWN_LATENCIES:
+            columns += with_ratio(row, base, f"{name} ns", named(f"latency_{name}_ns"), 2)
+        title = f"{row.name}: latency of epochs, ns an operation"
+        print_columns(result, row, console, title, columns)
+    print_problems(result, console)
+    say_list(console, "Verdicts", tail_verdicts(result))
+    epochs = [run.figures["epochs"] for row in result.rows for run in row.runs if run.figures]
+    if epochs and min(epochs) < TAIL_EPOCHS:
+        say_list(
+            console,
+            "Note",
+            [f"fewer than {TAIL_EPOCHS} epochs a run: p0.1 and p99.9 lie next to the worst epoch"],
+        )

@@ -1,0 +1,58 @@
+"""hakmem-lab as a user starts it: in a process of its own, or in this one."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from hakmem_lab import cli
+from hakmem_lab.paths import Paths
+from hakmem_lab.results import Result, read_result
+
+PROGRAM = "from hakmem_lab.cli import main; main()"
+
+
+def command(paths: Paths, kind: str, *words: str) -> list[str]:
+    start = [sys.executable, "-B", "-c", PROGRAM, kind, "--root", str(paths.root)]
+    return [*start, "--json", str(paths.root / "out.json"), *words]
+
+
+def lab(
+    paths: Paths, kind: str, *words: str, **options: object
+) -> subprocess.CompletedProcess[str]:
+    options = {"stdin": subprocess.DEVNULL, **options}
+    if "input" in options:
+        del options["stdin"]
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command(paths, kind, *words),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def good(paths: Paths, kind: str, *words: str, **options: object) -> tuple[str, Result]:
+    done = lab(paths, kind, *words, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, read_result(paths.root / "out.json")
+
+
+def inside(
+    paths: Paths,
+    kind: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...] | None = None,
+) -> tuple[object, str, str]:
+    """Exit code and both outputs of the command in this process: for what ends before it runs."""
+    words = [*(("--json", str(paths.root / "out.json")) if options is None else options), *words]
+    monkeypatch.setattr(sys, "argv", ["hakmem-lab", kind, "--root", str(paths.root), *words])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
