@@ -167,15 +167,18 @@ def parse_contender(paths: Paths, name: str, text: str) -> Allocator:
 
 
 def select_allocators(paths: Paths, text: str | None, quick: bool) -> list[Allocator]:
-    """The allocators of `--allocators`: known names, and NAME=WORDS for others (see
+    """The allocators of `--allocators`: known names, `all` of them, and NAME=WORDS for others (see
     parse_contender). Without the option all of them; with --quick a few."""
     known = known_allocators(paths)
     names = [allocator.name for allocator in known]
+    everything = known if paths.peers.is_file() else [*known, NO_PEERS]
     if text is None:
-        chosen = [a for a in known if not quick or a.name in QUICK]
-        return chosen if paths.peers.is_file() else [*chosen, NO_PEERS]
-    chosen = []
+        return [a for a in everything if not quick or a.name in QUICK or a is NO_PEERS]
+    chosen: list[Allocator] = []
     for item in split_list(text):
+        if item == "all":
+            chosen += everything
+            continue
         name, equals, words = item.partition("=")
         if equals:
             chosen.append(parse_contender(paths, name, words))

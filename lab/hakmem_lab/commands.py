@@ -28,7 +28,7 @@ AllocatorsOption = Annotated[
     typer.Option(
         "--allocators",
         metavar="A,B",
-        help="Names, and NAME=WORDS for others: a library's path, a known name, variables"
+        help="Names, all, and NAME=WORDS for others: a library's path, a known name, variables"
         " (lean=HAKMEM_PROFILE=lean). Default: all.",
     ),
 ]

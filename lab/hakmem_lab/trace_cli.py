@@ -147,9 +147,9 @@ def replay_command(
                 with stages.stage("planning") as progress:
                     plan = replay_plan.make_plan(objects, window, progress)
                     plan.write(plan_file)
+            result.settings.update(replay.describe_replay(objects, plan), window=window)
         except MemoryError as error:
             raise refuse_large(file, error) from None
-        result.settings.update(replay.describe_replay(objects, plan), window=window)
         plan_threads = len(plan.threads)
         del objects, plan
         output = output or paths.bench / "replay.json"

@@ -3,7 +3,7 @@
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def frame(
     }  # fmt: skip
     fields |= {name: value for name, value in wrong.items() if name in fields}
     head = struct.pack("<4sHHIIIIQQI", *fields.values())
-    return head + struct.pack("<I", zlib.crc32(head)) + stored
+    return bytes(head + struct.pack("<I", zlib.crc32(head)) + stored)
 
 
 def events_frame(thread: int, events: Sequence[Event], **wrong: Any) -> bytes:
@@ -67,7 +67,7 @@ def json_frame(kind: int, content: object) -> bytes:
 
 
 def trace_bytes(
-    threads: dict[int, Sequence[Event]], size: int = 100, information: object = INFORMATION,
+    threads: Mapping[int, Sequence[Event]], size: int = 100, information: object = INFORMATION,
     end: object = None,
 ) -> bytes:  # fmt: skip
     """A whole file: frames of at most `size` events, the threads' in turn."""
@@ -82,7 +82,7 @@ def trace_bytes(
     return b"".join(parts)
 
 
-def write_trace(path: Path, threads: dict[int, Sequence[Event]], **options: Any) -> Path:
+def write_trace(path: Path, threads: Mapping[int, Sequence[Event]], **options: Any) -> Path:
     path.write_bytes(trace_bytes(threads, **options))
     return path
 

@@ -3,6 +3,7 @@
 import re
 import struct
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import htrace_writer as writer
@@ -30,7 +31,7 @@ def events_of(trace: Trace) -> dict[int, list[tuple[int, ...]]]:
     return found
 
 
-def padded(threads: dict[int, list[Event]]) -> dict[int, list[tuple[int, ...]]]:
+def padded(threads: Mapping[int, Sequence[Event]]) -> dict[int, list[tuple[int, ...]]]:
     return {thread: [(*event, 0)[:5] for event in events] for thread, events in threads.items()}
 
 
@@ -250,8 +251,8 @@ def test_heads_that_are_consistent_but_wrong(
 
 def test_payloads_that_are_wrong(tmp_path: Path) -> None:
     file = tmp_path / "t"
-    bomb = writer.zstandard.ZstdCompressor().compress(bytes(50 << 20))
-    two = writer.zstandard.ZstdCompressor().compress(bytes(84)) * 2
+    bomb = zstandard.ZstdCompressor().compress(bytes(50 << 20))
+    two = zstandard.ZstdCompressor().compress(bytes(84)) * 2
     for extra, words in (
         (writer.events_frame(0, SMALL[0], payload=bomb), "52428800 bytes, its head says 84"),
         (writer.events_frame(0, SMALL[0], payload=two), "not one zstd frame"),

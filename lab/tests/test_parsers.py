@@ -355,7 +355,10 @@ def test_selection_of_allocators(repository: Paths) -> None:
     assert [a.name for a in select(None, quick=True)] == ["glibc", "hakmem"]
     chosen = select("hakmem, lean=HAKMEM_PROFILE=lean")
     assert [a.name for a in chosen] == ["hakmem", "lean"]
-    for text in ("nix", "glibc,glibc", ","):
+    assert [a.name for a in select("all")] == ["glibc", "hakmem", "broken", "away"]
+    chosen = select("all,lean=HAKMEM_PROFILE=lean")
+    assert [a.name for a in chosen] == ["glibc", "hakmem", "broken", "away", "lean"]
+    for text in ("nix", "glibc,glibc", "all,glibc", ","):
         with pytest.raises(LabError, match="--allocators"):
             select(text)
 

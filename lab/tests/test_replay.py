@@ -413,7 +413,16 @@ def test_command(ready: Paths, tmp_path: Path) -> None:
 def test_plan_is_kept(ready: Paths, tmp_path: Path, replay: Path) -> None:
     trace = make_program(5).write(tmp_path / "app.htrace")
     plan = tmp_path / "kept.plan"
-    words = ["--root", ready.root, "--rounds", "1", "--allocators", "glibc", "--plan", plan]
+    words: list[str | Path] = [
+        "--root",
+        ready.root,
+        "--rounds",
+        "1",
+        "--allocators",
+        "glibc",
+        "--plan",
+        plan,
+    ]
     done = lab("replay", trace, *words)
     assert done.returncode == 0, done.stderr
     again = subprocess.run([str(replay), str(plan)], capture_output=True, text=True, check=True)

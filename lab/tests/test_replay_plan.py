@@ -333,6 +333,7 @@ def test_nothing_to_replay(tmp_path: Path) -> None:
 def test_order_of_windows_is_cut_by_bytes(tmp_path: Path) -> None:
     """Large blocks make windows short, so that the peak stays near; but not shorter than a few
     events."""
+    own: list[list[tuple[int, ...]]]
     own = [[(2 * i + t, MALLOC, (2 * i + t) << 20, 1 << 19) for i in range(500)] for t in (0, 1)]
     player = planned_events(tmp_path, {0: own[0], 1: own[1]}, window=65536)
     counts = Counter(

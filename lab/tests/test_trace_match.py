@@ -1,5 +1,6 @@
 """Matching against a model that walks through the events, and what becomes of odd ones."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ def matched(file: Path) -> Objects:
     return match(read_trace(file))
 
 
-def matched_events(path: Path, events: dict[int, list[Event]]) -> Objects:
+def matched_events(path: Path, events: Mapping[int, Sequence[Event]]) -> Objects:
     return matched(write_trace(path / "t", events, information=NANOSECONDS))
 
 
