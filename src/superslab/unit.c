@@ -8,7 +8,7 @@
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
 
-enum { VICTIMS = 8 };
+enum { VICTIMS = 8, TRIM_TRIES = 3 };
 
 /* A run that the kernel refused to unmap and that found no place in the pool: its own first bytes
  * hold the link, so that even then nothing is lost. */
@@ -263,8 +263,10 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   if (from_os) {
     if (alignment == UNIT_BYTES) run = assemble(units);
     if (run.base == NULL) run = map_missed(units, alignment);
-    /* Refused: the pool may hold address space in pieces that are too small. */
-    if (run.base == NULL && unit_trim() > 0) run = map_run(units, alignment);
+    /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
+     * may get first. */
+    for (int i = 0; i < TRIM_TRIES && run.base == NULL && unit_trim() > 0; i++)
+      run = map_run(units, alignment);
   }
   if (run.base != NULL) count(&acquired, 1);
   run.from_os = from_os;
