@@ -47,8 +47,8 @@ def suite() -> list[dict[str, Any]]:
 
 
 def sources() -> set[str]:
-    """The benchmarks that there are sources of. `replay` takes a plan: lab/tests/test_replay.py."""
-    return {path.stem for path in (ROOT / "bench").glob("*.c")} - {"allocator", "replay"}
+    """The programs that there are sources of."""
+    return {path.stem for path in (ROOT / "bench").glob("*.c")} - {"allocator"}
 
 
 # Programs that are no row of the suite, with arguments of a short run: what they show is memory
