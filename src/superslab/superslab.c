@@ -208,8 +208,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
     lock_acquire(&superslab_lock);
     if (superslab != NULL) {
       list_insert(superslab);
-      count_dirty(0,
-                  dirty_slices_of(superslab)); /* all of it, when it comes out of the warm pool */
+      /* All of it, when it comes out of the warm pool. */
+      count_dirty(0, dirty_slices_of(superslab));
     }
   }
   struct slab *span = NULL;

@@ -2,9 +2,6 @@
  * interface and below any heap. */
 #include "unit_test.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "large/large.h"
@@ -381,62 +378,6 @@ static void spans_fill_superslabs(void **state) {
   assert_int_equal(span_figures().live, live);
 }
 
-/* Does the mapping of the address have this flag in /proc/self/smaps? */
-static bool mapping_has_flag(const char *address, const char *flag) {
-  FILE *smaps = fopen("/proc/self/smaps", "r");
-  assert_non_null(smaps);
-  bool inside = false, found = false;
-  char line[1024];
-  while (fgets(line, sizeof line, smaps) != NULL) {
-    uintptr_t from, to;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
-      inside = (uintptr_t)address >= from && (uintptr_t)address < to;
-    if (inside && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, flag) != NULL;
-  }
-  fclose(smaps);
-  return found;
-}
-
-static bool stays_split(struct slab **span) {
-  bool zeroed;
-  *span = span_acquire(32, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
-  assert_non_null(*span);
-  struct superslab *superslab = superslab_of(*span);
-  assert_true(superslab_is_whole(superslab));
-  assert_true(mapping_has_flag(superslab->base, " hg"));
-  superslab_split(superslab);
-  assert_false(superslab_is_whole(superslab));
-  return mapping_has_flag(superslab->base, " nh");
-}
-
-/* A split unit is kept from becoming a huge page again, which makes it a mapping of its own; above 32 GiB these might
- * use up what the kernel allows. */
-static void split_units_do_not_use_up_the_mappings(void **state) {
-  (void)state;
-  enum { BIG = 4096, BIGS = 4 };
-  struct unit_run big[BIGS];
-  struct slab *spans[2];
-  int got = 0;
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return; /* nothing is split then */
-  char *probe = reserve_unit();
-  if (madvise(probe, UNIT_BYTES, MADV_HUGEPAGE) != 0 || !mapping_has_flag(probe, " hg")) {
-    print_message("madvise has no effect here, as under an emulator: not tested\n");
-    return;
-  }
-  unit_trim();
-  assert_true(stays_split(&spans[0]));
-  while (got < BIGS && (big[got] = unit_reserve(BIG)).base != NULL) got++;
-  if (got == BIGS) {
-    assert_false(stays_split(&spans[1]));
-    span_release(spans[1]);
-  } else {
-    print_message("32 GiB of address space are not to be had here: half of the test is left out\n");
-  }
-  while (got > 0) unit_give_up(big[--got].base, BIG);
-  span_release(spans[0]);
-  unit_trim();
-}
-
 /* --- huge blocks ---------------------------------------------------------------------------------- */
 
 static void huge_blocks_keep_their_bytes_when_resized(void **state) {
@@ -603,7 +544,6 @@ int main(void) {
       cmocka_unit_test(units_refuse_what_no_address_space_holds),
       cmocka_unit_test(spans_do_not_overlap),
       cmocka_unit_test(spans_fill_superslabs),
-      cmocka_unit_test(split_units_do_not_use_up_the_mappings),
       cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
       cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
       cmocka_unit_test(the_second_free_is_told),
