@@ -40,6 +40,22 @@ def good(paths: Paths, kind: str, *words: str, **options: object) -> tuple[str, 
     return done.stdout, read_result(paths.root / "out.json")
 
 
+def in_this_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object
+) -> tuple[int, str, str]:
+    """Exit code and both outputs of `hakmem-lab words`."""
+    monkeypatch.setattr(sys, "argv", ["hakmem-lab", *map(str, words)])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    capsys.readouterr()
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
 def inside(
     paths: Paths,
     kind: str,
@@ -47,12 +63,7 @@ def inside(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     options: tuple[str, ...] | None = None,
-) -> tuple[object, str, str]:
+) -> tuple[int, str, str]:
     """Exit code and both outputs of the command in this process: for what ends before it runs."""
     words = [*(("--json", str(paths.root / "out.json")) if options is None else options), *words]
-    monkeypatch.setattr(sys, "argv", ["hakmem-lab", kind, "--root", str(paths.root), *words])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    said = capsys.readouterr()
-    return ended.value.code, said.out, said.err
+    return in_this_process(monkeypatch, capsys, kind, "--root", paths.root, *words)

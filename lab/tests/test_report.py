@@ -2,12 +2,12 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from command_line import in_this_process
 from samples import (
     MACHINE,
     ROUNDS,
@@ -20,7 +20,6 @@ from samples import (
     write_samples,
 )
 
-from hakmem_lab import cli
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount
 from hakmem_lab.page_model import Cell, PageTable, change_texts, figure, shorten_paths
@@ -259,15 +258,8 @@ Captured: TypeAlias = pytest.CaptureFixture[str]
 
 def lab(monkeypatch: Monkey, capsys: Captured, *words: str | Path) -> tuple[int, str]:
     """Exit code, and what was printed."""
-    monkeypatch.setattr(sys, "argv", ["hakmem-lab", *map(str, words)])
-    capsys.readouterr()
-    code = 0
-    try:
-        cli.main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    said = capsys.readouterr()
-    return code, said.out + said.err
+    code, out, err = in_this_process(monkeypatch, capsys, *words)
+    return code, out + err
 
 
 def test_report(monkeypatch: Monkey, capsys: Captured, tmp_path: Path) -> None:

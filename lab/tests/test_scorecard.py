@@ -2,15 +2,14 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import in_this_process
 from samples import MACHINE, ROUNDS, allocators, soak_csv, steady, suite, write_samples
 
-from hakmem_lab import cli
 from hakmem_lab.instructions import InstructionCount
 from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, write_result
@@ -44,16 +43,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
     def run_command(*words: str | Path) -> tuple[int, str, str]:
         output = tmp_path / "scorecard.md"
-        words = ("scorecard", "--root", ROOT, "-o", output, *words)
-        monkeypatch.setattr(sys, "argv", ["hakmem-lab", *map(str, words)])
-        capsys.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        text = output.read_text() if output.exists() else ""
-        return code, text, capsys.readouterr().err
+        arguments = ("scorecard", "--root", ROOT, "-o", output, *words)
+        code, _, complaint = in_this_process(monkeypatch, capsys, *arguments)
+        return code, output.read_text() if output.exists() else "", complaint
 
     return run_command
 

@@ -1,12 +1,12 @@
 """System calls in steady state and idle memory: what is counted, what is read, what is refused."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import in_this_process
 from conftest import GLIBC
 
-from hakmem_lab import cli, steady
+from hakmem_lab import steady
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.measure import Launcher
 from hakmem_lab.paths import Paths
@@ -112,15 +112,8 @@ IDLE_PROGRAM = "#!/bin/sh\ncat <<'X'\n" + IDLE_OUTPUT + "X\n"
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str]:
-    monkeypatch.setattr(sys, "argv", ["hakmem-lab", "steady", *words])
-    capsys.readouterr()
-    code = 0
-    try:
-        cli.main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    said = capsys.readouterr()
-    return code, said.out + said.err
+    code, out, err = in_this_process(monkeypatch, capsys, "steady", *words)
+    return code, out + err
 
 
 def test_the_command(
