@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 /* Threads 0 to HAMMERS - 1: one that bears others, and hammers. Sanitizers hold locks of their own while a thread starts
- * or ends, which a forked child would find held: there only hammers, and no fork before all have begun. */
+ * or ends, which a forked child would find held for ever: there only hammers, and no fork before all have begun, nor a
+ * child's before its thread has ended. */
 #define HAMMERS 4
 #define FIRST (KIT_SANITIZED ? 1 : 0)
 
@@ -114,7 +115,11 @@ static void child(uint64_t number, int generation) {
     CHECK(pthread_create(&id, NULL, in_child, (void *)(uintptr_t)number) == 0,
           "cannot create thread");
   for (int i = 0; i < 10; ++i) turn(&rng);
-  if (generation == 0 && number % 2 == 0) {
+  bool forks_again = generation == 0 && number % 2 == 0;
+  bool joined = KIT_TSAN || (KIT_SANITIZED && forks_again);
+  if (joined && !KIT_TSAN) pthread_join(id, NULL);
+  if (joined && forks_again) usleep(10000); /* the helper may be starting too */
+  if (forks_again) {
     pid_t grandchild = fork();
     if (grandchild == 0) {
       child(number + 1000000, 1);
@@ -122,7 +127,7 @@ static void child(uint64_t number, int generation) {
     }
     wait_for(grandchild, "grand-child", number);
   }
-  if (!KIT_TSAN) pthread_join(id, NULL);
+  if (!joined) pthread_join(id, NULL);
   for (size_t i = 0; i < SLOTS; ++i) kit_block_free(atomic_exchange(&slots[i], 0));
   kit_purge();
   every_tier(&rng);
