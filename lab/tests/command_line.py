@@ -10,7 +10,7 @@ from hakmem_lab import cli
 from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, read_result
 
-PROGRAM = "from hakmem_lab.cli import main; main()"
+PROGRAM = "from hakmem_lab.start import main; main()"
 
 
 def command(paths: Paths, kind: str, *words: str) -> list[str]:

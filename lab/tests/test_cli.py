@@ -15,7 +15,7 @@ from hakmem_lab.results import Result, read_result
 
 
 def command(paths: Paths, *words: str) -> list[str]:
-    program = "from hakmem_lab.cli import main; main()"
+    program = "from hakmem_lab.start import main; main()"
     return [sys.executable, "-B", "-c", program, words[0], "--root", str(paths.root), *words[1:]]
 
 
@@ -54,7 +54,7 @@ def test_suite(repository: Paths) -> None:
 def test_show_prints_what_the_run_printed(repository: Paths) -> None:
     text, _ = good(repository, "suite", "--quick")
     file = repository.root / "out.json"
-    program = "from hakmem_lab.cli import main; main()"
+    program = "from hakmem_lab.start import main; main()"
     shown = subprocess.run(
         [sys.executable, "-B", "-c", program, "show", str(file)],
         capture_output=True,
@@ -178,7 +178,7 @@ def test_bad_input_exits_with_2(repository: Paths, words: list[str], problem: st
 def test_a_bad_result_exits_with_2(repository: Paths, tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text(json.dumps({"schema_version": 1}))
-    program = "from hakmem_lab.cli import main; main()"
+    program = "from hakmem_lab.start import main; main()"
     done = subprocess.run(
         [sys.executable, "-B", "-c", program, "show", str(file)],
         capture_output=True,
@@ -187,3 +187,20 @@ def test_a_bad_result_exits_with_2(repository: Paths, tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr.startswith(f"hakmem-lab: {file}: the whole: ")
+
+
+def test_ctrl_c_while_the_libraries_load_ends_it_without_a_word() -> None:
+    program = """
+import os, signal, sys
+
+class PressesCtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == "hakmem_lab.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, PressesCtrlC())
+from hakmem_lab.start import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")

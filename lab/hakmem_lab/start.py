@@ -1,0 +1,11 @@
+"""The entry of the command, which is there before what it imports."""
+
+import signal
+
+
+def main() -> None:
+    """As cli.main; Ctrl-C ends it without a word while the libraries are being loaded."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from hakmem_lab import cli
+
+    cli.main()
