@@ -11,7 +11,9 @@ void *api_calloc_overflow(void) {
 
 void *api_realloc(void *pointer, size_t size) {
   if (pointer == NULL) return api_malloc(size);
-  struct block block = block_find(pointer);
+  size_t usable = size != 0 ? front_own_usable(pointer) : 0;
+  if (HAK_LIKELY(usable != 0)) return front_reallocate_own(pointer, usable, size);
+  struct block block = block_look_up(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (!heap_calls_libc()) report_bad_pointer("realloc", pointer, block.wrong);
     return libc_realloc(pointer, size);
@@ -50,7 +52,9 @@ int api_posix_memalign(void **out, size_t alignment, size_t size) {
 
 size_t api_usable_size(const void *pointer) {
   if (pointer == NULL) return 0;
-  struct block block = block_find(pointer);
+  size_t usable = front_own_usable(pointer);
+  if (HAK_LIKELY(usable != 0)) return usable;
+  struct block block = block_look_up(pointer);
   if (HAK_LIKELY(block.wrong == NULL)) return block.usable;
   if (!heap_calls_libc()) report_bad_pointer("malloc_usable_size", pointer, block.wrong);
   return libc_usable_size((void *)(uintptr_t)pointer);

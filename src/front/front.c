@@ -39,28 +39,28 @@ static void count(struct heap *heap, unsigned counted_class, enum counter which)
 
 /* --- small blocks ------------------------------------------------------------------------------------- */
 
-static void *pop_or_refill(struct heap *heap, unsigned size_class) {
+static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larger) {
   void *block = bin_pop(&heap->bins[size_class]);
   enum counter way = COUNT_FAST;
   if (block == NULL) {
     way = COUNT_SLOW;
-    block = front_refill(heap, size_class);
+    block = front_refill(heap, size_class, any_larger && heap->counters == NULL);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
   return block;
 }
 
-static void *allocate_class(unsigned size_class) {
+static void *allocate_class(unsigned size_class, bool any_larger) {
   struct heap *heap = heap_of_thread(), *borrowed = NULL;
   if (HAK_UNLIKELY(heap == NULL)) {
     heap = borrowed = heap_borrow();
     if (heap == NULL) return fail();
   }
-  void *block = pop_or_refill(heap, size_class);
+  void *block = pop_or_refill(heap, size_class, any_larger);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
     heap_purge();
-    block = pop_or_refill(heap, size_class);
+    block = pop_or_refill(heap, size_class, any_larger);
   }
   if (borrowed != NULL) heap_return(borrowed);
   if (HAK_UNLIKELY(block == NULL)) return fail();
@@ -71,7 +71,7 @@ static void *allocate_class(unsigned size_class) {
 HAK_NOINLINE void *front_allocate_slow(size_t size) {
   heap_of_thread(); /* reads the options, if nobody did */
   if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
-  return allocate_class(class_for(size));
+  return allocate_class(class_for(size), true);
 }
 
 /* --- large blocks --------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
   unsigned size_class = alignment <= SMALL_MAX ? class_for_aligned(size, alignment) : CLASS_COUNT;
   if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
   void *block = bin_pop(&thread_heap->bins[size_class]);
-  if (block == NULL) return allocate_class(size_class);
+  if (block == NULL) return allocate_class(size_class, false);
   guard_allocated(block);
   return block;
 }
@@ -218,11 +218,7 @@ static size_t size_to_ask_for(size_t size, size_t usable) {
   return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? size + size / 8 : size;
 }
 
-void *front_reallocate(void *pointer, const struct block *block, size_t size) {
-  if (size > PTRDIFF_MAX) return fail();
-  void *same = resize_in_place(pointer, block, size);
-  if (same != NULL) return same;
-  size_t usable = block->usable;
+static void *move(void *pointer, size_t usable, size_t size) {
   int saved = errno;
   void *moved = front_allocate(size_to_ask_for(size, usable));
   if (moved == NULL) {
@@ -233,4 +229,15 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   memcpy(moved, pointer, size < usable ? size : usable);
   front_free(pointer);
   return moved;
+}
+
+void *front_reallocate(void *pointer, const struct block *block, size_t size) {
+  if (size > PTRDIFF_MAX) return fail();
+  void *same = resize_in_place(pointer, block, size);
+  return same != NULL ? same : move(pointer, block->usable, size);
+}
+
+void *front_reallocate_own(void *pointer, size_t usable, size_t size) {
+  if (size <= usable && (size > usable / 2 || class_for(size) == class_for(usable))) return pointer;
+  return move(pointer, usable, size);
 }

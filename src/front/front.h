@@ -17,4 +17,19 @@ void *front_allocate_aligned(size_t alignment, size_t size);
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 
+/** Usable bytes of a block of a slab of the calling thread's, told without a look at its descriptor; 0: block_find
+ * has to tell what it is. */
+HAK_INLINE size_t front_own_usable(const void *pointer) {
+  if (HAK_HARDENED || !map_has_entry(pointer)) return 0;
+  struct bin *bin = map_bin(pointer);
+  if (!heap_has_bin(thread_heap, bin)) return 0;
+  uint32_t bytes = class_size((unsigned)(bin - thread_heap->bins));
+  /* In a slab of one slice a block's place follows from its address. */
+  if (bytes > ONE_SLICE_BLOCK_MAX) return 0;
+  return (uint32_t)((uintptr_t)pointer % SLICE_BYTES) % bytes == 0 ? bytes : 0;
+}
+
+/** Resizes such a block. */
+void *front_reallocate_own(void *pointer, size_t usable, size_t size);
+
 #endif

@@ -63,6 +63,8 @@ struct heap {
   size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   struct learner learner;
+  uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
+  uint64_t loans_since;  /* milliseconds of os_clock_ms */
   size_t freed_in_a_row; /* bytes that bins returned to slabs since a bin was last empty */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
@@ -146,8 +148,9 @@ void heap_counts(uint64_t *active, uint64_t *parked);
 
 /* --- refill.c: between bins and slabs ----------------------------------------------------------------- */
 
-/** A block of the class for the thread's heap whose bin is empty. NULL: no memory. */
-void *front_refill(struct heap *heap, unsigned size_class);
+/** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
+ * memory. */
+void *front_refill(struct heap *heap, unsigned size_class, bool any_larger);
 
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. */
 void front_overflow(struct heap *heap, struct bin *bin);

@@ -1,9 +1,10 @@
 /* refill.c - blocks between the bins and the slabs: the slow path of malloc and free.
  *
  * A refill looks, in this order, at what others sent back, at the heap's own slabs, at memory that
- * sleeps in other heaps, and only then asks for a new slab.
+ * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a
+ * larger class.
  */
-#include "front/heap.h"
+#include "front/fast.h"
 #include "front/release.h"
 #include "observe/report.h"
 #include "policy/options.h"
@@ -194,6 +195,12 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
   struct slab *slab;
   while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
     void *blocks;
+    if (slab->free_list == NULL && slab->next != NULL && slab->next->free_list != NULL) {
+      /* What was never used, or was given back, comes last. */
+      front_unlist(heap, slab);
+      front_enlist(heap, slab);
+      continue;
+    }
     heap->free_bytes -= free_bytes_of(slab); /* what comes out of holes was not counted */
     unsigned in_holes = slab_hole_count(slab), taken = slab_take_list(slab, &blocks);
     heap->opened_bytes += (size_t)(in_holes - slab_hole_count(slab)) * class_size(size_class);
@@ -287,7 +294,51 @@ static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **li
   return count;
 }
 
-void *front_refill(struct heap *heap, unsigned size_class) {
+/* The blocks in use of a class vary at random, and each new record takes a block more, and a page now and then:
+ * ever more slowly, and without end. A free block of one of the next larger classes serves as well, and costs no
+ * page (docs/decisions/0013). Not more than so many in a row, one more each so many milliseconds, and none
+ * after a new page until that time has passed: a program that grows gets blocks of the right size, and a
+ * class that grew for good does not have to come here for each block. */
+enum { LOANS_MOST = 16, LOAN_MS = 16, LENDERS = 4 };
+
+static void no_loans(struct heap *heap) {
+  heap->loans = 0;
+  heap->loans_since = os_clock_ms();
+}
+
+static bool may_borrow(struct heap *heap) {
+  if (heap->loans > 0) return true;
+  uint64_t now = os_clock_ms();
+  if (now < heap->loans_since + LOAN_MS) return false;
+  uint64_t more = (now - heap->loans_since) / LOAN_MS;
+  heap->loans = more < LOANS_MOST ? (uint8_t)more : LOANS_MOST;
+  heap->loans_since = now;
+  return true;
+}
+
+/* A free block of a larger class out of the heap's bins. It returns to its own. */
+static void *borrow(struct heap *heap, unsigned size_class) {
+  size_t most = (size_t)class_size(size_class) * 2;
+  for (unsigned c = size_class + 1; c < CLASS_COUNT && c <= size_class + LENDERS; c++) {
+    if (class_size(c) > most) break;
+    void *block = bin_pop(&heap->bins[c]);
+    if (block == NULL) continue;
+    heap->loans--;
+    return block;
+  }
+  return NULL;
+}
+
+/* Would a refill touch a page that was not touched so far? Under the heap's lock. */
+static bool needs_new_page(const struct heap *heap, unsigned size_class) {
+  const struct slab *slab = heap->classes[size_class].first;
+  if (slab == NULL) return true;
+  if (slab->free_list != NULL) return false;
+  if (slab_hole_count(slab) > 0) return true;
+  return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
+}
+
+void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
   heap->overflows[size_class] = 0;
@@ -296,6 +347,13 @@ void *front_refill(struct heap *heap, unsigned size_class) {
   heap->activity++;
   heap->freed_in_a_row = 0;
   unsigned count = take_sent_back(heap, size_class, &list);
+  if (count == 0 && needs_new_page(heap, size_class)) {
+    if (any_larger && may_borrow(heap) && (list = borrow(heap, size_class)) != NULL) {
+      lock_release(&heap->lock);
+      return list;
+    }
+    no_loans(heap);
+  }
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
   if (count == 0 && get_memory(heap, size_class)) {
     count = take_sent_back(heap, size_class, &list);
@@ -374,7 +432,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
  * fetched into the cache twice more. Small bins return blocks while they are warm: freeing 90% of 256 MB at
  * random took half of the time (docs/decisions/0002). */
 #define FREEING_BYTES (8 * KIB)
-enum { OVERFLOWS_GROW = 8, FREEING_BLOCKS_LEAST = 8 };
+enum { OVERFLOWS_GROW = 4, FREEING_BLOCKS_LEAST = 2 };
 
 static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t least = (uint32_t)(FREEING_BYTES / size);

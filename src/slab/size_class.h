@@ -17,6 +17,7 @@
 #define CLASS_COUNT 77u
 #define SMALL_MAX ((size_t)64 * KIB) /* largest block of a slab: the Tiny and Mid tiers */
 #define TINY_MAX ((size_t)1024)
+#define ONE_SLICE_BLOCK_MAX (8 * KIB) /* largest block of a slab of one slice */
 
 /* Numbers in the full series of 8 classes a doubling, where 1920 is the 38th and 3584 the 45th. */
 #define SERIES_1920 38u
@@ -46,7 +47,7 @@ HAK_INLINE unsigned class_for(size_t size) {
  * stay under 12.5%; in fresh memory they are never touched. */
 HAK_INLINE unsigned class_slices(unsigned size_class) {
   uint32_t size = class_size(size_class);
-  return size <= 8 * KIB ? 1 : size <= 16 * KIB ? 2 : size <= 32 * KIB ? 4 : 8;
+  return size <= ONE_SLICE_BLOCK_MAX ? 1 : size <= 16 * KIB ? 2 : size <= 32 * KIB ? 4 : 8;
 }
 
 /** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two

@@ -1,0 +1,141 @@
+/* room_refill.c - where a refill takes its blocks from before it touches new pages. */
+#include "unit_test.h"
+
+#include <time.h>
+
+#include "front/heap.h"
+#include "hakmem.h"
+
+static struct heap *mine(void) {
+  struct heap *heap = heap_of_thread();
+  assert_non_null(heap);
+  return heap;
+}
+
+static struct slab *slab_of(const void *block) { return slab_head(map_slab(block)); }
+
+static void *allocate(size_t size) {
+  void *block = hak_malloc(size);
+  assert_non_null(block);
+  return block;
+}
+
+/* `count` blocks of the size that are free in their bin. */
+static void fill_bin(size_t size, unsigned count, void **blocks) {
+  for (unsigned i = 0; i < count; i++) blocks[i] = allocate(size);
+  for (unsigned i = 0; i < count; i++) hak_free(blocks[i]);
+  assert_ptr_equal(mine()->bins[class_for(size)].head, blocks[count - 1]);
+}
+
+static void sleep_ms(long ms) {
+  struct timespec time = {0, ms * 1000000};
+  nanosleep(&time, NULL);
+}
+
+static void a_larger_block_serves_before_a_new_page(void **state) {
+  (void)state;
+  void *lender[3], *lent[2];
+  fill_bin(448, 3, lender);
+  mine()->loans = 2;
+  for (int i = 0; i < 2; i++) {
+    lent[i] = allocate(416);
+    assert_int_equal(hak_usable_size(lent[i]), 448);
+    assert_ptr_equal(lent[i], lender[2 - i]);
+  }
+  /* No more than so many in a row: then a page is due. */
+  void *own = allocate(416);
+  assert_int_equal(hak_usable_size(own), 416);
+  assert_int_equal(mine()->loans, 0);
+  /* They return to their own bin. */
+  hak_free(lent[1]);
+  assert_ptr_equal(mine()->bins[class_for(448)].head, lent[1]);
+  hak_free(lent[0]);
+  hak_free(own);
+}
+
+static void a_growing_program_gets_new_pages(void **state) {
+  (void)state;
+  void *lender[4], *blocks[4];
+  fill_bin(768, 4, lender);
+  mine()->loans = 0;
+  mine()->loans_since = UINT64_MAX / 2; /* in the future: no time has passed */
+  blocks[0] = allocate(704);
+  assert_int_equal(hak_usable_size(blocks[0]), 704);
+  assert_int_not_equal(mine()->loans_since, UINT64_MAX / 2);
+  /* Some time later one loan is due, and not 16. */
+  sleep_ms(30);
+  blocks[1] = allocate(640);
+  assert_int_equal(hak_usable_size(blocks[1]), 704); /* the others of the page */
+  assert_in_range(mine()->loans, 0, 14);
+  for (int i = 0; i < 2; i++) hak_free(blocks[i]);
+}
+
+static void nothing_twice_as_large_is_lent(void **state) {
+  (void)state;
+  void *lender[2];
+  fill_bin(160, 2, lender); /* of the next four classes of 64 bytes none has blocks */
+  mine()->loans = 16;
+  void *block = allocate(64);
+  assert_int_equal(hak_usable_size(block), 64);
+  hak_free(block);
+}
+
+static void alignment_is_kept(void **state) {
+  (void)state;
+  void *lender[2];
+  fill_bin(208, 2, lender);
+  mine()->loans = 16;
+  void *block = hak_aligned_alloc(64, 192);
+  assert_non_null(block);
+  assert_int_equal((uintptr_t)block % 64, 0);
+  assert_int_equal(hak_usable_size(block), 192);
+  hak_free(block);
+}
+
+static void free_blocks_are_used_before_new_ones(void **state) {
+  (void)state;
+  enum { SIZE = 2048, OF_A_SLAB = 32, MOST = 64, FREED = 20 };
+  void *blocks[MOST];
+  unsigned count = 0;
+  struct bin *bin = &mine()->bins[class_for(SIZE)];
+  mine()->loans = 0;
+  mine()->loans_since = UINT64_MAX / 2;
+  while (count < OF_A_SLAB + 4 || bin->head != NULL) blocks[count++] = allocate(SIZE);
+  struct slab *full = slab_of(blocks[0]), *second = slab_of(blocks[count - 1]);
+  assert_ptr_not_equal(full, second);
+  unsigned carved = slab_carved(second);
+  assert_true(carved < OF_A_SLAB);
+  for (unsigned i = 0; i < FREED; i++) hak_free(blocks[i]);
+  front_trim(mine(), bin, 1);
+  assert_true(slab_free_count(full) > FREED / 2);
+  for (unsigned i = 0; i < FREED; i++) {
+    blocks[i] = allocate(SIZE);
+    assert_ptr_equal(slab_of(blocks[i]), full);
+  }
+  assert_int_equal(slab_carved(second), carved);
+  for (unsigned i = 0; i < count; i++) hak_free(blocks[i]);
+}
+
+/* 256 blocks of a size, then free: what a bin keeps of it once it has run over four times. */
+static void bins_shrink_while_a_class_is_only_freed(void **state) {
+  (void)state;
+  enum { SIZE = 40 * 1024, COUNT = 256 };
+  static void *blocks[COUNT];
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < COUNT; i++) blocks[i] = allocate(SIZE);
+    for (int i = 0; i < COUNT; i++) hak_free(blocks[i]);
+  }
+  assert_in_range(mine()->bins[class_for(SIZE)].capacity, 1, 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_larger_block_serves_before_a_new_page),
+      cmocka_unit_test(a_growing_program_gets_new_pages),
+      cmocka_unit_test(nothing_twice_as_large_is_lent),
+      cmocka_unit_test(alignment_is_kept),
+      cmocka_unit_test(free_blocks_are_used_before_new_ones),
+      cmocka_unit_test(bins_shrink_while_a_class_is_only_freed),
+  };
+  return cmocka_run_group_tests_name("refill", tests, NULL, NULL);
+}
