@@ -83,23 +83,31 @@ void front_release_slab(struct heap *heap, struct slab *slab) {
 
 /* --- back into slabs ------------------------------------------------------------------------------------ */
 
-static void put_block(struct heap *heap, void *block, bool keep_last) {
-  struct slab *slab = slab_head(map_slab(block));
-  struct bin *bin = map_bin(block);
+/* The slab changed owners while they were under way. */
+static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count) {
+  if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
+  for (void *next; count > 0; count--, first = next) {
+    next = *(void **)first;
+    remote_free_now(bin, first);
+  }
+}
+
+/* `count` blocks of one slice, linked from `first` to `last`. */
+static void put_run(struct heap *heap, void *first, void *last, unsigned count, bool keep_last) {
+  struct slab *slab = slab_head(map_slab(first));
+  struct bin *bin = map_bin(first);
   if (HAK_UNLIKELY(!heap_has_bin(heap, bin))) {
-    /* It changed owners while the block was under way. */
-    if (bin == NULL) report_bad_pointer("free", block, REPORT_DOUBLE_FREE);
-    remote_free_now(bin, block);
+    put_elsewhere(bin, first, count);
     return;
   }
-  slab_put(slab, block);
-  heap->free_bytes += slab_block_size(slab);
+  slab_put(slab, first, last, count);
+  heap->free_bytes += (size_t)count * slab_block_size(slab);
   if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
-    bool last =
+    bool last_slab =
         atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed) == 1;
-    if (!(last && keep_last)) {
+    if (!(last_slab && keep_last)) {
       front_release_slab(heap, slab);
       return;
     }
@@ -112,13 +120,21 @@ static void count_stage(struct heap *heap, unsigned size_class, enum counter whi
   if (HAK_OBSERVE) heap_count(heap, size_class, which, n);
 }
 
-void heap_put_block(struct heap *heap, void *block) { put_block(heap, block, true); }
+void heap_put_block(struct heap *heap, void *block) { put_run(heap, block, block, 1, true); }
 
+/* Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
+ * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
 static void put_list(struct heap *heap, void *list, bool keep_last) {
   while (list != NULL) {
-    void *next = *(void **)list;
-    put_block(heap, list, keep_last);
-    list = next;
+    void *first = list, *last;
+    unsigned count = 0;
+    do {
+      last = list;
+      list = *(void **)last;
+      count++;
+    } while (list != NULL && ((uintptr_t)list ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
+             count < SLICE_BYTES / BLOCK_ALIGNMENT);
+    put_run(heap, first, last, count, keep_last);
   }
 }
 

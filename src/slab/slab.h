@@ -32,8 +32,8 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
 /** Takes the whole list of free blocks, opening a hole for some when it is empty; returns how many. */
 unsigned slab_take_list(struct slab *slab, void **list);
 
-/** Puts a block back. */
-void slab_put(struct slab *slab, void *block);
+/** Puts `count` blocks of it back, linked from `first` to `last`. */
+void slab_put(struct slab *slab, void *first, void *last, unsigned count);
 
 HAK_INLINE unsigned slab_free_count(const struct slab *slab) {
   return atomic_load_explicit(&slab->free_count, memory_order_relaxed);

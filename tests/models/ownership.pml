@@ -2,7 +2,7 @@
  *
  * Models: src/front/fast.h (front_free, bin_pop), src/front/front.c (free_small),
  * src/front/remote.c (remote_free, remote_free_now), src/front/refill.c (front_refill, adopt,
- * take_slabs, put_block, front_overflow, release_empty_slabs), src/front/heap.c (heap_purge).
+ * take_slabs, put_run, front_overflow, release_empty_slabs), src/front/heap.c (heap_purge).
  * Two threads with heaps allocate, free any block the program has, overflow and adopt from each
  * other for ever; a third thread without a heap frees and purges. One size class.
  * Left out: the order of blocks in a list (a list is a set of bits); the inside of push, take and
@@ -83,7 +83,7 @@ inline release(slab) {
   assert(EACH_IN_ONE_PLACE)
 }
 
-/* put_block for each block in hand; the caller holds heap's lock. */
+/* put_run for each block in hand; the caller holds heap's lock. */
 inline put_list(heap) {
   do
   :: hand[me] != 0 ->
