@@ -94,7 +94,10 @@ static bool start_helper(void) {
   return false;
 }
 
+_Thread_local bool release_for_loader;
+
 void release_wake(void) {
+  if (release_for_loader) return; /* the next overflow calls again */
   if (option_value(WARM_POOL_DECAY_MS) == 0 || option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
     return;
   if (!option_value(BACKGROUND)) {

@@ -151,7 +151,11 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   }
 }
 
-HAK_NOINLINE void front_free_overflow(struct bin *bin) { front_overflow(thread_heap, bin); }
+/* free() jumps here, and to front_free_slow: the return address is the program's. */
+HAK_NOINLINE void front_free_overflow(struct bin *bin) {
+  release_note_caller(__builtin_return_address(0));
+  front_overflow(thread_heap, bin);
+}
 
 HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
   /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
@@ -167,6 +171,7 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
 
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;
+  release_note_caller(__builtin_return_address(0));
   if (HAK_LIKELY(map_has_entry(pointer))) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -207,6 +208,30 @@ size_t os_page_size(void) {
     atomic_store_explicit(&page, bytes, memory_order_relaxed);
   }
   return bytes;
+}
+
+/* How far the loader's image reaches; it starts with its ELF header, which is mapped. */
+static size_t loader_bytes(uintptr_t base) {
+  const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)base;
+  const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(base + header->e_phoff);
+  size_t bytes = 0;
+  for (unsigned i = 0; i < header->e_phnum; i++) {
+    size_t end = segments[i].p_vaddr + segments[i].p_memsz;
+    if (segments[i].p_type == PT_LOAD && end > bytes) bytes = end;
+  }
+  return bytes;
+}
+
+bool os_is_loader(const void *code) {
+  static _Atomic size_t size; /* relaxed: every thread finds the same */
+  uintptr_t base = getauxval(AT_BASE);
+  if (base == 0) return false;
+  size_t bytes = atomic_load_explicit(&size, memory_order_relaxed);
+  if (HAK_UNLIKELY(bytes == 0)) {
+    bytes = loader_bytes(base);
+    atomic_store_explicit(&size, bytes, memory_order_relaxed);
+  }
+  return (uintptr_t)code - base < bytes;
 }
 
 uint64_t os_clock_ms(void) {

@@ -89,6 +89,9 @@ size_t os_address_space_limit(void);
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 
+/** Does this address of code lie in the dynamic loader (with musl: in libc)? False where there is none. */
+bool os_is_loader(const void *code);
+
 /** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
 uint64_t os_clock_ms(void);
 

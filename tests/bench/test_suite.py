@@ -115,6 +115,12 @@ class Rows(TestCase):
                 self.assertEqual("checksum" in libc, row["program"] != "random_mixed")
                 self.assertEqual(libc.get("checksum"), ours.get("checksum"))
 
+    def test_threads_are_joined_after_much_was_freed(self) -> None:
+        """glibc's loader then frees under the lock that starting a helper thread takes."""
+        words = ["32", "32", "150000", "16", "64", "64", "no", "4096"]
+        for _ in range(10):
+            self.check_code(bench("handoff", *words, LD_PRELOAD=LIBRARY), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -224,8 +225,25 @@ static void faults_come_where_they_were_ordered(void **state) {
   os_fault_reset();
 }
 
+static void the_loader_is_known(void **state) {
+  (void)state;
+  const char *loader = (const char *)getauxval(AT_BASE);
+  if (loader == NULL) {
+    print_message("skipped: no dynamic loader\n");
+    skip();
+  }
+  static char own;
+  assert_true(os_is_loader(loader));
+  assert_true(os_is_loader(loader + 16 * KIB));
+  assert_false(os_is_loader(loader - 1));
+  assert_false(os_is_loader(loader + 16 * MIB));
+  assert_false(os_is_loader(&own));
+  assert_false(os_is_loader(NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_loader_is_known),
       cmocka_unit_test(one_thread_at_a_time_holds_a_lock),
       cmocka_unit_test(a_held_lock_is_refused_or_waited_for),
       cmocka_unit_test(lines_are_what_was_put_together),
