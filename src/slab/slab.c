@@ -79,13 +79,13 @@ unsigned slab_take_list(struct slab *slab, void **list) {
   return count;
 }
 
-void slab_put(struct slab *slab, void *first, void *last, unsigned more) {
-  unsigned count = slab_free_count(slab) + more;
+void slab_put(struct slab *slab, void *first, void *last, unsigned count) {
+  unsigned now_free = slab_free_count(slab) + count;
   /* More blocks back than were ever made: one of them came twice. */
-  if (HAK_UNLIKELY(count + slab_hole_count(slab) > slab_carved(slab)))
+  if (HAK_UNLIKELY(now_free + slab_hole_count(slab) > slab_carved(slab)))
     report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
   *(void **)last = slab->free_list;
   slab->free_list = first;
   slab->age = 0;
-  atomic_store_explicit(&slab->free_count, (uint16_t)count, memory_order_relaxed);
+  atomic_store_explicit(&slab->free_count, (uint16_t)now_free, memory_order_relaxed);
 }
