@@ -18,6 +18,8 @@ enum { HELPER_NONE, HELPER_RUNS };
 static _Atomic uint32_t helper; /* NONE -> RUNS by who starts it; RUNS -> NONE by itself */
 static _Atomic uint32_t bell;   /* counts calls to hurry */
 
+_Thread_local bool release_for_loader;
+
 static uint32_t interval_ms(void) {
   int32_t half = option_value(WARM_POOL_DECAY_MS) / 2;
   return (uint32_t)(half < INTERVAL_LEAST_MS  ? INTERVAL_LEAST_MS
@@ -93,8 +95,6 @@ static bool start_helper(void) {
   refused_ms = now;
   return false;
 }
-
-_Thread_local bool release_for_loader;
 
 void release_wake(void) {
   if (release_for_loader) return; /* the next overflow calls again */

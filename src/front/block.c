@@ -1,9 +1,6 @@
 /* block.c - see block.h. */
 #include "front/block.h"
 
-#include "front/guard.h"
-#include "observe/report.h"
-
 struct block block_find(const void *pointer) {
   return block_look_up(pointer);
 }

@@ -17,6 +17,7 @@ struct block {
   size_t usable; /* bytes */
 };
 
+/* What is wrong with a pointer into a slab. */
 HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer) {
   uint32_t offset = (uint32_t)((const char *)pointer - slab_base(slab));
   uint32_t size = slab_block_size(slab);
@@ -28,6 +29,7 @@ HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer)
   return NULL;
 }
 
+/** As block_find, inlined. */
 HAK_INLINE struct block block_look_up(const void *pointer) {
   struct block block = {.wrong = REPORT_FOREIGN};
   struct superslab *superslab = map_superslab(pointer);

@@ -171,16 +171,20 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
 
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;
-  release_note_caller(__builtin_return_address(0));
   if (HAK_LIKELY(map_has_entry(pointer))) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
       /* A thread whose heap does not count is here because the block is another heap's. */
-      if (HAK_LIKELY(thread_heap != &heap_none)) remote_free(thread_heap, bin, pointer);
-      else free_by_heap_of_thread(bin, pointer);
+      if (HAK_LIKELY(thread_heap != &heap_none)) {
+        remote_free(thread_heap, bin, pointer);
+      } else {
+        release_note_caller(__builtin_return_address(0));
+        free_by_heap_of_thread(bin, pointer);
+      }
       return;
     }
   }
+  release_note_caller(__builtin_return_address(0));
   struct block block = block_find(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     heap_of_thread();
@@ -202,13 +206,15 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
 
 /* --- realloc --------------------------------------------------------------------------------------------- */
 
+/* Does a block of a slab stay where it is? */
+static bool small_stays(size_t usable, size_t size) {
+  return size <= usable && (size > usable / 2 || class_for(size) == class_for(usable));
+}
+
 /* Where the block is, or where its pages move to; NULL: it has to be copied. */
 static void *resize_in_place(void *pointer, const struct block *block, size_t size) {
+  if (block->tier == BLOCK_SMALL) return small_stays(block->usable, size) ? pointer : NULL;
   bool keeps_half = size > block->usable / 2;
-  if (block->tier == BLOCK_SMALL) {
-    bool fits = size <= block->usable;
-    return fits && (keeps_half || class_for(size) == block->slab->size_class) ? pointer : NULL;
-  }
   if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;
   if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
   if (size <= LARGE_MAX && !keeps_half) return NULL;
@@ -243,6 +249,5 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size) {
 }
 
 void *front_reallocate_own(void *pointer, size_t usable, size_t size) {
-  if (size <= usable && (size > usable / 2 || class_for(size) == class_for(usable))) return pointer;
-  return move(pointer, usable, size);
+  return small_stays(usable, size) ? pointer : move(pointer, usable, size);
 }

@@ -204,19 +204,24 @@ static void *last_of(void *list) {
   return list;
 }
 
+/* The next partial slab: what was never used, or was given back, comes last. */
+static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
+  struct slab *slab = heap->classes[size_class].first;
+  if (slab == NULL || slab->free_list != NULL || slab->next == NULL ||
+      slab->next->free_list == NULL)
+    return slab;
+  front_unlist(heap, slab);
+  front_enlist(heap, slab);
+  return heap->classes[size_class].first;
+}
+
 /* At least one block from the heap's partial slabs, and on until a refill's worth is there. */
 static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list) {
   unsigned wanted = refill_blocks(heap, size_class), count = 0;
   *list = NULL;
   struct slab *slab;
-  while (count < wanted && (slab = heap->classes[size_class].first) != NULL) {
+  while (count < wanted && (slab = slab_to_use(heap, size_class)) != NULL) {
     void *blocks;
-    if (slab->free_list == NULL && slab->next != NULL && slab->next->free_list != NULL) {
-      /* What was never used, or was given back, comes last. */
-      front_unlist(heap, slab);
-      front_enlist(heap, slab);
-      continue;
-    }
     heap->free_bytes -= free_bytes_of(slab); /* what comes out of holes was not counted */
     unsigned in_holes = slab_hole_count(slab), taken = slab_take_list(slab, &blocks);
     heap->opened_bytes += (size_t)(in_holes - slab_hole_count(slab)) * class_size(size_class);
@@ -346,8 +351,8 @@ static void *borrow(struct heap *heap, unsigned size_class) {
 }
 
 /* Would a refill touch a page that was not touched so far? Under the heap's lock. */
-static bool needs_new_page(const struct heap *heap, unsigned size_class) {
-  const struct slab *slab = heap->classes[size_class].first;
+static bool needs_new_page(struct heap *heap, unsigned size_class) {
+  const struct slab *slab = slab_to_use(heap, size_class);
   if (slab == NULL) return true;
   if (slab->free_list != NULL) return false;
   if (slab_hole_count(slab) > 0) return true;

@@ -31,10 +31,10 @@ void release_check_below(void);
 /** Sets the mark from which release_check_below counts. */
 void release_mark_below(void);
 
-/* Was the last free of this thread that took a slow path the dynamic loader's? */
+/* Was the last free of this thread that may call the engine the dynamic loader's? */
 extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
-/** To be told where a free that takes a slow path was called from. glibc's pthread_join frees the TLS of cached
+/** To be told where a free that may call the engine was called from. glibc's pthread_join frees the TLS of cached
  * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then. */
 HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
 

@@ -210,8 +210,8 @@ size_t os_page_size(void) {
   return bytes;
 }
 
-/* How far the loader's image reaches; it starts with its ELF header, which is mapped. */
-static size_t loader_bytes(uintptr_t base) {
+/* How far an image reaches; it starts with its ELF header, which is mapped. */
+static size_t image_bytes(uintptr_t base) {
   const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)base;
   const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(base + header->e_phoff);
   size_t bytes = 0;
@@ -223,15 +223,18 @@ static size_t loader_bytes(uintptr_t base) {
 }
 
 bool os_is_loader(const void *code) {
-  static _Atomic size_t size; /* relaxed: every thread finds the same */
-  uintptr_t base = getauxval(AT_BASE);
-  if (base == 0) return false;
-  size_t bytes = atomic_load_explicit(&size, memory_order_relaxed);
-  if (HAK_UNLIKELY(bytes == 0)) {
-    bytes = loader_bytes(base);
-    atomic_store_explicit(&size, bytes, memory_order_relaxed);
+  static _Atomic uintptr_t start;
+  static _Atomic size_t
+      bytes; /* 0: not looked yet; 1 without a loader, at address 0, where no code is */
+  size_t length = atomic_load_explicit(&bytes, memory_order_acquire);
+  if (HAK_UNLIKELY(length == 0)) {
+    uintptr_t base = getauxval(AT_BASE);
+    length = base != 0 ? image_bytes(base) : 1;
+    atomic_store_explicit(&start, base, memory_order_relaxed);
+    /* release, pairs with the acquire above: who sees the length sees the start */
+    atomic_store_explicit(&bytes, length, memory_order_release);
   }
-  return (uintptr_t)code - base < bytes;
+  return (uintptr_t)code - atomic_load_explicit(&start, memory_order_relaxed) < length;
 }
 
 uint64_t os_clock_ms(void) {

@@ -116,9 +116,12 @@ static void child(uint64_t number, int generation) {
           "cannot create thread");
   for (int i = 0; i < 10; ++i) turn(&rng);
   bool forks_again = generation == 0 && number % 2 == 0;
-  bool joined = KIT_TSAN || (KIT_SANITIZED && forks_again);
-  if (joined && !KIT_TSAN) pthread_join(id, NULL);
-  if (joined && forks_again) usleep(10000); /* the helper may be starting too */
+  bool running = !KIT_TSAN;
+  if (KIT_SANITIZED && forks_again) {
+    if (running) pthread_join(id, NULL);
+    running = false;
+    usleep(10000); /* the helper may be starting too */
+  }
   if (forks_again) {
     pid_t grandchild = fork();
     if (grandchild == 0) {
@@ -127,7 +130,7 @@ static void child(uint64_t number, int generation) {
     }
     wait_for(grandchild, "grand-child", number);
   }
-  if (!joined) pthread_join(id, NULL);
+  if (running) pthread_join(id, NULL);
   for (size_t i = 0; i < SLOTS; ++i) kit_block_free(atomic_exchange(&slots[i], 0));
   kit_purge();
   every_tier(&rng);
