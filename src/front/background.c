@@ -2,7 +2,8 @@
  *
  * It sleeps half of HAKMEM_WARM_POOL_DECAY_MS, looks, and ends when what is left is too little to wait for.
  * So an idle process has no thread of ours, no wake-ups, and a program whose threads have all ended
- * ends.
+ * ends. In a static program it cannot be told which free comes from where no thread may be started
+ * (release_note_caller): there it is started while memory grows, and sleeps instead of ending.
  */
 #include "front/release.h"
 #include "os/file.h"
@@ -14,9 +15,10 @@
 
 enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 
-enum { HELPER_NONE, HELPER_RUNS };
-static _Atomic uint32_t helper; /* NONE -> RUNS by who starts it; RUNS -> NONE by itself */
-static _Atomic uint32_t bell;   /* counts calls to hurry */
+/* NONE -> RUNS or WAITS by who starts it, WAITS -> RUNS by who calls it; RUNS -> WAITS or NONE by itself. */
+enum { HELPER_NONE, HELPER_RUNS, HELPER_WAITS };
+static _Atomic uint32_t helper;
+static _Atomic uint32_t bell; /* counts calls to hurry */
 
 _Thread_local bool release_for_loader;
 
@@ -63,31 +65,63 @@ static unsigned looks_under_pressure(bool limits, int *trigger) {
 
 /* --- the thread -------------------------------------------------------------------------------------------- */
 
-static void helper_main(void) {
-  heap_never_in_this_thread();
-  bool limits;
-  int trigger = container_open(&limits);
-  size_t young = 0;
-  do {
-    uint32_t heard = atomic_load_explicit(&bell, memory_order_relaxed);
-    if (!threads_left()) break;
-    os_sleep_on(&bell, heard, interval_ms());
-    if (!threads_left()) break;
-    young = release_pass(looks_under_pressure(limits, &trigger));
-  } while (young > LEFT_OVER);
+static void set_marks(void) {
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_acquire(&heap->lock);
     release_set_mark(heap);
     lock_release(&heap->lock);
   }
   release_mark_below();
-  /* release: the marks come first. What gathers between a mark and this store calls the helper at the
+}
+
+/* Looks until too little waits, or no thread is left. */
+static void work(bool limits, int *trigger) {
+  size_t young = 0;
+  do {
+    uint32_t heard = atomic_load_explicit(&bell, memory_order_relaxed);
+    if (!threads_left()) break;
+    os_sleep_on(&bell, heard, interval_ms());
+    if (!threads_left()) break;
+    young = release_pass(looks_under_pressure(limits, trigger));
+  } while (young > LEFT_OVER);
+  set_marks();
+}
+
+/* Sleeps while `helper` is WAITS. Is there a thread left that has called? */
+static bool wait_for_call(void) {
+  while (threads_left()) {
+    if (atomic_load_explicit(&helper, memory_order_acquire) != HELPER_WAITS) return true;
+    os_sleep_on(&helper, HELPER_WAITS, OS_NO_TIMEOUT);
+  }
+  return false;
+}
+
+static void call(void) {
+  uint32_t waits = HELPER_WAITS;
+  if (atomic_compare_exchange_strong_explicit(&helper, &waits, HELPER_RUNS, memory_order_release,
+                                              memory_order_relaxed))
+    os_wake(&helper);
+}
+
+static void helper_main(void) {
+  heap_never_in_this_thread();
+  bool limits;
+  int trigger = container_open(&limits);
+  /* release and seq_cst: the marks come first. What gathers between a mark and the store calls the helper at the
    * next overflow. */
+  if (os_loader_is_known()) {
+    work(limits, &trigger);
+  } else {
+    while (wait_for_call()) {
+      work(limits, &trigger);
+      atomic_store_explicit(&helper, HELPER_WAITS, memory_order_seq_cst); /* background_hurry */
+    }
+  }
   atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
 }
 
 /* For whoever has set `helper`. A system that refused a thread is asked again only after a while. */
-static bool start_helper(void) {
+static bool start_thread(void) {
   static uint64_t refused_ms;
   uint64_t now = os_clock_ms();
   if (refused_ms != 0 && now - refused_ms < RETRY_MS) return false;
@@ -96,30 +130,51 @@ static bool start_helper(void) {
   return false;
 }
 
+/* False: there is none, and none could be had. */
+static bool start_helper(uint32_t state) {
+  uint32_t none = HELPER_NONE;
+  if (!atomic_compare_exchange_strong_explicit(&helper, &none, state, memory_order_acquire,
+                                               memory_order_relaxed))
+    return true;
+  if (start_thread()) return true;
+  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+  return false;
+}
+
+/* Is anything to be given back at all before the program asks for it? */
+static bool releases(void) {
+  return option_value(WARM_POOL_DECAY_MS) != 0 &&
+         option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_OFF;
+}
+
 void release_wake(void) {
   if (release_for_loader) return; /* the next overflow calls again */
-  if (option_value(WARM_POOL_DECAY_MS) == 0 || option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
-    return;
+  if (!releases()) return;
   if (!option_value(BACKGROUND)) {
     release_ride();
     return;
   }
-  uint32_t none = HELPER_NONE;
   /* A plain look first: this is called at each overflow while the helper runs. */
-  if (atomic_load_explicit(&helper, memory_order_relaxed) != none ||
-      !atomic_compare_exchange_strong_explicit(&helper, &none, HELPER_RUNS, memory_order_acquire,
-                                               memory_order_relaxed))
-    return;
-  if (!start_helper()) {
-    atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
-    release_ride();
-  }
+  uint32_t state = atomic_load_explicit(&helper, memory_order_relaxed);
+  if (state == HELPER_RUNS) return;
+  if (state == HELPER_WAITS) call();
+  else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
+}
+
+void release_get_ready(void) {
+  if (HAK_LIKELY(os_loader_is_known())) return;
+  if (atomic_load_explicit(&helper, memory_order_relaxed) != HELPER_NONE) return;
+  if (unit_mapped_bytes() < RELEASE_BYTES || !releases() || !option_value(BACKGROUND)) return;
+  (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
 }
 
 void background_hurry(void) {
-  if (atomic_load_explicit(&helper, memory_order_relaxed) == HELPER_NONE) return;
+  /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
+   * either the helper is seen here, or it sees that nobody is left. */
+  if (atomic_load_explicit(&helper, memory_order_seq_cst) == HELPER_NONE) return;
   atomic_fetch_add_explicit(&bell, 1, memory_order_relaxed);
   os_wake(&bell);
+  call();
 }
 
 void background_fork_release(bool in_child) {

@@ -92,6 +92,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
   count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  release_get_ready();
   return block;
 }
 

@@ -47,7 +47,7 @@ bool heap_calls_libc(void) {
 }
 
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
-  *active_out = atomic_load_explicit(&active, memory_order_relaxed);
+  *active_out = atomic_load_explicit(&active, memory_order_seq_cst); /* background_hurry */
   *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
 }
 
@@ -71,7 +71,7 @@ static void park(struct heap *heap) {
   lock_release(&heap_list_lock);
   atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
   /* A program ends with its last thread, which must not be the helper, waiting. */
-  if (atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed) == 1) background_hurry();
+  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) background_hurry();
 }
 
 void heap_never_in_this_thread(void) { thread_ended = true; }

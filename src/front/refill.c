@@ -367,6 +367,7 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
   lock_acquire(&heap->lock);
   heap->activity++;
   heap->freed_in_a_row = 0;
+  bool grows = false;
   unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0 && needs_new_page(heap, size_class)) {
     if (any_larger && may_borrow(heap) && (list = borrow(heap, size_class)) != NULL) {
@@ -377,6 +378,7 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
   }
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
   if (count == 0 && get_memory(heap, size_class)) {
+    grows = true;
     count = take_sent_back(heap, size_class, &list);
     if (count == 0) count = take_from_slabs(heap, size_class, &list);
   }
@@ -389,6 +391,7 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
     heap->opened_bytes = 0;
     release_wake(); /* a load came back: huge pages that were broken up are wanted again */
   }
+  if (grows) release_get_ready();
   return list;
 }
 

@@ -5,7 +5,7 @@
  * What was the same for LOOKS looks, which are half of HAKMEM_WARM_POOL_DECAY_MS apart, goes back.
  *
  * It runs in a helper thread (background.c), which exists only while something waits: enough free
- * memory calls it, and it ends when all that is left is clean. malloc_trim() and hak_purge() run it in the
+ * memory calls it, and it ends when all that is left is clean (in static programs it sleeps then). malloc_trim() and hak_purge() run it in the
  * calling thread, without waiting for anything to age.
  *
  * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
@@ -35,11 +35,15 @@ void release_mark_below(void);
 extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
 /** To be told where a free that may call the engine was called from. glibc's pthread_join frees the TLS of cached
- * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then. */
+ * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then, and from
+ * no free at all where the loader is not known. */
 HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
 
 /** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
 void release_wake(void);
+/** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.
+ * Holds no lock. */
+void release_get_ready(void);
 
 /* Looks that memory has to stay untouched: two, half the decay time apart. */
 enum { LOOKS = 2 };

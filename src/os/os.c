@@ -222,19 +222,30 @@ static size_t image_bytes(uintptr_t base) {
   return bytes;
 }
 
-bool os_is_loader(const void *code) {
-  static _Atomic uintptr_t start;
-  static _Atomic size_t
-      bytes; /* 0: not looked yet; 1 without a loader, at address 0, where no code is */
-  size_t length = atomic_load_explicit(&bytes, memory_order_acquire);
-  if (HAK_UNLIKELY(length == 0)) {
+static _Atomic uintptr_t loader_start;
+/* 0: not looked yet; without a loader 1, at address 0, where no code is */
+static _Atomic size_t loader_bytes;
+
+static size_t find_loader(void) {
+  size_t bytes = atomic_load_explicit(&loader_bytes, memory_order_acquire);
+  if (HAK_UNLIKELY(bytes == 0)) {
     uintptr_t base = getauxval(AT_BASE);
-    length = base != 0 ? image_bytes(base) : 1;
-    atomic_store_explicit(&start, base, memory_order_relaxed);
+    bytes = base != 0 ? image_bytes(base) : 1;
+    atomic_store_explicit(&loader_start, base, memory_order_relaxed);
     /* release, pairs with the acquire above: who sees the length sees the start */
-    atomic_store_explicit(&bytes, length, memory_order_release);
+    atomic_store_explicit(&loader_bytes, bytes, memory_order_release);
   }
-  return (uintptr_t)code - atomic_load_explicit(&start, memory_order_relaxed) < length;
+  return bytes;
+}
+
+bool os_is_loader(const void *code) {
+  size_t bytes = find_loader();
+  return (uintptr_t)code - atomic_load_explicit(&loader_start, memory_order_relaxed) < bytes;
+}
+
+bool os_loader_is_known(void) {
+  (void)find_loader();
+  return atomic_load_explicit(&loader_start, memory_order_relaxed) != 0;
 }
 
 uint64_t os_clock_ms(void) {

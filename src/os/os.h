@@ -91,6 +91,8 @@ size_t os_page_size(void);
 
 /** Does this address of code lie in the dynamic loader (with musl: in libc)? False where there is none. */
 bool os_is_loader(const void *code);
+/** False where os_is_loader() can only say no: in static programs, and those started through the loader by name. */
+bool os_loader_is_known(void);
 
 /** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
 uint64_t os_clock_ms(void);
@@ -104,6 +106,7 @@ void os_yield(void);
 
 /** Sleeps for `ms` milliseconds, or until *word is no longer `value` and os_wake was called. */
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms);
+#define OS_NO_TIMEOUT UINT32_MAX
 void os_wake(_Atomic uint32_t *word);
 
 struct os_range {

@@ -50,7 +50,7 @@ void os_yield(void) { sched_yield(); }
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
   int saved = errno;
   struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-  futex_wait(word, value, &time);
+  futex_wait(word, value, ms == OS_NO_TIMEOUT ? NULL : &time);
   errno = saved;
 }
 

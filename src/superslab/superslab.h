@@ -195,6 +195,8 @@ size_t unit_age(void);
 bool unit_may_cut_mappings(void);
 /** Bytes in the warm pool; relaxed: a hint. */
 size_t unit_warm_bytes(void);
+/** Bytes of all units mapped, the warm pool's and those of huge blocks too. */
+size_t unit_mapped_bytes(void);
 enum unit_move {
   UNIT_MOVED,
   UNIT_STAYS,     /* refused; both are mapped, what is at `to` reads as zeros or as before */

@@ -43,6 +43,8 @@ static size_t mapped_now(void) {
   return (size_t)atomic_load_explicit(&units_mapped, memory_order_relaxed);
 }
 
+size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
+
 /* A unit in a state of its own is a mapping of its own, and makes one more of its neighbour. The kernel allows 65530,
  * and where they are used up no memory is to be had. */
 #define CUT_BELOW ((size_t)16384)
@@ -376,7 +378,7 @@ void unit_stats_get(struct unit_stats *stats) {
   pool_lock();
   stats->units_warm = pool.units;
   pool_unlock();
-  stats->bytes_mapped = atomic_load_explicit(&units_mapped, memory_order_relaxed) << UNIT_SHIFT;
+  stats->bytes_mapped = unit_mapped_bytes();
   stats->acquired = atomic_load_explicit(&acquired, memory_order_relaxed);
   stats->released = atomic_load_explicit(&released, memory_order_relaxed);
   stats->fallback_mmap = atomic_load_explicit(&fallback_mmap, memory_order_relaxed);

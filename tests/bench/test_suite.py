@@ -120,6 +120,7 @@ class Rows(TestCase):
         words = ["32", "32", "150000", "16", "64", "64", "no", "4096"]
         for _ in range(10):
             self.check_code(bench("handoff", *words, LD_PRELOAD=LIBRARY), 0)
+            self.check_code(bench("handoff-static", *words), 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+/* helper.pml - the helper thread of a program in which a free may not start it.
+ *
+ * Models: src/front/background.c (start_helper, release_wake, release_get_ready, call, background_hurry,
+ * wait_for_call, work, helper_main) where the loader is not known, and park of src/front/heap.c.
+ * Threads grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so the helper
+ * sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
+ * Left out: what a pass does (purge.pml); the time-out of a helper that works, which only makes it look
+ * earlier; a call made after the marks were set and before the helper sleeps, which the next overflow
+ * repeats; fork. spin interleaves and does not reorder: that both sides
+ * need seq_cst is what the mutants LOOKS_FIRST and HURRIES_FIRST show.
+ * Asserted: there is one helper at most; when all threads have ended, so has the helper.
+ *
+ * check: states 13,186
+ * mutant START_IN_TWO_STEPS: assertion violated (load, then store, for the compare-and-swap)
+ * mutant NO_CALL_AT_END: invalid end state (the last thread rings, and the helper sleeps on another word)
+ * mutant LOOKS_FIRST: invalid end state (the helper counts the threads before its state can be seen)
+ * mutant HURRIES_FIRST: invalid end state (the last thread looks for a helper before it has gone)
+ * mutant CALL_WITHOUT_WAKE: invalid end state (the state alone)
+ */
+#ifndef ROUNDS
+#define ROUNDS 2
+#endif
+#define THREADS 2
+
+#define NONE 0
+#define RUNS 1
+#define WAITS 2
+
+byte helper = NONE;
+byte active_threads = THREADS;
+byte bell;
+bool asleep_on_helper, asleep_on_bell; /* in the kernel */
+bool exists;                           /* for the assertion */
+
+inline call() {
+  atomic {
+    called = (helper == WAITS);
+    if
+    :: called -> helper = RUNS
+    :: else
+    fi
+  };
+  if
+#ifndef CALL_WITHOUT_WAKE
+  :: called -> asleep_on_helper = false
+#endif
+  :: else
+  fi
+}
+
+inline hurry() {
+#ifndef HURRIES_FIRST
+  seen = helper;
+#endif
+  if
+  :: seen == NONE
+  :: else ->
+     atomic { bell = 1 - bell; asleep_on_bell = false };
+#ifndef NO_CALL_AT_END
+     call()
+#endif
+  fi
+}
+
+/* One look after the other until too little waits, or no thread is left. */
+inline work() {
+  do
+  :: true ->
+     heard = bell;
+     if
+     :: active_threads == 0 -> break
+     :: else
+     fi;
+     atomic { asleep_on_bell = (bell == heard) };
+     if
+     :: !asleep_on_bell
+     :: asleep_on_bell = false /* the time is over */
+     fi;
+     if
+     :: active_threads == 0 -> break
+     :: true             /* there is more */
+     :: true -> break
+     fi
+  od
+}
+
+proctype helper_main() {
+  byte heard, left;
+#ifdef LOOKS_FIRST
+  left = active_threads;
+#endif
+wait_for_call:
+#ifndef LOOKS_FIRST
+  left = active_threads;
+#endif
+  if
+  :: left == 0 -> goto ended
+  :: else
+  fi;
+  if
+  :: helper == WAITS ->
+     atomic {
+       if
+       :: helper == WAITS -> asleep_on_helper = true
+       :: else
+       fi
+     };
+     !asleep_on_helper;
+     left = active_threads;
+     goto wait_for_call
+  :: else
+  fi;
+  work();
+#ifdef LOOKS_FIRST
+  left = active_threads;
+#endif
+  helper = WAITS;
+  goto wait_for_call;
+ended:
+  atomic { exists = false; helper = NONE }
+}
+
+active [THREADS] proctype thread() {
+  byte rounds, seen, before;
+  bool called, mine;
+  do
+  :: rounds < ROUNDS ->
+     rounds++;
+     if
+     :: seen = helper; /* grows */
+        if
+        :: seen == NONE ->
+#ifdef START_IN_TWO_STEPS
+           mine = (helper == NONE);
+           if
+           :: mine -> helper = WAITS
+           :: else
+           fi;
+#else
+           atomic {
+             mine = (helper == NONE);
+             if
+             :: mine -> helper = WAITS
+             :: else
+             fi
+           };
+#endif
+           if
+           :: mine -> atomic { assert(!exists); exists = true; run helper_main() }
+           :: mine -> helper = NONE /* refused */
+           :: else
+           fi
+        :: else
+        fi
+     :: seen = helper; /* frees */
+        if
+        :: seen == WAITS -> call()
+        :: else
+        fi
+     fi
+  :: else -> break
+  od;
+#ifdef HURRIES_FIRST
+  seen = helper;
+#endif
+  atomic { before = active_threads; active_threads-- };
+  if
+  :: before == 1 -> hurry()
+  :: else
+  fi
+}
