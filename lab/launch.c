@@ -1,6 +1,6 @@
 /* launch.c - runs one command and writes what it used as one line of JSON to a file descriptor.
  *
- *   launch --report FD [--preload LIBRARY] [--cpus 0,1] [--timeout SECONDS] -- COMMAND ARGUMENT...
+ *   launch --report FD [--preload LIBRARY] [--cpus 0,1] [--timeout SECONDS] [--warm MIB] -- COMMAND ARGUMENT...
  *
  * Why a program of its own: the kernel counts towards the peak memory of a process what it held
  * before exec, that is, a copy of whoever started it. Started from Python, every command would
@@ -10,6 +10,10 @@
  * command gets a process group of its own: what it leaves behind is killed when it ends, and all of
  * it on a time-out or when this program is told to stop. Processes that left the group, as daemons
  * do, become children of this program when their parents end, and are killed with the rest.
+ *
+ * --warm: so much memory is touched and given back just before. In a virtual machine, pages that nobody has
+ * used for some seconds may be with the host, and come back 20 times slower than others: whoever happens to
+ * touch them first would pay for it.
  *
  * Exit status: 0 when there is a report, whatever became of the command; 2 for a wrong use.
  */
@@ -21,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -33,6 +38,7 @@ struct request {
   int pinned;
   cpu_set_t cpus;
   double timeout; /* seconds; 0: none */
+  size_t warm;    /* bytes */
   char **command;
 };
 
@@ -84,14 +90,26 @@ static struct request parse(int count, char **words) {
     else if (strcmp(words[at], "--cpus") == 0) parse_cpus(value, &request);
     else if (strcmp(words[at], "--timeout") == 0)
       request.timeout = parse_number("--timeout: not a number of seconds: ", value);
+    else if (strcmp(words[at], "--warm") == 0)
+      request.warm = (size_t)(parse_number("--warm: not a number of MiB: ", value) * 1048576);
     else refuse("unknown option ", words[at]);
   }
   if (request.report < 0 || at + 1 >= count)
-    refuse("usage: launch --report FD [--preload LIBRARY] [--cpus 0,1] [--timeout SECONDS] -- "
-           "COMMAND ARGUMENT...",
+    refuse("usage: launch --report FD [--preload LIBRARY] [--cpus 0,1] [--timeout SECONDS] "
+           "[--warm MIB] -- COMMAND ARGUMENT...",
            "");
   request.command = words + at + 1;
   return request;
+}
+
+/* Not in a child: what a process has held counts towards the peak of none but itself. */
+static void warm_memory(size_t bytes) {
+  if (bytes == 0) return;
+  char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return; /* as well as can be */
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  for (size_t i = 0; i < bytes; i += 4096) ((volatile char *)memory)[i] = 1;
+  munmap(memory, bytes);
 }
 
 /* In the child. What fails is told through `tell`: its number of 'errno', then what it was. */
@@ -173,6 +191,7 @@ int main(int count, char **words) {
   if (pipe2(tell, O_CLOEXEC) != 0) refuse("no pipe: ", strerror(errno));
 
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  warm_memory(request.warm);
   double start = seconds_now();
   pid_t child = fork();
   if (child < 0) refuse("cannot fork: ", strerror(errno));

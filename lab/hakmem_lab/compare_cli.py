@@ -27,7 +27,7 @@ from hakmem_lab.commands import (
 from hakmem_lab.contenders import OWN, choose_base, choose_contenders, search_path
 from hakmem_lab.errors import LabError
 from hakmem_lab.load_output import Expressions, compile_expression
-from hakmem_lab.measure import Launcher, users_environment
+from hakmem_lab.measure import Launcher, users_environment, warm_mib
 from hakmem_lab.paths import find_paths, parse_cpus
 from hakmem_lab.preload import script_behind
 from hakmem_lab.ready import parse_ready, split_command
@@ -315,7 +315,7 @@ def compare_command(
     """
     paths = find_paths(root)
     reporter = Reporter()
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
     if (server is None) == (not command):
         raise LabError("wanted is either -- COMMAND... or --server COMMAND")
     refuse_others_options(
@@ -351,6 +351,7 @@ def compare_command(
         rounds=rounds,
         base=choose_base(chosen, base),
         cpus=launcher.cpus,
+        warm_mib=launcher.warm,
         timeout_s=timeout,
     )
     result.settings["peers"] += [a.name for a in chosen if a.name == OWN]

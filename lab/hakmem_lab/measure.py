@@ -25,12 +25,15 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+import psutil
+
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.preload import preload_problem
 from hakmem_lab.rows import Row
 
 DEFAULT_TIMEOUT = 120.0  # seconds
+WARM_MIB = 1024
 TAIL = 64 * 1024  # bytes at the end of an output that are looked at
 STDERR_LINES = 3  # last ones, kept of a run that failed
 # Fields of a Run that are the launcher's, under the same names.
@@ -243,17 +246,31 @@ class Running:
             self.reading = -1
 
 
+def warm_mib() -> int:
+    """How much memory may be touched before a run so that it is there: not more than this machine
+    has to spare."""
+    available: int = psutil.virtual_memory().available
+    return min(WARM_MIB, available // 4 >> 20)
+
+
 class Launcher:
-    """Starts commands. `cpus` are those that rows may be pinned to."""
+    """Starts commands. `cpus` are those that rows may be pinned to; before a timed run memory is
+    touched (launch.c): twice what the row used so far, at most `warm` MiB."""
 
     def __init__(
-        self, program: Path, cpus: Sequence[int], timeout: float = DEFAULT_TIMEOUT
+        self,
+        program: Path,
+        cpus: Sequence[int],
+        timeout: float = DEFAULT_TIMEOUT,
+        warm: int = 0,
     ) -> None:
         if not program.is_file():
             raise LabError(f"{program} is missing: run scripts/setup_lab.sh")
         self.program = program
         self.cpus = list(cpus)
         self.timeout = timeout
+        self.warm = warm
+        self.peaks: dict[str, int] = {}  # KiB, the largest of each row
 
     def start(
         self,
@@ -265,10 +282,11 @@ class Launcher:
         stderr: IO[bytes],
         stdin: Path | None = None,
         directory: Path | None = None,
+        warm: int = 0,
     ) -> dict[str, Any]:
         """Runs `command` to its end and returns the launcher's report (fields: launch.c)."""
         return self.spawn(
-            command, environment, preload, cpus, stdout, stderr, stdin, directory
+            command, environment, preload, cpus, stdout, stderr, stdin, directory, warm=warm
         ).report()
 
     def spawn(
@@ -282,14 +300,16 @@ class Launcher:
         stdin: Path | None = None,
         directory: Path | None = None,
         timeout: float | None = None,
+        warm: int = 0,
     ) -> Running:
-        """Starts `command`; `timeout`: instead of the launcher's own."""
+        """Starts `command`; `timeout`: instead of the launcher's own; `warm`: MiB."""
         running = None
         reading, writing = os.pipe()
         limit = self.timeout if timeout is None else timeout
         words = [str(self.program), "--report", str(writing), "--timeout", f"{limit:.9g}"]
         words += ["--cpus", ",".join(map(str, cpus))]
         words += ["--preload", preload] if preload else []
+        words += ["--warm", str(warm)] if warm else []
         try:
             with interrupts_later(), open(stdin or os.devnull, "rb") as source:
                 process = subprocess.Popen(
@@ -312,6 +332,11 @@ class Launcher:
             os.close(writing)
         return running
 
+    def warm_for(self, row: Row) -> int:
+        """MiB to be touched before the next run of the row."""
+        peak = self.peaks.get(row.name)
+        return self.warm if peak is None else min(self.warm, peak * 2 // 1024 + 1)
+
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         """One timed run."""
         environment = environment_of(row, allocator)
@@ -331,7 +356,9 @@ class Launcher:
                 stderr,
                 row.stdin,
                 row.work or row.directory,
+                self.warm_for(row),
             )
+            self.peaks[row.name] = max(self.peaks.get(row.name, 0), report["peak_rss_kb"])
             failure = describe_failure(report, read_tail(stderr), self.timeout, row.accepted_status)
             throughput = None
             if failure is None and row.measure == "throughput":

@@ -279,7 +279,11 @@ MACHINE = {
     "memory_mib": "memory, MiB",
     "load_average": "load at the start",
 }
-SETTINGS = {"cpus": "processors used", "timeout_s": "time limit, s"}
+SETTINGS = {
+    "cpus": "processors used",
+    "timeout_s": "time limit, s",
+    "warm_mib": "memory touched before a run, MiB at most",
+}
 
 
 def section_of(file: Path, result: Result) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from hakmem_lab.commands import (
 )
 from hakmem_lab.errors import LabError
 from hakmem_lab.htrace import EVENT_MEMORY, ProgressFunction, read_trace
-from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
+from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher, warm_mib
 from hakmem_lab.paths import find_paths, parse_cpus
 from hakmem_lab.results import write_result
 from hakmem_lab.runner import Pace, Reporter, run_rounds
@@ -132,8 +132,10 @@ def replay_command(
     """Replays a recorded program's allocations on every allocator, interleaved."""
     paths = find_paths(root)
     chosen = allocators.select_allocators(paths, allocator_names, False)
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
-    result = new_result("replay", chosen, paths, rounds=rounds, cpus=launcher.cpus)
+    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
+    result = new_result(
+        "replay", chosen, paths, rounds=rounds, cpus=launcher.cpus, warm_mib=launcher.warm
+    )
     reporter = Reporter()
     with tempfile.TemporaryDirectory(prefix="hakmem-replay-") as directory:
         plan_file = plan_file or Path(directory) / "plan"

@@ -1,5 +1,6 @@
 """One run: what the launcher reports, how failures are told, what a command sees of the world."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from conftest import GLIBC
 
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
-from hakmem_lab.measure import Launcher
+from hakmem_lab.measure import Launcher, warm_mib
 from hakmem_lab.preload import preload_problem
 from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import count_system_calls, strace
@@ -105,6 +106,31 @@ def test_a_crash_names_the_signal_and_the_last_words(
     run = launcher.run(make_row("ops"), library("abort"), 1, 1)
     assert run.failure == "SIGABRT: broken: no malloc today"
     assert run.cost("wall") is None
+
+
+def test_warm_memory_counts_for_the_launcher_alone(built: Path) -> None:
+    reading, writing = os.pipe()
+    words = ["--report", str(writing), "--warm", "100", "--", "/bin/true"]
+    process = subprocess.Popen([built / "launch", *words], pass_fds=[writing])
+    _, status, used = os.wait4(process.pid, 0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as stream:
+        report = json.loads(stream.read())
+    assert status == 0 and report["exit_code"] == 0
+    assert used.ru_maxrss > 100 * 1024
+    assert report["peak_rss_kb"] < 20 * 1024
+
+
+def test_warm_memory_follows_the_largest_run_of_a_row(built: Path, make_row: MakeRow) -> None:
+    launcher = Launcher(built / "launch", [min(os.sched_getaffinity(0))], warm=200)
+    row, other = Row("true", ("/bin/true",), "wall", "single"), make_row("ops")
+    assert launcher.warm_for(row) == 200
+    run = launcher.run(row, GLIBC, 1, 1)
+    assert launcher.warm_for(row) == run.peak_rss_kb * 2 // 1024 + 1 < 200
+    assert launcher.warm_for(other) == 200
+    launcher.peaks["true"] = 1 << 30
+    assert launcher.warm_for(row) == 200
+    assert 0 < warm_mib() <= 1024
 
 
 def test_what_cannot_be_started_is_a_failure(launcher: Launcher) -> None:
