@@ -13,6 +13,7 @@ void *api_realloc(void *pointer, size_t size) {
   if (pointer == NULL) return api_malloc(size);
   size_t usable = size != 0 ? front_own_usable(pointer) : 0;
   if (HAK_LIKELY(usable != 0)) return front_reallocate_own(pointer, usable, size);
+  if (front_large_stays(pointer, size)) return pointer;
   struct block block = block_look_up(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (!heap_calls_libc()) report_bad_pointer("realloc", pointer, block.wrong);

@@ -31,11 +31,14 @@ static void count_in(const struct superslab *superslab, bool from_os) {
   lock_release(&superslab_lock);
 }
 
-/* Huge pages where the block surely fills them: its last, partly used unit stays with small pages. */
-static void huge_advise(const struct unit_run *run, size_t bytes) {
-  size_t whole = bytes & ~(UNIT_BYTES - 1), used = run->used << UNIT_SHIFT;
-  if (whole <= used || run->huge_pages) return;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_THP) os_advise_huge(run->base + used, whole - used);
+/* Asks for huge pages in new units of a block, from the one numbered `from` on. The last, partly used unit
+ * stays with small pages if what it leaves unused is more than so small a part of the block. */
+#define UNUSED_SHARE 4
+static void huge_advise(char *base, size_t from, size_t bytes) {
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
+  size_t units = units_for(bytes), unused = (units << UNIT_SHIFT) - bytes;
+  if (unused > bytes / UNUSED_SHARE) units--;
+  if (units > from) os_advise_huge(base + (from << UNIT_SHIFT), (units - from) << UNIT_SHIFT);
 }
 
 /* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
@@ -51,7 +54,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_i
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = run.huge_pages;
     if (map_set(run.base, units, superslab)) {
-      huge_advise(&run, bytes);
+      if (!run.huge_pages) huge_advise(run.base, run.used, bytes);
       count_in(superslab, run.from_os);
       *zeroed = run.zeroed;
       return superslab;
@@ -157,7 +160,10 @@ static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
   size_t units = units_for(bytes), old = superslab->huge_units;
-  if (units > old && !huge_extend(superslab, old, units - old)) return false;
+  if (units > old) {
+    if (!huge_extend(superslab, old, units - old)) return false;
+    huge_advise(superslab->base, old, bytes);
+  }
   huge_set_size(superslab, units, bytes);
   if (units < old) {
     char *rest = superslab->base + (units << UNIT_SHIFT);

@@ -1,4 +1,4 @@
-/* room_split.c - what the kernel is told of a unit whose huge page is broken up. */
+/* room_split.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
 #include "unit_test.h"
 
 #include <inttypes.h>
@@ -43,6 +43,52 @@ static bool stays_split(struct slab **span) {
   return mapping_has_flag(superslab->base, " nh");
 }
 
+/* False where it would tell nothing. */
+static bool advice_works(void) {
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return false; /* nobody asks for huge pages then */
+  struct unit_run probe = unit_reserve(1);
+  assert_non_null(probe.base);
+  bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
+  unit_give_up(probe.base, 1);
+  if (!works) print_message("madvise has no effect here, as under an emulator: not tested\n");
+  return works;
+}
+
+static bool unit_asks(const struct superslab *huge, size_t unit) {
+  return mapping_has_flag(huge->base + (unit << UNIT_SHIFT), " hg");
+}
+
+static void huge_blocks_ask_for_what_they_fill(void **state) {
+  (void)state;
+  if (!advice_works()) return;
+  bool zeroed;
+  unit_trim(); /* pages of the pool would be used instead */
+  struct superslab *huge = huge_acquire(3 * UNIT_BYTES, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  assert_true(unit_asks(huge, 0) && unit_asks(huge, 2));
+  /* Grown, be it in place or moved. */
+  huge = huge_resize(huge, huge->base, 3 * UNIT_BYTES + UNIT_BYTES / 4);
+  assert_non_null(huge);
+  assert_true(unit_asks(huge, 2));
+  huge = huge_resize(huge, huge->base, 6 * UNIT_BYTES);
+  assert_non_null(huge);
+  assert_true(unit_asks(huge, 4) && unit_asks(huge, 5));
+  assert_true(huge_release(huge, huge->base));
+  unit_trim();
+
+  huge = huge_acquire(2 * UNIT_BYTES + UNIT_BYTES / 4, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  assert_true(unit_asks(huge, 1));
+  assert_false(unit_asks(huge, 2)); /* a third of the block would stay unused */
+  assert_true(huge_release(huge, huge->base));
+  unit_trim();
+  huge = huge_acquire(2 * UNIT_BYTES + UNIT_BYTES / 2, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  assert_true(unit_asks(huge, 2)); /* a fifth */
+  assert_true(huge_release(huge, huge->base));
+  unit_trim();
+}
+
 /* A split unit is kept from becoming a huge page again, which makes it a mapping of its own; above 32 GiB these might
  * use up what the kernel allows. */
 static void split_units_do_not_use_up_the_mappings(void **state) {
@@ -51,15 +97,7 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
   struct unit_run big[BIGS];
   struct slab *spans[2];
   int got = 0;
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return; /* nothing is split then */
-  struct unit_run probe = unit_reserve(1);
-  assert_non_null(probe.base);
-  bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
-  unit_give_up(probe.base, 1);
-  if (!works) {
-    print_message("madvise has no effect here, as under an emulator: not tested\n");
-    return;
-  }
+  if (!advice_works()) return;
   unit_trim();
   assert_true(stays_split(&spans[0]));
   while (got < BIGS && (big[got] = unit_reserve(BIG)).base != NULL) got++;
@@ -75,6 +113,9 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(split_units_do_not_use_up_the_mappings)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(huge_blocks_ask_for_what_they_fill),
+      cmocka_unit_test(split_units_do_not_use_up_the_mappings),
+  };
   return cmocka_run_group_tests_name("split", tests, start, NULL);
 }
