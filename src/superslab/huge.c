@@ -32,12 +32,14 @@ static void count_in(const struct superslab *superslab, bool from_os) {
 }
 
 /* Asks for huge pages in new units of a block, from the one numbered `from` on. The last, partly used unit
- * stays with small pages if what it leaves unused is more than so small a part of the block. */
+ * stays with small pages if what it leaves unused is more than so small a part of the block, and in lean
+ * processes in any case (docs/decisions/0004). */
 #define UNUSED_SHARE 4
 static void huge_advise(char *base, size_t from, size_t bytes) {
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
   size_t units = units_for(bytes), unused = (units << UNIT_SHIFT) - bytes;
-  if (unused > bytes / UNUSED_SHARE) units--;
+  size_t bearable = option_value(SS_MEM_LEAN) ? 0 : bytes / UNUSED_SHARE;
+  if (unused > bearable) units--;
   if (units > from) os_advise_huge(base + (from << UNIT_SHIFT), (units - from) << UNIT_SHIFT);
 }
 
