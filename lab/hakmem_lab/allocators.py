@@ -44,6 +44,13 @@ def is_hakmem(allocator: Allocator) -> bool:
     return sets or allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
 
 
+def is_foreign(allocator: Allocator) -> bool:
+    """Whether its library, which is there to be looked at, is another project's."""
+    if not allocator.library or is_hakmem(allocator):
+        return False
+    return b"HAKMEM_PROFILE" not in Path(allocator.library).read_bytes()
+
+
 def glibc() -> Allocator:
     version = (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
     return Allocator("glibc", version, "the system's C library")

@@ -50,7 +50,7 @@ RoundsOption = Annotated[
 
 def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
     known = {a.name for a in allocators.known_allocators(paths)} - {"hakmem"}
-    settings["peers"] = [a.name for a in chosen if a.name in known]
+    settings["peers"] = [a.name for a in chosen if a.name in known or allocators.is_foreign(a)]
     result = Result(kind, ["hakmem-lab", *sys.argv[1:]], settings, describe_machine(), chosen)
     if not result.allocator_names():
         problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)

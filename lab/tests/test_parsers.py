@@ -7,6 +7,7 @@ import pytest
 from hakmem_lab import mimalloc_bench
 from hakmem_lab.allocators import (
     Allocator,
+    is_foreign,
     known_allocators,
     parse_contender,
     read_peers,
@@ -336,6 +337,11 @@ def test_contenders(repository: Paths, built: Path) -> None:
     assert parse_contender(repository, "b", library).library == library
     both = parse_contender(repository, "b", f"{library} A=1")
     assert (both.library, both.environment) == (library, {"A": "1"})
+    older = repository.root / "older.so"
+    older.write_bytes(b"\0HAKMEM_PROFILE\0")
+    foreign = [library, "glibc", "hakmem", str(older)]
+    judged = [is_foreign(parse_contender(repository, "b", words)) for words in foreign]
+    assert judged == [True, False, False, False]
     assert parse_contender(repository, "b", "glibc").library == ""
     for text, problem in (
         ("/no/such.so", "neither NAME=VALUE"),
