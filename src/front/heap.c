@@ -201,6 +201,8 @@ struct heap *heap_of_thread(void) {
   if (HAK_LIKELY(heap != &heap_none)) return heap;
   if (counting_heap != NULL) return counting_heap;
   if (thread_ended || !initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
+  /* musl allocates when fork handlers are registered: then the thread has one by now. */
+  if ((heap = heap_if_any()) != NULL) return heap;
   heap = take_heap();
   if (heap == NULL) return NULL;
   use_heap(heap);
