@@ -18,8 +18,9 @@ enum { REFILL_BLOCKS = 64 };
  * already has, so that a small heap stays small (docs/decisions/0004). */
 #define POPULATE_MAX (16 * KIB)
 
-/* Transparent huge pages for the slabs of a heap that owns this much, unless it is to be lean: below it the untouched rest of a
- * 2 MiB page weighs more than the faults it saves: 85% more memory at 2 MiB, 1.6% at 100 MiB. */
+/* Transparent huge pages for the slabs of a heap that owns this much, unless it is to be lean: below it the
+ * untouched rest of a 2 MiB page weighs more than the faults it saves: 85% more memory at 2 MiB, 1.6% at
+ * 100 MiB (docs/decisions/0004). */
 #define HUGE_PAGES_FROM (16 * MIB)
 
 /* So much came out of holes: worth a look of the release engine. */

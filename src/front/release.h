@@ -5,8 +5,8 @@
  * What was the same for LOOKS looks, which are half of HAKMEM_WARM_POOL_DECAY_MS apart, goes back.
  *
  * It runs in a helper thread (background.c), which exists only while something waits: enough free
- * memory calls it, and it ends when all that is left is clean (in static programs it sleeps then). malloc_trim() and hak_purge() run it in the
- * calling thread, without waiting for anything to age.
+ * memory calls it, and it ends when all that is left is clean (in static programs it sleeps then).
+ * malloc_trim() and hak_purge() run it in the calling thread, without waiting for anything to age.
  *
  * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
  * only when memory has run out and all that can be has to go back (heap_purge); with HAKMEM_BACKGROUND=0 it tries. `batch_lock`: held while free blocks of

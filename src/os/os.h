@@ -104,7 +104,8 @@ bool os_thread_start(void (*body)(void));
 /** Lets other threads run. */
 void os_yield(void);
 
-/** Sleeps for `ms` milliseconds, or until *word is no longer `value` and os_wake was called. */
+/** Sleeps for `ms` milliseconds (OS_NO_TIMEOUT: for ever), or until *word is no longer `value` and os_wake was
+ * called. */
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms);
 #define OS_NO_TIMEOUT UINT32_MAX
 void os_wake(_Atomic uint32_t *word);
