@@ -34,11 +34,13 @@ from hakmem_lab.commands import (
     measure,
     new_result,
     refuse_a_program_without_preloads,
+    timed_result,
+    timing_launcher,
 )
 from hakmem_lab.contenders import with_glibc_itself
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount, count_instructions
-from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher, warm_mib
+from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
 from hakmem_lab.paths import Paths, find_paths, parse_cpus
 from hakmem_lab.results import read_result
 from hakmem_lab.rows import Row
@@ -99,18 +101,9 @@ def suite_command(
     if quick:
         chosen_rows = [row.shortened() for row in chosen_rows]
     chosen = allocators.select_allocators(paths, allocator_names, quick)
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
+    launcher = timing_launcher(paths, cpus, timeout)
     rounds = rounds or (2 if quick else 5)
-    result = new_result(
-        "suite",
-        chosen,
-        paths,
-        rounds=rounds,
-        cpus=launcher.cpus,
-        warm_mib=launcher.warm,
-        quick=quick,
-        timeout_s=timeout,
-    )
+    result = timed_result("suite", chosen, paths, launcher, rounds=rounds, quick=quick)
     output = output or paths.bench / ("quick.json" if quick else "results.json")
     calls = not quick if system_calls is None else system_calls
     measure(result, chosen_rows, rounds, launcher, output, calls)
@@ -135,16 +128,8 @@ def programs_command(
     found = programs.read_programs(paths, file or paths.programs)
     wanted = {row.name for row in rows.select_rows([p.row for p in found], row_names, None)}
     chosen = allocators.select_allocators(paths, allocator_names, False)
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
-    result = new_result(
-        "programs",
-        chosen,
-        paths,
-        rounds=rounds,
-        cpus=launcher.cpus,
-        warm_mib=launcher.warm,
-        timeout_s=timeout,
-    )
+    launcher = timing_launcher(paths, cpus, timeout)
+    result = timed_result("programs", chosen, paths, launcher, rounds=rounds)
     reporter = Reporter()
     ready = programs.prepare_all(paths, [p for p in found if p.row.name in wanted], reporter.line)
     output = output or paths.bench / "programs.json"
@@ -201,16 +186,8 @@ def ab_command(
     if command:
         chosen = with_glibc_itself(chosen, chosen_rows[0])
         refuse_a_program_without_preloads(chosen_rows[0], chosen)
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
-    result = new_result(
-        "ab",
-        chosen,
-        paths,
-        rounds=rounds,
-        cpus=launcher.cpus,
-        warm_mib=launcher.warm,
-        build_change=build_change,
-    )
+    launcher = timing_launcher(paths, cpus, timeout)
+    result = timed_result("ab", chosen, paths, launcher, rounds=rounds, build_change=build_change)
     measure(result, chosen_rows, rounds, launcher, output or paths.bench / "ab.json", False)
 
 

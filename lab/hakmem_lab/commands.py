@@ -10,8 +10,8 @@ from hakmem_lab import allocators, show
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.machine import describe_machine
-from hakmem_lab.measure import Launcher, environment_of
-from hakmem_lab.paths import Paths
+from hakmem_lab.measure import Launcher, environment_of, warm_mib
+from hakmem_lab.paths import Paths, parse_cpus
 from hakmem_lab.preload import preload_problem
 from hakmem_lab.results import Result, write_result
 from hakmem_lab.rows import Row
@@ -56,6 +56,25 @@ def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any
         problems = ", ".join(f"{a.name}: {a.missing}" for a in chosen)
         raise LabError(f"no allocator can be run: {problems}")
     return result
+
+
+def timed_result(
+    kind: str, chosen: list[Allocator], paths: Paths, launcher: Launcher, **settings: Any
+) -> Result:
+    """The frame of a result that says how its runs were timed."""
+    return new_result(
+        kind,
+        chosen,
+        paths,
+        cpus=launcher.cpus,
+        warm_mib=launcher.warm,
+        timeout_s=launcher.timeout,
+        **settings,
+    )
+
+
+def timing_launcher(paths: Paths, cpus: str | None, timeout: float) -> Launcher:
+    return Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
 
 
 def refuse_a_program_without_preloads(row: Row, chosen: list[Allocator]) -> None:

@@ -21,14 +21,15 @@ from hakmem_lab.commands import (
     TimeoutOption,
     counter,
     finish,
-    new_result,
     refuse_a_program_without_preloads,
+    timed_result,
+    timing_launcher,
 )
 from hakmem_lab.contenders import OWN, choose_base, choose_contenders, search_path
 from hakmem_lab.errors import LabError
 from hakmem_lab.load_output import Expressions, compile_expression
-from hakmem_lab.measure import Launcher, users_environment, warm_mib
-from hakmem_lab.paths import find_paths, parse_cpus
+from hakmem_lab.measure import users_environment
+from hakmem_lab.paths import find_paths
 from hakmem_lab.preload import script_behind
 from hakmem_lab.ready import parse_ready, split_command
 from hakmem_lab.results import Result, write_result
@@ -315,7 +316,7 @@ def compare_command(
     """
     paths = find_paths(root)
     reporter = Reporter()
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
+    launcher = timing_launcher(paths, cpus, timeout)
     if (server is None) == (not command):
         raise LabError("wanted is either -- COMMAND... or --server COMMAND")
     refuse_others_options(
@@ -344,15 +345,8 @@ def compare_command(
         )
     chosen = choose_contenders(paths, allocator_names, row, reporter.line)
     refuse_a_program_without_preloads(row, chosen)
-    result = new_result(
-        "compare",
-        chosen,
-        paths,
-        rounds=rounds,
-        base=choose_base(chosen, base),
-        cpus=launcher.cpus,
-        warm_mib=launcher.warm,
-        timeout_s=timeout,
+    result = timed_result(
+        "compare", chosen, paths, launcher, rounds=rounds, base=choose_base(chosen, base)
     )
     result.settings["peers"] += [a.name for a in chosen if a.name == OWN]
     counting = counter(launcher, system_calls, reporter)

@@ -337,6 +337,9 @@ class Launcher:
         peak = self.peaks.get(row.name)
         return self.warm if peak is None else min(self.warm, peak * 2 // 1024 + 1)
 
+    def keep_peak(self, row: Row, report: dict[str, Any]) -> None:
+        self.peaks[row.name] = max(self.peaks.get(row.name, 0), report["peak_rss_kb"])
+
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         """One timed run."""
         environment = environment_of(row, allocator)
@@ -358,7 +361,7 @@ class Launcher:
                 row.work or row.directory,
                 self.warm_for(row),
             )
-            self.peaks[row.name] = max(self.peaks.get(row.name, 0), report["peak_rss_kb"])
+            self.keep_peak(row, report)
             failure = describe_failure(report, read_tail(stderr), self.timeout, row.accepted_status)
             throughput = None
             if failure is None and row.measure == "throughput":

@@ -214,6 +214,7 @@ class ServerTrial:
             None,
             row.directory,
             limit,
+            0 if prefix else self.launcher.warm_for(row),
         )
 
     def put_load(self, row: Row, session: Session) -> Load:
@@ -336,6 +337,7 @@ class ServerTrial:
             except ServerError as failure:
                 return Run(allocator.name, round_, position, failure=str(failure))
         load, figures, report = served
+        self.launcher.keep_peak(row, report)
         run = Run(
             allocator.name,
             round_,

@@ -21,12 +21,13 @@ from hakmem_lab.commands import (
     RoundsOption,
     TimeoutOption,
     finish,
-    new_result,
+    timed_result,
+    timing_launcher,
 )
 from hakmem_lab.errors import LabError
 from hakmem_lab.htrace import EVENT_MEMORY, ProgressFunction, read_trace
-from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher, warm_mib
-from hakmem_lab.paths import find_paths, parse_cpus
+from hakmem_lab.measure import DEFAULT_TIMEOUT
+from hakmem_lab.paths import find_paths
 from hakmem_lab.results import write_result
 from hakmem_lab.runner import Pace, Reporter, run_rounds
 from hakmem_lab.trace_match import Objects, match
@@ -132,10 +133,8 @@ def replay_command(
     """Replays a recorded program's allocations on every allocator, interleaved."""
     paths = find_paths(root)
     chosen = allocators.select_allocators(paths, allocator_names, False)
-    launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout, warm_mib())
-    result = new_result(
-        "replay", chosen, paths, rounds=rounds, cpus=launcher.cpus, warm_mib=launcher.warm
-    )
+    launcher = timing_launcher(paths, cpus, timeout)
+    result = timed_result("replay", chosen, paths, launcher, rounds=rounds)
     reporter = Reporter()
     with tempfile.TemporaryDirectory(prefix="hakmem-replay-") as directory:
         plan_file = plan_file or Path(directory) / "plan"

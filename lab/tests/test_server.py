@@ -103,6 +103,7 @@ def test_a_server_that_answers(attempt: Try, port: int) -> None:
     assert done.wall_s > 0 and done.peak_rss_kb > 500
     assert 500 < done.figures["rss_after_load_kb"] <= done.peak_rss_kb + 256
     assert "rss_after_idle_kb" in done.figures
+    assert trial.launcher.peaks == {"server": done.peak_rss_kb}  # so much is warmed for the next
     (requests,) = rows_of(trial)["requests"].runs
     assert requests.throughput_per_s is not None and requests.throughput_per_s > 1
     assert requests.figures["latency_p50_ms"] == pytest.approx(0.1)

@@ -107,16 +107,17 @@ static void helper_main(void) {
   heap_never_in_this_thread();
   bool limits;
   int trigger = container_open(&limits);
-  /* release and seq_cst: the marks come first. What gathers between a mark and the store calls the helper at the
-   * next overflow. */
   if (os_loader_is_known()) {
     work(limits, &trigger);
   } else {
     while (wait_for_call()) {
       work(limits, &trigger);
-      atomic_store_explicit(&helper, HELPER_WAITS, memory_order_seq_cst); /* background_hurry */
+      /* A release store too, as below; seq_cst for background_hurry. */
+      atomic_store_explicit(&helper, HELPER_WAITS, memory_order_seq_cst);
     }
   }
+  /* release: whoever starts or calls the next helper sees what this one has marked as given back. What gathered
+   * after the last look calls again at the next overflow. */
   atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
 }
 

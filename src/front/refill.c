@@ -18,11 +18,6 @@ enum { REFILL_BLOCKS = 64 };
  * already has, so that a small heap stays small (docs/decisions/0004). */
 #define POPULATE_MAX (16 * KIB)
 
-/* Transparent huge pages for the slabs of a heap that owns this much, unless it is to be lean: below it the
- * untouched rest of a 2 MiB page weighs more than the faults it saves: 85% more memory at 2 MiB, 1.6% at
- * 100 MiB (docs/decisions/0004). */
-#define HUGE_PAGES_FROM (16 * MIB)
-
 /* So much came out of holes: worth a look of the release engine. */
 #define REFILLED_BYTES (8 * MIB)
 
@@ -294,7 +289,7 @@ static bool adopt(struct heap *heap, unsigned size_class) {
 }
 
 static bool add_slab(struct heap *heap, unsigned size_class) {
-  bool huge_pages = owned_bytes(heap) >= HUGE_PAGES_FROM && !option_value(SS_MEM_LEAN);
+  bool huge_pages = owned_bytes(heap) >= HUGE_PAGES_FROM;
   struct slab *slab = slab_new(size_class, &heap->bins[size_class], huge_pages);
   if (slab == NULL) return false;
   own(heap, slab);

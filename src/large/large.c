@@ -3,11 +3,6 @@
 
 #include "observe/counters.h"
 #include "observe/report.h"
-#include "policy/options.h"
-
-/* A process that holds so much gets huge pages for new SuperSlabs of large blocks, unless it is to be lean
- * (docs/decisions/0004). */
-#define HUGE_PAGES_FROM (16 * MIB)
 
 /* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
 static bool serves(unsigned have, unsigned want) { return have >= want && have - want <= have / 8; }
@@ -79,8 +74,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
   if (span == NULL)
-    span = span_acquire(slices, slice_alignment, KIND_LARGE,
-                        unit_mapped_bytes() >= HUGE_PAGES_FROM && !option_value(SS_MEM_LEAN),
+    span = span_acquire(slices, slice_alignment, KIND_LARGE, unit_mapped_bytes() >= HUGE_PAGES_FROM,
                         COUNTED_LARGE, zeroed);
   return span != NULL ? slab_base(span) : NULL;
 }

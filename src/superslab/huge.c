@@ -150,22 +150,23 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   return to;
 }
 
-/* Grows into the address range right behind the block: no page moves. */
-static bool huge_extend(struct superslab *superslab, size_t old, size_t more) {
+/* Grows into the address range right behind the block, to `bytes`: no page moves. */
+static bool huge_extend(struct superslab *superslab, size_t bytes) {
+  size_t old = superslab->huge_units, more = units_for(bytes) - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
   if (superslab->huge_pages || !unit_extend(end, more)) return false;
-  if (map_set(end, more, superslab)) return true;
-  unit_release(end, more);
-  return false;
+  if (!map_set(end, more, superslab)) {
+    unit_release(end, more);
+    return false;
+  }
+  huge_advise(superslab->base, old, bytes);
+  return true;
 }
 
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
   size_t units = units_for(bytes), old = superslab->huge_units;
-  if (units > old) {
-    if (!huge_extend(superslab, old, units - old)) return false;
-    huge_advise(superslab->base, old, bytes);
-  }
+  if (units > old && !huge_extend(superslab, bytes)) return false;
   huge_set_size(superslab, units, bytes);
   if (units < old) {
     char *rest = superslab->base + (units << UNIT_SHIFT);

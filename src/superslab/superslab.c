@@ -140,7 +140,8 @@ static struct superslab *find_room(unsigned slices, unsigned alignment, unsigned
 
 static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted) {
   superslab->huge_pages = run.huge_pages;
-  if (wanted && run.zeroed && !run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
+  if (wanted && run.zeroed && !run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP &&
+      !option_value(SS_MEM_LEAN))
     superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
 }
 

@@ -228,6 +228,7 @@ static void faults_come_where_they_were_ordered(void **state) {
 static void the_loader_is_known(void **state) {
   (void)state;
   const char *loader = (const char *)getauxval(AT_BASE);
+  assert_true(os_loader_is_known() == (loader != NULL));
   if (loader == NULL) {
     print_message("skipped: no dynamic loader\n");
     skip();

@@ -45,7 +45,10 @@ static bool stays_split(struct slab **span) {
 
 /* False where it would tell nothing. */
 static bool advice_works(void) {
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return false; /* nobody asks for huge pages then */
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) {
+    print_message("HAKMEM_SS_HUGEPAGE is not thp: nobody asks for huge pages, not tested\n");
+    return false;
+  }
   struct unit_run probe = unit_reserve(1);
   assert_non_null(probe.base);
   bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
@@ -58,13 +61,32 @@ static bool unit_asks(const struct superslab *huge, size_t unit) {
   return mapping_has_flag(huge->base + (unit << UNIT_SHIFT), " hg");
 }
 
+static struct superslab *acquire(size_t bytes) {
+  bool zeroed;
+  unit_trim(); /* pages of the pool would be used instead */
+  struct superslab *huge = huge_acquire(bytes, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  return huge;
+}
+
+static void release(struct superslab *huge) {
+  assert_true(huge_release(huge, huge->base));
+  unit_trim();
+}
+
+/* Does the last of three units ask for huge pages, when the block needs so much of it? The second has to. */
+static bool third_unit_asks(size_t used) {
+  struct superslab *huge = acquire(2 * UNIT_BYTES + used);
+  assert_true(unit_asks(huge, 1));
+  bool asks = unit_asks(huge, 2);
+  release(huge);
+  return asks;
+}
+
 static void huge_blocks_ask_for_what_they_fill(void **state) {
   (void)state;
   if (!advice_works()) return;
-  bool zeroed;
-  unit_trim(); /* pages of the pool would be used instead */
-  struct superslab *huge = huge_acquire(3 * UNIT_BYTES, UNIT_BYTES, &zeroed);
-  assert_non_null(huge);
+  struct superslab *huge = acquire(3 * UNIT_BYTES);
   assert_true(unit_asks(huge, 0) && unit_asks(huge, 2));
   /* Grown, be it in place or moved. */
   huge = huge_resize(huge, huge->base, 3 * UNIT_BYTES + UNIT_BYTES / 4);
@@ -73,31 +95,31 @@ static void huge_blocks_ask_for_what_they_fill(void **state) {
   huge = huge_resize(huge, huge->base, 6 * UNIT_BYTES);
   assert_non_null(huge);
   assert_true(unit_asks(huge, 4) && unit_asks(huge, 5));
-  assert_true(huge_release(huge, huge->base));
-  unit_trim();
+  release(huge);
 
-  huge = huge_acquire(2 * UNIT_BYTES + UNIT_BYTES / 4, UNIT_BYTES, &zeroed);
-  assert_non_null(huge);
-  assert_true(unit_asks(huge, 1));
-  assert_false(unit_asks(huge, 2)); /* a third of the block would stay unused */
-  assert_true(huge_release(huge, huge->base));
-  unit_trim();
-  huge = huge_acquire(2 * UNIT_BYTES + UNIT_BYTES / 2, UNIT_BYTES, &zeroed);
-  assert_non_null(huge);
-  assert_true(unit_asks(huge, 2)); /* a fifth */
-  assert_true(huge_release(huge, huge->base));
-  unit_trim();
+  assert_false(third_unit_asks(UNIT_BYTES / 4)); /* a third of the block would stay unused */
+  assert_true(third_unit_asks(UNIT_BYTES / 2));  /* a fifth */
+}
 
-#if !HAK_FAST /* options are constants there */
+static void lean_leaves_the_rest_in_small_pages(void **state) {
+  (void)state;
+#if HAK_FAST
+  print_message("skipped: options are constants in this build\n");
+  skip();
+#else
+  if (!advice_works()) return;
   int32_t lean = option_value(SS_MEM_LEAN);
   option_values[OPTION_SS_MEM_LEAN] = 1;
-  huge = huge_acquire(2 * UNIT_BYTES + UNIT_BYTES / 2, UNIT_BYTES, &zeroed);
+  bool third = third_unit_asks(UNIT_BYTES / 2);
+  bool zeroed;
+  struct slab *span = span_acquire(32, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
   option_values[OPTION_SS_MEM_LEAN] = lean;
-  assert_non_null(huge);
-  assert_true(unit_asks(huge, 1));
-  assert_false(unit_asks(huge, 2));
-  assert_true(huge_release(huge, huge->base));
+  assert_non_null(span);
+  bool superslab = mapping_has_flag(superslab_of(span)->base, " hg");
+  span_release(span);
   unit_trim();
+  assert_false(third);
+  assert_false(superslab);
 #endif
 }
 
@@ -127,6 +149,7 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(huge_blocks_ask_for_what_they_fill),
+      cmocka_unit_test(lean_leaves_the_rest_in_small_pages),
       cmocka_unit_test(split_units_do_not_use_up_the_mappings),
   };
   return cmocka_run_group_tests_name("split", tests, start, NULL);
