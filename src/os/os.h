@@ -67,6 +67,9 @@ bool os_decommit(void *address, size_t bytes);
 /** The kernel may take the pages when it needs them; contents are undefined afterwards. */
 bool os_decommit_lazily(void *address, size_t bytes);
 
+/** Bytes of the range's pages that are in memory (mincore); 0 where the system does not say. */
+size_t os_resident_part(const void *address, size_t bytes);
+
 /** True when something is mapped at the page. */
 bool os_is_mapped(const void *page);
 /** Asks for transparent huge pages in the range. */

@@ -43,20 +43,20 @@ static void huge_advise(char *base, size_t from, size_t bytes) {
   if (units > from) os_advise_huge(base + (from << UNIT_SHIFT), (units - from) << UNIT_SHIFT);
 }
 
-/* `to_move_into`: the pages will come from elsewhere, those of the warm pool would be lost. */
-static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_into, bool *zeroed) {
+/* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
+static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool *zeroed) {
   size_t units = units_for(bytes);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
-  struct unit_run run = to_move_into ? unit_reserve(units) : unit_acquire(units, alignment);
+  struct unit_run run = to_come > 0 ? unit_reserve(units, to_come) : unit_acquire(units, alignment);
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = run.huge_pages;
     if (map_set(run.base, units, superslab)) {
-      if (!run.huge_pages) huge_advise(run.base, run.used, bytes);
+      if (!run.huge_pages) huge_advise(run.base, to_come + run.used, bytes);
       count_in(superslab, run.from_os);
       *zeroed = run.zeroed;
       return superslab;
@@ -71,7 +71,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, bool to_move_i
 }
 
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
-  return huge_new(bytes, alignment, false, zeroed);
+  return huge_new(bytes, alignment, 0, zeroed);
 }
 
 /* Takes a block out of the figures and makes its descriptor free. */
@@ -134,7 +134,7 @@ static bool move_pages(struct superslab *from, char *to) {
 static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
-  struct superslab *to = huge_new(bytes, UNIT_BYTES, true, &zeroed);
+  struct superslab *to = huge_new(bytes, UNIT_BYTES, from->huge_units, &zeroed);
   if (to == NULL) return NULL;
   size_t old = from->huge_units;
   /* All out of the map (the first unit is by the claim) before the address range is free for others. */

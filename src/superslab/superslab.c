@@ -252,15 +252,22 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   return list_or_take_out(superslab);
 }
 
-/* HAKMEM_SS_MEM_LEAN=1 keeps no more than this of emptied SuperSlabs (docs/decisions/0012). */
+/* HAKMEM_SS_MEM_LEAN=1: of emptied SuperSlabs, one is kept, and those of which so much is in memory: there are not more
+ * of them than the program filled, and to fill them again costs most. Of others ever more pages would be touched, one
+ * here and one there (docs/decisions/0012). */
 #define LEAN_WARM_BYTES (2 * MIB)
+#define LEAN_FULL_BYTES (UNIT_BYTES / 4 * 3)
+
+static bool is_worth_keeping(const struct superslab *superslab) {
+  return !option_value(SS_MEM_LEAN) || unit_warm_bytes() < LEAN_WARM_BYTES ||
+         os_resident_part(superslab->base, UNIT_BYTES) >= LEAN_FULL_BYTES;
+}
 
 static void release_emptied(struct superslab *superslab) {
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
-  if (option_value(SS_MEM_LEAN) && unit_warm_bytes() >= LEAN_WARM_BYTES)
-    unit_give_up(superslab->base, 1);
-  else unit_release(superslab->base, 1);
+  if (is_worth_keeping(superslab)) unit_release(superslab->base, 1);
+  else unit_give_up(superslab->base, 1);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
   lock_release(&superslab_lock);

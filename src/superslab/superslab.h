@@ -182,13 +182,15 @@ struct unit_run {
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
  * the warm pool or the OS. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
-/** Units fresh from the OS, for pages to be moved into. */
-struct unit_run unit_reserve(size_t units);
+/** Units fresh from the OS, of which the first `empty` are for pages to be moved into. The others may hold pages of the
+ * warm pool. */
+struct unit_run unit_reserve(size_t units, size_t empty);
 /** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
 void unit_release(char *base, size_t units);
 /** Gives them to the OS past the warm pool. */
 void unit_give_up(char *base, size_t units);
-/** Adds `count` units right behind a run of ours; false when that address range is taken. */
+/** Adds `count` units right behind a run of ours, with pages of the warm pool as far as there are; false when that
+ * address range is taken. */
 bool unit_extend(char *end, size_t count);
 /** Gives the whole warm pool to the OS; returns the bytes. */
 size_t unit_trim(void);

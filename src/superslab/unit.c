@@ -190,49 +190,50 @@ enum unit_move unit_move(char *from, char *to) {
 }
 
 /* Gives back a run of which one place was lost. */
-static void give_up(struct unit_run run, size_t units, size_t lost) {
+static void give_up(char *base, size_t units, size_t lost) {
   unit_account(-1);
-  if (lost > 0) give_back((struct warm_run){.base = run.base, .units = lost});
-  char *rest = run.base + ((lost + 1) << UNIT_SHIFT);
+  if (lost > 0) give_back((struct warm_run){.base = base, .units = lost});
+  char *rest = base + ((lost + 1) << UNIT_SHIFT);
   if (lost + 1 < units) give_back((struct warm_run){.base = rest, .units = units - lost - 1});
 }
 
-/* A run of new address space with as many pages of the pool in front as there are. Moving the pages of a unit into
- * its place takes about 2 us, faulting new ones 250 to 700 (docs/decisions/0008). */
-static struct unit_run assemble(size_t units) {
+/* Puts pages of the pool into fresh units, which have none yet, from the one numbered `*to` on, and moves `*to` on.
+ * False: a place was lost, it is the one at `*to`. Moving the pages of a unit into its place takes about 2 us, faulting
+ * new ones 250 to 700 (docs/decisions/0008). */
+static bool fill(char *base, size_t units, size_t *to) {
   struct warm_run pieces[PIECES];
-  if (units < 2 || !unit_may_cut_mappings()) return (struct unit_run){0};
+  if (!unit_may_cut_mappings()) return true;
   pool_lock();
-  size_t count_pieces = warm_take_pieces(&pool, units, pieces, PIECES);
+  size_t count_pieces = warm_take_pieces(&pool, units - *to, pieces, PIECES);
   pool_unlock();
-  if (count_pieces == 0) return (struct unit_run){0};
-  struct unit_run run = map_run(units, UNIT_BYTES);
-  if (run.base == NULL || run.huge_pages) {
-    give_back_all(pieces, count_pieces);
-    return run;
-  }
   enum unit_move moved = UNIT_MOVED;
   size_t piece = 0;
   for (; piece < count_pieces && moved == UNIT_MOVED; piece++) {
     struct warm_run *from = &pieces[piece];
     while (from->units > 0) {
-      moved = unit_move(from->base, run.base + (run.used << UNIT_SHIFT));
+      moved = unit_move(from->base, base + (*to << UNIT_SHIFT));
       if (moved != UNIT_MOVED) break;
       unit_account(-1);
-      run.used++;
+      *to += 1;
       from->base += UNIT_BYTES;
       from->units--;
     }
   }
   if (moved != UNIT_MOVED) give_back_all(&pieces[piece - 1], count_pieces - (piece - 1));
-  if (moved == UNIT_PLACE_LOST) {
-    give_up(run, units, run.used);
-    return (struct unit_run){0};
+  return moved != UNIT_PLACE_LOST;
+}
+
+/* A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. */
+static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) {
+  struct unit_run run = map_run(units, alignment);
+  if (run.base == NULL || run.huge_pages || alignment != UNIT_BYTES || units < 2) return run;
+  size_t filled = empty;
+  if (!fill(run.base, units, &filled)) {
+    give_up(run.base, units, filled);
+    return map_run(units, alignment);
   }
+  run.used = filled - empty;
   if (run.used > 0) run.zeroed = false;
-  pool_lock();
-  warm_missed(&pool, units - run.used, mapped_now() - pool.units);
-  pool_unlock();
   return run;
 }
 
@@ -251,10 +252,11 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
 }
 
 static struct unit_run map_missed(size_t units, size_t alignment) {
+  struct unit_run run = map_filled(units, alignment, 0);
   pool_lock();
-  warm_missed(&pool, units, mapped_now() - pool.units);
+  warm_missed(&pool, units - run.used, mapped_now() - pool.units);
   pool_unlock();
-  return map_run(units, alignment);
+  return run;
 }
 
 struct unit_run unit_acquire(size_t units, size_t alignment) {
@@ -263,8 +265,7 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   if (units == 0 || units >= map_slices / SLICES_PER_UNIT) return run;
   bool from_os = !take_warm(units, alignment, &run);
   if (from_os) {
-    if (alignment == UNIT_BYTES) run = assemble(units);
-    if (run.base == NULL) run = map_missed(units, alignment);
+    run = map_missed(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. */
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && unit_trim() > 0; i++)
@@ -304,8 +305,8 @@ void unit_give_up(char *base, size_t units) {
   give_back((struct warm_run){.base = base, .units = units});
 }
 
-struct unit_run unit_reserve(size_t units) {
-  struct unit_run run = map_run(units, UNIT_BYTES);
+struct unit_run unit_reserve(size_t units, size_t empty) {
+  struct unit_run run = map_filled(units, UNIT_BYTES, empty);
   if (run.base != NULL) count(&acquired, 1);
   run.from_os = true;
   return run;
@@ -314,7 +315,10 @@ struct unit_run unit_reserve(size_t units) {
 bool unit_extend(char *end, size_t units) {
   if (!map_covers(end, units) || os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
   count(&units_mapped, units);
-  return true;
+  size_t filled = 0;
+  if (fill(end, units, &filled)) return true;
+  give_up(end, units, filled);
+  return false;
 }
 
 size_t unit_trim(void) {

@@ -223,6 +223,44 @@ static void what_is_too_much_stays_in_the_pool(void **state) {
   give_up(&s, run.base, 4);
 }
 
+static void check_filled(const char *units, const size_t *expected, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    assert_int_equal((unsigned char)units[i << UNIT_SHIFT], tag_of(expected[i]));
+}
+
+/* What a block grows by gets pages of the pool, be it elsewhere or in place; the units that its own pages move
+ * into do not. */
+static void growth_takes_pages_of_the_pool(void **state) {
+  (void)state;
+  const size_t lengths[] = {1, 3, 2};
+  enum { OWN = 2, FILLED = 6, WANTED = OWN + FILLED + 1 };
+  static const size_t expected[FILLED] = {2, 3, 4, 6, 7, 0};
+  struct scattered s = scatter(lengths, 3);
+  struct unit_run moved = unit_reserve(WANTED, OWN);
+  assert_non_null(moved.base);
+  assert_int_equal(moved.used, FILLED);
+  assert_int_equal(warm_units(), 0);
+  check_accounts(&s, moved.base, WANTED);
+  assert_true(block_is_zero(moved.base, OWN * UNIT_BYTES));
+  check_filled(moved.base + OWN * UNIT_BYTES, expected, FILLED);
+  assert_true(block_is_zero(moved.base + (WANTED - 1) * UNIT_BYTES, UNIT_BYTES));
+  give_up(&s, moved.base, WANTED);
+
+  struct unit_run run = unit_reserve(WANTED, WANTED);
+  assert_non_null(run.base);
+  s = scatter(lengths, 3);
+  char *end = run.base + OWN * UNIT_BYTES;
+  unit_give_up(end, WANTED - OWN); /* there is room now */
+  s.mapped_before -= WANTED - OWN;
+  assert_true(unit_extend(end, FILLED + 1));
+  assert_int_equal(warm_units(), 0);
+  check_accounts(&s, end, FILLED + 1);
+  check_filled(end, expected, FILLED);
+  assert_true(block_is_zero(end + FILLED * UNIT_BYTES, UNIT_BYTES));
+  give_up(&s, end, FILLED + 1);
+  unit_give_up(run.base, OWN);
+}
+
 /* No more than 8 pieces are put together, and nothing where the start has to be aligned to more. */
 static void not_everything_is_put_together(void **state) {
   (void)state;
@@ -407,7 +445,7 @@ static void huge_blocks_are_made_of_freed_ones(void **state) {
       mmap(end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   struct superslab *moved = huge_resize(huge, huge->base, longer);
   assert_non_null(moved);
-  assert_int_equal(warm_units(), 1); /* not of use here, and kept */
+  assert_int_equal(warm_units(), 0); /* it grew by that one, too */
   assert_true(block_is_filled(moved->base, bytes, 77));
   fill_block(moved->base, longer, 78);
   moved = huge_resize(moved, moved->base, bytes);
@@ -474,6 +512,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_long_run_is_made_of_short_ones),
       cmocka_unit_test(what_is_too_much_stays_in_the_pool),
+      cmocka_unit_test(growth_takes_pages_of_the_pool),
       cmocka_unit_test(not_everything_is_put_together),
       cmocka_unit_test(one_refused_call_is_got_over),
       cmocka_unit_test(a_move_refused_late_leaves_no_hole),

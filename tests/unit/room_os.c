@@ -177,6 +177,22 @@ static void moved_pages_keep_their_bytes(void **state) {
   assert_true(os_unmap(to, 4 * MIB));
 }
 
+static void resident_pages_are_counted(void **state) {
+  (void)state;
+  size_t page = os_page_size(), bytes = 1000 * page;
+  char *memory = os_map(bytes, OS_READ_WRITE);
+  assert_non_null(memory);
+  os_advise_small(memory, bytes);
+  assert_int_equal(os_resident_part(memory, bytes), 0);
+  memory[0] = memory[600 * page] = memory[999 * page] = 1;
+  assert_int_equal(os_resident_part(memory, bytes), 3 * page);
+  assert_int_equal(os_resident_part(memory + page, 600 * page), page);
+  assert_true(os_unmap(memory, bytes));
+  errno = 1234;
+  assert_int_equal(os_resident_part(memory, bytes), 0);
+  assert_int_equal(errno, 1234);
+}
+
 static void the_environment_is_found(void **state) {
   (void)state;
   setenv("HAKMEM_TEST_VALUE", "here", 1);
@@ -253,6 +269,7 @@ int main(void) {
       cmocka_unit_test(memory_calls_are_counted_and_keep_errno),
       cmocka_unit_test(read_only_memory_can_be_made_writable),
       cmocka_unit_test(moved_pages_keep_their_bytes),
+      cmocka_unit_test(resident_pages_are_counted),
       cmocka_unit_test(the_environment_is_found),
       cmocka_unit_test(faults_come_where_they_were_ordered),
   };

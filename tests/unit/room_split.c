@@ -49,7 +49,7 @@ static bool advice_works(void) {
     print_message("HAKMEM_SS_HUGEPAGE is not thp: nobody asks for huge pages, not tested\n");
     return false;
   }
-  struct unit_run probe = unit_reserve(1);
+  struct unit_run probe = unit_reserve(1, 1);
   assert_non_null(probe.base);
   bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
   unit_give_up(probe.base, 1);
@@ -134,7 +134,7 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
   if (!advice_works()) return;
   unit_trim();
   assert_true(stays_split(&spans[0]));
-  while (got < BIGS && (big[got] = unit_reserve(BIG)).base != NULL) got++;
+  while (got < BIGS && (big[got] = unit_reserve(BIG, BIG)).base != NULL) got++;
   if (got == BIGS) {
     assert_false(stays_split(&spans[1]));
     span_release(spans[1]);

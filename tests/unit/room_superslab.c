@@ -2,6 +2,7 @@
  * interface and below any heap. */
 #include "unit_test.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #include "large/large.h"
@@ -238,7 +239,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
   assert_non_null(warm.base);
   unit_release(warm.base, 3);
   struct unit_stats before = unit_figures();
-  struct unit_run run = unit_reserve(2);
+  struct unit_run run = unit_reserve(2, 2);
   assert_non_null(run.base);
   assert_true(run.zeroed && is_aligned(run.base, UNIT_BYTES) && map_covers(run.base, 2));
   assert_true(block_is_zero(run.base, 2 * UNIT_BYTES));
@@ -379,6 +380,37 @@ static void spans_fill_superslabs(void **state) {
 }
 
 /* --- huge blocks ---------------------------------------------------------------------------------- */
+
+#if !HAK_FAST /* options are constants there */
+/* Units in the warm pool after some SuperSlabs were emptied, of which so many bytes were written. */
+static uint64_t kept_of(size_t superslabs, size_t bytes) {
+  struct slab *spans[4];
+  bool zeroed;
+  unit_trim();
+  for (size_t i = 0; i < superslabs; i++) {
+    spans[i] = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
+    assert_non_null(spans[i]);
+    memset(slab_base(spans[i]), 1, bytes);
+  }
+  for (size_t i = 0; i < superslabs; i++) span_release(spans[i]);
+  uint64_t kept = unit_figures().units_warm;
+  unit_trim();
+  return kept;
+}
+
+static void lean_keeps_one_emptied_superslab_and_full_ones(void **state) {
+  (void)state;
+  int32_t lean = option_value(SS_MEM_LEAN);
+  option_values[OPTION_SS_MEM_LEAN] = 0;
+  uint64_t otherwise = kept_of(4, UNIT_BYTES / 2);
+  option_values[OPTION_SS_MEM_LEAN] = 1;
+  uint64_t full = kept_of(4, UNIT_BYTES), half = kept_of(4, UNIT_BYTES / 2);
+  option_values[OPTION_SS_MEM_LEAN] = lean;
+  assert_int_equal(otherwise, 4);
+  assert_int_equal(full, 4);
+  assert_int_equal(half, 1);
+}
+#endif
 
 static void huge_blocks_keep_their_bytes_when_resized(void **state) {
   (void)state;
@@ -533,22 +565,25 @@ static void the_span_cache_gives_back_what_it_took(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
-      cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
-      cmocka_unit_test(map_covers_only_its_table),
-      cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
-      cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
-      cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
-      cmocka_unit_test(units_come_from_the_warm_pool_first),
-      cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
-      cmocka_unit_test(units_refuse_what_no_address_space_holds),
-      cmocka_unit_test(spans_do_not_overlap),
-      cmocka_unit_test(spans_fill_superslabs),
-      cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
-      cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
-      cmocka_unit_test(the_second_free_is_told),
-      cmocka_unit_test(huge_blocks_of_any_alignment),
-      cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+    cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
+    cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
+    cmocka_unit_test(map_covers_only_its_table),
+    cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
+    cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
+    cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
+    cmocka_unit_test(units_come_from_the_warm_pool_first),
+    cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
+    cmocka_unit_test(units_refuse_what_no_address_space_holds),
+    cmocka_unit_test(spans_do_not_overlap),
+    cmocka_unit_test(spans_fill_superslabs),
+#if !HAK_FAST
+    cmocka_unit_test(lean_keeps_one_emptied_superslab_and_full_ones),
+#endif
+    cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
+    cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
+    cmocka_unit_test(the_second_free_is_told),
+    cmocka_unit_test(huge_blocks_of_any_alignment),
+    cmocka_unit_test(the_span_cache_gives_back_what_it_took),
   };
   return cmocka_run_group_tests_name("superslab", tests, start, NULL);
 }
