@@ -56,3 +56,10 @@ void fork_register(void) {
   atomic_store_explicit(&registered, true, memory_order_relaxed);
   registering = false;
 }
+
+#ifndef __GLIBC__
+/* musl's fork() looks without a lock whether there are handlers, and runs none when there are none yet: beside the first
+ * allocation it could copy a lock that a thread has just taken. Here, before main, nobody else can be forking. glibc
+ * holds its lock meanwhile, and is spared the start-up cost. */
+__attribute__((constructor)) static void register_before_main(void) { fork_register(); }
+#endif

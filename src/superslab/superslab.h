@@ -182,8 +182,8 @@ struct unit_run {
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
  * the warm pool or the OS. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
-/** Units fresh from the OS, of which the first `empty` are for pages to be moved into. The others may hold pages of the
- * warm pool. */
+/** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
+ * pages of the warm pool as far as there are, and so need not be zero. */
 struct unit_run unit_reserve(size_t units, size_t empty);
 /** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
 void unit_release(char *base, size_t units);

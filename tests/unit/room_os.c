@@ -179,11 +179,11 @@ static void moved_pages_keep_their_bytes(void **state) {
 
 static void resident_pages_are_counted(void **state) {
   (void)state;
-  if (os_page_size() != 4096) {
+  size_t page = os_page_size(), bytes = 1000 * page;
+  if (page != 4096) {
     print_message("skipped: emulators of larger pages count those of the host\n");
     skip();
   }
-  size_t page = os_page_size(), bytes = 1000 * page;
   char *memory = os_map(bytes, OS_READ_WRITE);
   assert_non_null(memory);
   os_advise_small(memory, bytes);

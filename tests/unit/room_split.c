@@ -33,7 +33,7 @@ static bool mapping_has_flag(const char *address, const char *flag) {
 
 static bool stays_split(struct slab **span) {
   bool zeroed;
-  *span = span_acquire(32, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
+  *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
   assert_non_null(*span);
   struct superslab *superslab = superslab_of(*span);
   assert_true(superslab_is_whole(superslab));
@@ -112,7 +112,7 @@ static void lean_leaves_the_rest_in_small_pages(void **state) {
   option_values[OPTION_SS_MEM_LEAN] = 1;
   bool third = third_unit_asks(UNIT_BYTES / 2);
   bool zeroed;
-  struct slab *span = span_acquire(32, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
+  struct slab *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
   option_values[OPTION_SS_MEM_LEAN] = lean;
   assert_non_null(span);
   bool superslab = mapping_has_flag(superslab_of(span)->base, " hg");
