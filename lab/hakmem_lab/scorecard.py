@@ -30,6 +30,9 @@ DEFAULT_PROFILE = "balanced"
 ALIASES = {"MIXED_TINYV3_C7_SAFE": "speed", "MIXED_TINYV3_C7_BALANCED": "balanced"}
 MIMALLOC = ("mimalloc3", "mimalloc", "mimalloc2", "debian-mimalloc")  # the first that ran
 MIXED_SLOTS = "400"
+# The rows that the goals were set on: the public suite's, and random_mixed with the field's arguments.
+FIELD_PREFIX = "mb-"
+FIELD_MIXED = frozenset(("mixed400", "mixed-big", "mixed-mid", "mixed-large", "mixed-2T"))
 KB_IN_MB = 1000
 IDLE_WORDS = ["4", "512", "16", "4096"]  # arguments of bench/idle: threads, MiB, sizes
 IDLE_QUIET = 60  # seconds
@@ -143,9 +146,18 @@ def is_mixed(row: RowResult) -> bool:
     return plain and Path(words[0]).name == "random_mixed" and words[2] == MIXED_SLOTS
 
 
+def any_row(_row: RowResult) -> bool:
+    return True
+
+
+def is_field_row(row: RowResult) -> bool:
+    return row.name in FIELD_MIXED or row.name.startswith(FIELD_PREFIX)
+
+
 # --- figures of results ---------------------------------------------------------------------------
 
 Finder = Callable[[Source], Found | None]
+Chosen = Callable[[RowResult], bool]
 
 
 def first(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
@@ -228,8 +240,9 @@ def mean_ratio(
     name_of: Callable[[Result], str | None],
     base_of: Callable[[Result], str | None],
     figures: Callable[[RowResult, str], dict[int, float]],
+    chosen: Chosen,
 ) -> Finder:
-    """Geometric mean over a suite's rows of one allocator's figures against another's."""
+    """Geometric mean over a suite's chosen rows of one allocator's figures against another's."""
 
     def find(source: Source) -> Found | None:
         result = source.result
@@ -237,7 +250,7 @@ def mean_ratio(
         if name is None or base is None or result.settings.get("quick"):
             return None
         ratios: list[Floats] = []
-        for row in result.rows:
+        for row in filter(chosen, result.rows):
             of_row = paired_ratios(figures(row, name), figures(row, base))
             if len(of_row):
                 ratios.append(of_row)
@@ -250,21 +263,26 @@ def mean_ratio(
     return find
 
 
-def mean_to_mimalloc(profile: str, figures: Callable[[RowResult, str], dict[int, float]]) -> Finder:
+def mean_to_mimalloc(
+    profile: str,
+    figures: Callable[[RowResult, str], dict[int, float]],
+    chosen: Chosen = any_row,
+) -> Finder:
     """Against mimalloc v3, which the bars name; its other versions do not answer them."""
 
     def baseline(result: Result) -> str | None:
         return summary.BASELINE if mimalloc_of(result) == summary.BASELINE else None
 
-    return mean_ratio(lambda result: subject(result, profile), baseline, figures)
+    return mean_ratio(lambda result: subject(result, profile), baseline, figures, chosen)
 
 
-def mean_to_default(profile: str) -> Finder:
+def mean_to_default(profile: str, chosen: Chosen = any_row) -> Finder:
     """What a profile costs in time."""
     return mean_ratio(
         lambda result: subject(result, profile),
         lambda result: subject(result, DEFAULT_PROFILE),
         costs_of,
+        chosen,
     )
 
 

@@ -143,6 +143,40 @@ def test_rows_and_means(card: MakeCard) -> None:
     assert found[within]["verdict"] == "met"
 
 
+def test_means_over_the_rows_that_the_goals_were_set_on(card: MakeCard) -> None:
+    """In all others everything costs hakmem nine times as much."""
+    result = suite()
+    field = {"mb-cfrac", "mixed-2T"}
+    for row, name in zip(result.rows, [*field, "mixed-8T"], strict=False):
+        row.name = name
+    for row in result.rows:
+        if row.name in field:
+            continue
+        row.runs = [
+            replace(
+                run,
+                throughput_per_s=(run.throughput_per_s or 0) / 9,
+                peak_rss_kb=run.peak_rss_kb * 9,
+            )
+            if run.allocator in ("hakmem", "lean")
+            else run
+            for run in row.runs
+        ]
+    found = card(result)
+    others = len(result.rows) - len(field)
+    every = 9 ** (others / len(result.rows))
+    for what, figure in {
+        "geometric mean of time / mimalloc v3": 0.8,
+        "geometric mean of peak / mimalloc v3": 0.4,
+        "lean: geometric mean of peak / mimalloc v3": 0.38,
+    }.items():
+        assert found[f"{what}: the field's rows"]["figure"] == f"{figure:.3f}"
+        assert found[f"{what}: the field's rows"]["runs"] == f"2 rows of {ROUNDS} runs"
+        assert float(found[what]["figure"]) == pytest.approx(figure * every, rel=0.002)
+    price = found["lean: geometric mean of time / balanced: the field's rows"]
+    assert (price["figure"], price["verdict"]) == ("1.125", "not met")
+
+
 def test_a_failed_row_is_not_within_its_bar(card: MakeCard) -> None:
     result = suite()
     row = result.rows[3]
