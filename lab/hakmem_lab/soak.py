@@ -16,6 +16,7 @@ MOST_VARIATION = 1.5  # percent; rule R4
 # A tenth of fewer is one epoch, and what that one says is chance.
 LEAST_EPOCHS = 20
 DEFAULT_WARM_UP = "5%"
+SAME_EPOCH = 0.1  # epochs of two runs may differ by this share and still be each other's
 
 Run = TypeVar("Run")
 
@@ -116,6 +117,7 @@ class Summary:
     epochs: int
     epoch_s: float
     total_s: float  # of the whole run
+    elapsed: Floats  # seconds, at each epoch's end
     rss: Floats
     growth: Change
     throughput: Throughput | None
@@ -144,10 +146,27 @@ def summarise(series: Series, warm_up: str = DEFAULT_WARM_UP) -> Summary:
         epochs=len(warm.elapsed),
         epoch_s=float(np.median(np.diff(warm.elapsed))),
         total_s=float(series.elapsed[-1]),
+        elapsed=warm.elapsed,
         rss=warm.rss_kb,
         growth=change(warm.elapsed, warm.rss_kb),
         throughput=summarise_throughput(series, warm),
     )
+
+
+def shares_of(run: Summary, reference: Summary | None) -> tuple[Floats, Floats] | None:
+    """Times, and the run's throughput as a share of that of a run which went beside it, epoch by
+    epoch: what the machine does to both at the same time is not in it. None without such a run."""
+    if reference is None or reference is run:
+        return None
+    if run.throughput is None or reference.throughput is None:
+        return None
+    if abs(run.epoch_s / reference.epoch_s - 1) > SAME_EPOCH:
+        return None
+    ours, theirs = (np.rint(s.elapsed / run.epoch_s).astype(int) for s in (run, reference))
+    _, at, beside = np.intersect1d(ours, theirs, return_indices=True)
+    if len(at) < LEAST_EPOCHS:
+        return None
+    return run.elapsed[at], run.throughput.values[at] / reference.throughput.values[beside]
 
 
 @dataclass(frozen=True)
@@ -164,8 +183,8 @@ class Judgement:
 
 
 def judge_soak(summary: Summary, reference: Summary | None = None) -> list[Judgement]:
-    """Rule R4. The variation may also be no worse than that of `reference`, which ran beside it:
-    what a machine does to both is not the allocator's."""
+    """Rule R4. Throughput may also hold as a share of that of `reference`, which ran beside it, and
+    vary no more than the reference's: what a machine does to both is not the allocator's."""
 
     def judgement(passed: bool, text: str) -> Judgement:
         if not summary.long_enough:
@@ -184,12 +203,15 @@ def judge_soak(summary: Summary, reference: Summary | None = None) -> list[Judge
     throughput = summary.throughput
     if throughput is None:
         return found
-    found.append(
-        judgement(
-            throughput.change.down <= MOST_LOSS,
-            f"throughput {moved(throughput.change)}; at least -{MOST_LOSS:g}%",
-        )
-    )
+    text = f"throughput {moved(throughput.change)}; at least -{MOST_LOSS:g}%"
+    passed = throughput.change.down <= MOST_LOSS
+    shares = shares_of(summary, reference)
+    if reference is not None and shares is not None:
+        share = change(*shares)
+        text += f", or as a share of {reference.label}'s beside it ({moved(share)}"
+        text += f" between {share.slope_low:+.2f}% and {share.slope_high:+.2f}%)"
+        passed = passed or share.down <= MOST_LOSS
+    found.append(judgement(passed, text))
     text = f"CV {throughput.cv:.2f}%; at most {MOST_VARIATION:g}%"
     passed = throughput.cv <= MOST_VARIATION
     beside = None if reference is None or reference is summary else reference.throughput

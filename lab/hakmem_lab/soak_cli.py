@@ -80,7 +80,8 @@ def analyze_soak() -> None:
     parser.add_argument(
         "--reference",
         metavar="NAME",
-        help="run that went beside: a CV no worse than its own passes",
+        help="run that went beside: a throughput that holds as a share of its own passes, and a CV"
+        " no worse",
     )
     parser.add_argument("--judge", metavar="A,B", help="the runs to judge (default: all)")
     options = parser.parse_args()

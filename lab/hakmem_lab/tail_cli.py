@@ -116,7 +116,7 @@ def default_judged(paths: Paths, names: list[str]) -> list[str]:
 
 
 def reference_of(soaks: Soaks, wanted: str | None) -> str | None:
-    """glibc, where it ran beside all of them: a CV no worse than its own is the machine's."""
+    """glibc, where it ran beside all of them: what happens to it as well is the machine's."""
     if wanted is not None:
         return allocators.plain_name(wanted)
     return "glibc" if len(soaks.groups) == 1 and "glibc" in soaks.groups[0] else None

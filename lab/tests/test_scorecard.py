@@ -284,6 +284,21 @@ def test_variation_may_be_that_of_glibc_beside(card: MakeCard) -> None:
     assert card(balanced=rough(2), glibc=rough(1))[goal]["verdict"] == "not met"
 
 
+def test_throughput_may_hold_as_a_share_of_glibcs_beside(card: MakeCard) -> None:
+    def slowing(level: int) -> str:
+        lines = ["epoch,elapsed_s,throughput_ops_s,rss_kb"]
+        lines += [f"{n},{2 * n}.000,{level * (5000 - n)},2000" for n in range(1, 1801)]
+        return "\n".join(lines) + "\n"
+
+    goals = [f"balanced: throughput, {how}" for how in ("last tenth / first", "slope")]
+    alone = card(balanced=slowing(2000))
+    beside = card(balanced=slowing(2000), glibc=slowing(1000))
+    for goal in goals:
+        assert alone[goal]["verdict"] == "not met"
+        line = beside[f"{goal} (of glibc's beside it: +0.00%)"]
+        assert line["verdict"] == "met" and line["figure"] == alone[goal]["figure"]
+
+
 def test_names_do_not_break_the_table(card: MakeCard, run: Run, tmp_path: Path) -> None:
     result = suite()
     result.allocators = [replace(a, source="a|b <script>") for a in result.allocators]

@@ -184,6 +184,27 @@ def test_variation_may_be_that_of_the_reference() -> None:
     assert verdict(wobbling(0.02), wobbling(0.016))[2] is False
 
 
+def test_throughput_may_hold_as_a_share_of_the_reference() -> None:
+    """A machine that slows both down, by chance more or less in each epoch."""
+    machine = np.random.default_rng(7).normal(1, 0.1, 400)
+
+    def slowing(level: float, share: float) -> str:
+        return soak_text(
+            400,
+            grows(0),
+            lambda over: level * (1 - share * over) * float(machine[round(over * 399)]),
+        )
+
+    assert verdict(slowing(1e8, 0.2))[1] is False
+    assert verdict(slowing(1e8, 0.2), slowing(7e7, 0.2))[1] is True
+    assert verdict(slowing(1e8, 0.22), slowing(7e7, 0.2))[1] is False
+    # Epochs of another length, or hardly any at the same time: no measure.
+    lines = slowing(7e7, 0.2).splitlines(keepends=True)
+    halved = [line.replace(f"{n},{2 * n}.000", f"{n},{n}.000") for n, line in enumerate(lines)]
+    assert verdict(slowing(1e8, 0.2), "".join(halved))[1] is False
+    assert verdict(slowing(1e8, 0.2), "".join(lines[:15]))[1] is False
+
+
 def test_few_epochs_are_no_verdict() -> None:
     assert verdict(soak_text(15, grows(0.5), flat)) == [None, None, None]
 
