@@ -30,7 +30,7 @@ DEFAULT_PROFILE = "balanced"
 ALIASES = {"MIXED_TINYV3_C7_SAFE": "speed", "MIXED_TINYV3_C7_BALANCED": "balanced"}
 MIMALLOC = ("mimalloc3", "mimalloc", "mimalloc2", "debian-mimalloc")  # the first that ran
 MIXED_SLOTS = "400"
-# The rows that the goals were set on: the public suite's, and random_mixed with the field's arguments.
+# The rows that the goals were set on: the public suite's, and random_mixed as the field runs it.
 FIELD_PREFIX = "mb-"
 FIELD_MIXED = frozenset(("mixed400", "mixed-big", "mixed-mid", "mixed-large", "mixed-2T"))
 KB_IN_MB = 1000

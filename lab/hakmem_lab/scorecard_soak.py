@@ -109,7 +109,6 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
         return Line(f"{profile}: {what}", found, bar, SOAK, 2, unit, unanswered=unanswered)
 
     lines = [
-        line("resident memory, median", resident, at_most(2.5, "2.5 MB"), " MB"),
         line(
             "resident memory, last tenth / first",
             growth_tenths,
@@ -117,6 +116,8 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
         ),
         line("resident memory, slope", growth_slope, at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%")),
     ]
+    if profile == DEFAULT_PROFILE:  # the others have no bar: speed starts with memory made ready
+        lines.insert(0, line("resident memory, median", resident, at_most(2.5, "2.5 MB"), " MB"))
     return [
         *lines,
         *loss_lines(evidence, profile, unanswered, reference),
@@ -124,7 +125,9 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
     ]
 
 
-def share_of_reference(evidence: Evidence, profile: str, reference: Summary | None) -> Change | None:
+def share_of_reference(
+    evidence: Evidence, profile: str, reference: Summary | None
+) -> Change | None:
     """How throughput moved as a share of the reference's beside it."""
     run = soak_of(evidence, profile)
     shares = None if run is None else shares_of(summarise(run.series), reference)
