@@ -96,6 +96,7 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
     run = soak_of(evidence, profile)
     unanswered = ""
     reference: Summary | None = None
+    share: Change | None = None
     if run is not None:
         summary = summarise(run.series)
         wanted = SECONDS[profile]
@@ -103,42 +104,33 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
             unanswered = f"{show_seconds(summary.total_s)} of {show_seconds(wanted)}"
         runs = [s.series for s in evidence.soaks if s.series.label == REFERENCE]
         reference = beside([summarise(series) for series in runs], summary)
+        shares = shares_of(summary, reference)
+        share = None if shares is None else change(*shares)
 
     def line(what: str, figure: Figure, bar: Bar, unit: str = "%") -> Line:
         found = found_in(evidence, profile, figure)
         return Line(f"{profile}: {what}", found, bar, SOAK, 2, unit, unanswered=unanswered)
 
-    lines = [
+    lines = []
+    if profile == DEFAULT_PROFILE:  # the others have no bar: speed starts with memory made ready
+        lines.append(line("resident memory, median", resident, at_most(2.5, "2.5 MB"), " MB"))
+    return [
+        *lines,
         line(
             "resident memory, last tenth / first",
             growth_tenths,
             at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%"),
         ),
         line("resident memory, slope", growth_slope, at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%")),
-    ]
-    if profile == DEFAULT_PROFILE:  # the others have no bar: speed starts with memory made ready
-        lines.insert(0, line("resident memory, median", resident, at_most(2.5, "2.5 MB"), " MB"))
-    return [
-        *lines,
-        *loss_lines(evidence, profile, unanswered, reference),
+        *loss_lines(evidence, profile, unanswered, share),
         variation_line(evidence, profile, unanswered, reference),
     ]
 
 
-def share_of_reference(
-    evidence: Evidence, profile: str, reference: Summary | None
-) -> Change | None:
-    """How throughput moved as a share of the reference's beside it."""
-    run = soak_of(evidence, profile)
-    shares = None if run is None else shares_of(summarise(run.series), reference)
-    return None if shares is None else change(*shares)
-
-
 def loss_lines(
-    evidence: Evidence, profile: str, unanswered: str, reference: Summary | None
+    evidence: Evidence, profile: str, unanswered: str, share: Change | None
 ) -> list[Line]:
     """At least the limit, also as a share of the reference's: as scripts/analyze_soak.py."""
-    share = share_of_reference(evidence, profile, reference)
 
     def line(what: str, figure: Figure, of_share: Callable[[Change], float]) -> Line:
         moved = None if share is None else of_share(share)

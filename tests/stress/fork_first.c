@@ -1,6 +1,7 @@
 /* Two threads are inside the process's very first allocation while another forks; the child has to be able to
  * allocate. The first allocation happens once in a process, so each try is a process of its own, forked from one that
- * has never allocated.
+ * has never allocated. (With musl the fork handlers' registration has, before main: only that they are there in time is
+ * tested then.)
  *
  * usage: fork_first [tries] */
 #include "kit.h"
