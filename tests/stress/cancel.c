@@ -75,11 +75,12 @@ int main(int argc, char **argv) {
   }
   kit_purge();
   struct hak_stats stats = kit_stats();
-  printf("%lu threads cancelled: left %lu superslabs, heaps %lu active + %lu parked\n",
-         (unsigned long)cleaned, (unsigned long)stats.superslabs_live,
+  printf("%lu threads cancelled: left %lu KiB of slabs, heaps %lu active + %lu parked\n",
+         (unsigned long)cleaned, (unsigned long)(stats.bytes_slab / 1024),
          (unsigned long)stats.heaps_active, (unsigned long)stats.heaps_parked);
   CHECK(cleaned >= threads, "a clean-up handler did not run");
-  CHECK(stats.superslabs_live <= 4, "superslabs of cancelled threads are left");
+  /* What libc keeps of threads lies in half a dozen slabs, and in as many SuperSlabs where it so happens. */
+  CHECK(stats.bytes_slab <= (1 << 20), "slabs of cancelled threads are left");
   CHECK(stats.heaps_active <= 1, "heaps of cancelled threads are still active");
   return 0;
 }
