@@ -64,7 +64,7 @@ report: lab-setup
 	@$(HAKMEM_LAB) report $(REPORT_FILES) -o "$(REPORT)"
 
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
-KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady,docs/results/$(kind)*-$(KEPT_VERSION).json) \
+KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs,docs/results/$(kind)*-$(KEPT_VERSION).json) \
   docs/results/soak-$(KEPT_VERSION))
 
 .PHONY: report-example

@@ -38,6 +38,8 @@ IDLE_WORDS = ["4", "512", "16", "4096"]  # arguments of bench/idle: threads, MiB
 IDLE_QUIET = 60  # seconds
 
 SUITE, STEADY_KIND, INSTRUCTIONS, SOAK = "suite", "steady", "instructions", "soak"
+PROGRAMS = "programs"
+GLIBC = "glibc"
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,30 @@ def within_time(result: Result, row: RowResult, name: str) -> bool | None:
         return False
     ratio = summary.cost_ratio(row, name, summary.best_by_cost(row, others(result)))
     return None if ratio is None else ratio.value <= summary.limit_of(row)
+
+
+def within_glibc(_result: Result, row: RowResult, name: str) -> bool | None:
+    """Whether it is no slower than on libc's own allocator, within noise."""
+    if row.failure(name) is not None:
+        return False
+    ratio = summary.cost_ratio(row, name, GLIBC)
+    return None if ratio is None else ratio.value <= summary.NOISE
+
+
+def cost_to_glibc(profile: str, row_name: str) -> Finder:
+    """Time of one row of a suite against glibc's."""
+
+    def find(source: Source) -> Found | None:
+        name = subject(source.result, profile)
+        for row in source.result.rows:
+            if row.name != row_name or name is None or source.result.settings.get("quick"):
+                continue
+            ratios = paired_ratios(row.costs(name), row.costs(GLIBC))
+            if len(ratios):
+                return Found(median_estimate(ratios), rounds_text(len(ratios)), source.name)
+        return None
+
+    return find
 
 
 def within_memory(result: Result, row: RowResult, name: str) -> bool | None:

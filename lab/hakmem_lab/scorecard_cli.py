@@ -18,7 +18,7 @@ from hakmem_lab.scorecard import Evidence, SoakRun, Source
 from hakmem_lab.scorecard_page import Origin, render_scorecard
 from hakmem_lab.soak import read_series
 
-KEPT = ("suite", "steady", "instructions")  # in docs/results, when nobody names others
+KEPT = ("suite", "steady", "instructions", "programs")  # in docs/results, when nobody names others
 
 
 def name_of(paths: Paths, file: Path) -> str:

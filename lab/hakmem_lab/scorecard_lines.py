@@ -8,6 +8,7 @@ from hakmem_lab.scorecard import (
     DEFAULT_PROFILE,
     INSTRUCTIONS,
     PROFILES,
+    PROGRAMS,
     STEADY_KIND,
     SUITE,
     Bar,
@@ -16,6 +17,7 @@ from hakmem_lab.scorecard import (
     Finder,
     Line,
     any_row,
+    cost_to_glibc,
     costs_of,
     first,
     idle_cpu,
@@ -32,6 +34,7 @@ from hakmem_lab.scorecard import (
     share_of_mimalloc,
     share_of_rows,
     steady_calls,
+    within_glibc,
     within_memory,
     within_time,
 )
@@ -48,6 +51,8 @@ def at_most(limit: float, text: str) -> Bar:
 
 
 LEAN_MEMORY, LEAN_TIME = at_most(0.45, "0.45"), at_most(1.1, "1.10")
+GROWTH_ROWS = ("vector-256M", "append-4096")
+NO_MORE_THAN_GLIBC = at_most(1.0, "1.00")
 
 
 def total(count: InstructionCount) -> float:
@@ -88,11 +93,14 @@ def speed_lines(evidence: Evidence) -> list[Line]:
 
 
 def rows_line(
-    evidence: Evidence, what: str, holds: Callable[[Result, RowResult, str], bool | None]
+    evidence: Evidence,
+    what: str,
+    holds: Callable[[Result, RowResult, str], bool | None],
+    kind: str = SUITE,
 ) -> Line:
-    """All rows of the suite have to."""
-    found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds))
-    return Line(what, found, Bar(100, False, "all"), SUITE, 0, "%")
+    """All rows have to."""
+    found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds), kind)
+    return Line(what, found, Bar(100, False, "all"), kind, 0, "%")
 
 
 def mean_lines(
@@ -117,6 +125,30 @@ def suite_lines(evidence: Evidence) -> list[Line]:
             f"rows with many threads at {SCALING_BAR:g} or more of their throughput with few",
             scales,
         ),
+        *(
+            Line(
+                f"{row}, which grows a block by realloc: time / glibc",
+                first(evidence, cost_to_glibc(DEFAULT_PROFILE, row)),
+                NO_MORE_THAN_GLIBC,
+                SUITE,
+            )
+            for row in GROWTH_ROWS
+        ),
+    ]
+
+
+def program_lines(evidence: Evidence) -> list[Line]:
+    def mean(
+        what: str, figures: Callable[[RowResult, str], dict[int, float]], limit: float
+    ) -> Line:
+        found = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, figures), PROGRAMS)
+        what = f"programs: geometric mean of {what} / mimalloc v3"
+        return Line(what, found, at_most(limit, f"{limit:.2f}"), PROGRAMS, 3)
+
+    return [
+        mean("processor time", costs_of, 0.95),
+        mean("peak", memory_of, 0.92),
+        rows_line(evidence, "programs no slower than on glibc, 3% aside", within_glibc, PROGRAMS),
     ]
 
 

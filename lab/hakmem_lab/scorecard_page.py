@@ -12,6 +12,7 @@ from hakmem_lab.scorecard import (
     DEFAULT_PROFILE,
     INSTRUCTIONS,
     PROFILES,
+    PROGRAMS,
     SOAK,
     STEADY_KIND,
     SUITE,
@@ -222,6 +223,7 @@ def how_lines(version: str) -> list[str]:
         f"- {INSTRUCTIONS}: `make bench-ir`, {published(INSTRUCTIONS, 'instructions.json')}",
         f"- {STEADY_KIND}: `{lab} steady --allocators hakmem,{profiles},glibc,mimalloc3`,"
         f" {published(STEADY_KIND, 'steady.json')}",
+        f"- {PROGRAMS}: `make bench-programs`, {published(PROGRAMS, 'programs.json')}",
         f"- {SOAK}: `make soak-results`",
         "",
         "Then `make scorecard`.",
@@ -245,6 +247,11 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
         ),
         ("All benchmarks", "", scorecard_lines.suite_lines(evidence)),
         ("Memory", "", scorecard_lines.memory_lines(evidence)),
+        (
+            "Real programs",
+            "Compilers, interpreters, databases and others, each preloaded (`bench/programs.toml`).",
+            scorecard_lines.program_lines(evidence),
+        ),
         ("System calls in steady state", "Rule R3.", scorecard_lines.system_call_lines(evidence)),
         (
             "Soaks",
