@@ -30,6 +30,7 @@ struct bin {
 struct class_slabs {
   struct slab *first; /* slabs with free blocks or uncarved memory, to be used in this order */
   struct slab *last;
+  struct slab *given;     /* slabs of which nothing can be had but what was given back: used last */
   struct slab *next_look; /* where the release engine goes on (release.c) */
   _Atomic uint32_t
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
@@ -71,8 +72,11 @@ struct heap {
    * own; who holds none (heap_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   struct batch *pile[CLASS_COUNT];
-  size_t opened_bytes; /* blocks that came out of holes since the engine was called for them */
-  size_t free_bytes;   /* in the slabs' free lists */
+  size_t given_bytes;    /* of the slabs: slab_given_bytes */
+  size_t opened_bytes;   /* of these, taken back into use since the engine was called for them */
+  size_t reopened_bytes; /* the same, since the engine last gave something back */
+  size_t most_bytes;     /* most that the slabs owned, less given_bytes, ever were */
+  size_t free_bytes;     /* in the slabs' free lists */
   size_t
       release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
   uint32_t activity; /* refills and overflows so far */
@@ -159,7 +163,8 @@ void front_overflow(struct heap *heap, struct bin *bin);
  * the lock; `bins`: the bins too, which is right for the own heap or a parked one. */
 void heap_drain(struct heap *heap, bool bins);
 
-/** Takes a slab out of the heap's list of partial slabs, or puts it in at its end; under heap->lock. */
+/** Takes a slab out of the list of its class that it is in, or puts it into the one it belongs to, the partial ones at
+ * the end; under heap->lock. */
 void front_unlist(struct heap *heap, struct slab *slab);
 void front_enlist(struct heap *heap, struct slab *slab);
 /** Gives up a slab that is empty and in no list; under heap->lock. */

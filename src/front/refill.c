@@ -8,6 +8,7 @@
 #include "front/release.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "slab/holes.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
  * this ahead: a class that is used little touches one page (docs/decisions/0002). */
@@ -21,32 +22,53 @@ enum { REFILL_BLOCKS = 64 };
 /* So much came out of holes: worth a look of the release engine. */
 #define REFILLED_BYTES (8 * MIB)
 
+/* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
+ * huge pages then, which cost half of what the small pages of holes cost, until the slabs owned are so many times
+ * what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
+#define COMES_BACK_BYTES (2 * MIB)
+#define GIVEN_LEFT_BYTES (8 * MIB)
+enum { SPREAD_MOST = 3 };
+
 /* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
 #define SLEEPING_INBOX_BYTES (64 * 1024)
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
 
-/* --- lists of partial slabs; all under heap->lock ------------------------------------------------------ */
+/* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
 void front_unlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
   if (slabs->next_look == slab) slabs->next_look = slab->next;
+  bool partial = slab->listed == LIST_PARTIAL;
   if (slab->prev != NULL) slab->prev->next = slab->next;
-  else slabs->first = slab->next;
+  else if (partial) slabs->first = slab->next;
+  else slabs->given = slab->next;
   if (slab->next != NULL) slab->next->prev = slab->prev;
-  else slabs->last = slab->prev;
+  else if (partial) slabs->last = slab->prev;
   slab->next = slab->prev = NULL;
-  slab->listed = false;
+  slab->listed = LIST_NONE;
+}
+
+static void enlist_given(struct class_slabs *slabs, struct slab *slab) {
+  slab->prev = NULL;
+  slab->next = slabs->given;
+  if (slab->next != NULL) slab->next->prev = slab;
+  slabs->given = slab;
+  slab->listed = LIST_GIVEN;
 }
 
 /* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
 void front_enlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
+  if (HAK_UNLIKELY(slab_is_given(slab))) {
+    enlist_given(slabs, slab);
+    return;
+  }
   slab->prev = slabs->last;
   slab->next = NULL;
   if (slabs->last != NULL) slabs->last->next = slab;
   else slabs->first = slab;
   slabs->last = slab;
-  slab->listed = true;
+  slab->listed = LIST_PARTIAL;
 }
 
 static size_t owned_bytes(const struct heap *heap) {
@@ -62,14 +84,18 @@ static void own(struct heap *heap, struct slab *slab) {
   atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
   heap->free_bytes += free_bytes_of(slab);
+  heap->given_bytes += slab_given_bytes(slab);
+  size_t in_memory = owned_bytes(heap) - heap->given_bytes;
+  if (in_memory > heap->most_bytes) heap->most_bytes = in_memory;
 }
 
 static void disown(struct heap *heap, struct slab *slab) {
-  if (slab->listed) front_unlist(heap, slab);
+  if (slab->listed != LIST_NONE) front_unlist(heap, slab);
   atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
   atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
   heap->free_bytes -= free_bytes_of(slab);
+  heap->given_bytes -= slab_given_bytes(slab);
 }
 
 void front_release_slab(struct heap *heap, struct slab *slab) {
@@ -108,7 +134,8 @@ static void put_run(struct heap *heap, void *first, void *last, unsigned count, 
       return;
     }
   }
-  if (!slab->listed) front_enlist(heap, slab);
+  if (slab->listed == LIST_GIVEN) front_unlist(heap, slab);
+  if (slab->listed == LIST_NONE) front_enlist(heap, slab);
 }
 
 /* For the observe variant alone: what a refill consists of. */
@@ -200,7 +227,7 @@ static void *last_of(void *list) {
   return list;
 }
 
-/* The next partial slab: what was never used, or was given back, comes last. */
+/* The next partial slab: what was never used comes last. */
 static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
   struct slab *slab = heap->classes[size_class].first;
   if (slab == NULL || slab->free_list != NULL || slab->next == NULL ||
@@ -211,16 +238,44 @@ static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
   return heap->classes[size_class].first;
 }
 
-/* At least one block from the heap's partial slabs, and on until a refill's worth is there. */
+/* Are new pages wanted rather than those that were given back? */
+static bool prefers_fresh(const struct heap *heap) {
+  return HAK_UNLIKELY(heap->reopened_bytes >= COMES_BACK_BYTES) &&
+         heap->given_bytes >= GIVEN_LEFT_BYTES && owned_bytes(heap) >= HUGE_PAGES_FROM &&
+         owned_bytes(heap) < SPREAD_MOST * heap->most_bytes && !option_value(SS_MEM_LEAN) &&
+         option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
+}
+
+/* Makes a slab whose pages were given back a partial one; false: there is none. */
+static bool take_back(struct heap *heap, unsigned size_class) {
+  struct slab *slab = heap->classes[size_class].given;
+  if (slab == NULL) return false;
+  front_unlist(heap, slab);
+  size_t before = slab_given_bytes(slab);
+  hole_open(slab);
+  size_t opened = before - slab_given_bytes(slab);
+  heap->given_bytes -= opened;
+  heap->free_bytes += free_bytes_of(slab);
+  heap->opened_bytes += opened;
+  heap->reopened_bytes += opened;
+  front_enlist(heap, slab);
+  return true;
+}
+
+/* At least one block from the heap's slabs, if there is one to be had without a new slab, and from partial ones on until a
+ * refill's worth is there. */
 static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list) {
   unsigned wanted = refill_blocks(heap, size_class), count = 0;
   *list = NULL;
-  struct slab *slab;
-  while (count < wanted && (slab = slab_to_use(heap, size_class)) != NULL) {
+  while (count < wanted) {
+    struct slab *slab = slab_to_use(heap, size_class);
+    if (slab == NULL) {
+      if (count > 0 || prefers_fresh(heap) || !take_back(heap, size_class)) break;
+      continue;
+    }
     void *blocks;
-    heap->free_bytes -= free_bytes_of(slab); /* what comes out of holes was not counted */
-    unsigned in_holes = slab_hole_count(slab), taken = slab_take_list(slab, &blocks);
-    heap->opened_bytes += (size_t)(in_holes - slab_hole_count(slab)) * class_size(size_class);
+    heap->free_bytes -= free_bytes_of(slab);
+    unsigned taken = slab_take_list(slab, &blocks);
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
       *list = blocks;
@@ -230,25 +285,32 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
       count_stage(heap, size_class, COUNT_CARVED, taken);
     }
     count += taken;
-    if (!slab_has_room(slab)) front_unlist(heap, slab);
+    if (slab_is_given(slab) || !slab_has_room(slab)) front_unlist(heap, slab);
+    if (slab_is_given(slab)) front_enlist(heap, slab);
   }
   return count;
 }
 
+static void take_slab(struct heap *heap, struct heap *from, struct slab *slab) {
+  disown(from, slab);
+  slab_set_bin(slab, &heap->bins[slab->size_class]);
+  own(heap, slab);
+  front_enlist(heap, slab);
+}
+
 /* Slabs with room out of another heap, whose lock the caller holds as well as its own. */
 static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_class, bool parked) {
+  struct class_slabs *slabs = &from->classes[size_class];
   unsigned taken = 0;
   struct slab *next;
-  for (struct slab *slab = from->classes[size_class].first; slab != NULL && taken < ADOPT_SLABS;
-       slab = next) {
+  for (struct slab *slab = slabs->first; slab != NULL && taken < ADOPT_SLABS; slab = next) {
     next = slab->next;
     if (slab->free_list == NULL && !parked) continue; /* uncarved room: its owner will use it */
-    disown(from, slab);
-    slab_set_bin(slab, &heap->bins[size_class]);
-    own(heap, slab);
-    front_enlist(heap, slab);
+    take_slab(heap, from, slab);
     taken++;
   }
+  for (; parked && slabs->given != NULL && taken < ADOPT_SLABS; taken++)
+    take_slab(heap, from, slabs->given);
   return taken;
 }
 
@@ -289,8 +351,10 @@ static bool adopt(struct heap *heap, unsigned size_class) {
 }
 
 static bool add_slab(struct heap *heap, unsigned size_class) {
-  bool huge_pages = owned_bytes(heap) >= HUGE_PAGES_FROM;
-  struct slab *slab = slab_new(size_class, &heap->bins[size_class], huge_pages);
+  enum span_pages pages = owned_bytes(heap) < HUGE_PAGES_FROM ? PAGES_SMALL
+                          : prefers_fresh(heap)               ? PAGES_FRESH
+                                                              : PAGES_HUGE;
+  struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
   if (slab == NULL) return false;
   own(heap, slab);
   front_enlist(heap, slab);
@@ -300,7 +364,7 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
 /* Makes a refill possible where the heap itself has nothing left. */
 static bool get_memory(struct heap *heap, unsigned size_class) {
   bool adopted = adopt(heap, size_class);
-  if (!adopted && !add_slab(heap, size_class)) return false;
+  if (!adopted && !add_slab(heap, size_class)) return take_back(heap, size_class);
   count_stage(heap, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
   return true;
 }
@@ -351,7 +415,6 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
   const struct slab *slab = slab_to_use(heap, size_class);
   if (slab == NULL) return true;
   if (slab->free_list != NULL) return false;
-  if (slab_hole_count(slab) > 0) return true;
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 

@@ -119,7 +119,11 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
 
 static void end(struct heap *heap, struct purge *purge, bool gone) {
   struct slab *slab = purge->slab;
+  size_t before = slab_given_bytes(slab);
   purge_end(purge, gone);
+  size_t after = slab_given_bytes(slab);
+  heap->given_bytes += after - before;
+  if (after > before) heap->reopened_bytes = 0;
   heap->free_bytes += (size_t)purge->count * slab_block_size(slab);
   if (slab_is_empty(slab)) front_release_slab(heap, slab);
   else if (slab_has_room(slab)) front_enlist(heap, slab);

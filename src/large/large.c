@@ -73,9 +73,10 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
-  if (span == NULL)
-    span = span_acquire(slices, slice_alignment, KIND_LARGE, unit_mapped_bytes() >= HUGE_PAGES_FROM,
-                        COUNTED_LARGE, zeroed);
+  if (span == NULL) {
+    enum span_pages pages = unit_mapped_bytes() >= HUGE_PAGES_FROM ? PAGES_HUGE : PAGES_SMALL;
+    span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
+  }
   return span != NULL ? slab_base(span) : NULL;
 }
 

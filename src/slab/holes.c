@@ -155,6 +155,7 @@ void purge_end(struct purge *purge, bool gone) {
   atomic_store_explicit(&slab->hole_count, (uint16_t)purge->in_holes, memory_order_relaxed);
   atomic_store_explicit(&slab->carved, (uint16_t)purge->carved, memory_order_relaxed);
   if (gone && purge->tail < slab->touched) slab->touched = purge->tail;
+  if (purge->tail_end > purge->tail && purge->carved < slab->capacity) slab->tail_given = true;
   /* Blocks that came back meanwhile go in front: they are the warm ones. */
   void **last = &slab->free_list;
   while (*last != NULL) last = (void **)*last;
@@ -177,6 +178,10 @@ static void populate(const struct slab *slab, const uint16_t *holes, unsigned fi
 }
 
 void hole_open(struct slab *slab) {
+  if (slab_hole_count(slab) == 0) {
+    slab->tail_given = false;
+    return;
+  }
   size_t page = os_page_size();
   unsigned per_slice = pages_of_slice(), pages = slab->slices * per_slice, p = 0, opened = 0;
   uint32_t size = slab_block_size(slab);

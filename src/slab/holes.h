@@ -50,8 +50,8 @@ void purge_each(const struct purge *purge, void (*give)(void *, char *, size_t),
 /** Puts the rest back; the owner's lock is held. `gone`: the pages were given back and read as zeros. */
 void purge_end(struct purge *purge, bool gone);
 
-/** Moves the blocks of a few pages of holes into the slab's free list. The caller holds the owner's lock and
- * there are such blocks. */
+/** Moves the blocks of a few pages of holes into the slab's free list; without holes, lets blocks be made again behind the
+ * last one. The caller holds the owner's lock, and slab_is_given(slab). */
 void hole_open(struct slab *slab);
 
 #endif

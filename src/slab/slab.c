@@ -4,15 +4,16 @@
 #include "observe/report.h"
 #include "slab/holes.h"
 
-struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages) {
+struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages) {
   unsigned slices = class_slices(size_class);
   bool zeroed;
-  struct slab *slab = span_acquire(slices, 1, KIND_SLAB, huge_pages, size_class, &zeroed);
+  struct slab *slab = span_acquire(slices, 1, KIND_SLAB, pages, size_class, &zeroed);
   if (slab == NULL) return NULL;
   uint32_t size = class_size(size_class);
   slab->free_list = NULL;
   slab->next = slab->prev = NULL;
-  slab->listed = slab->purging = false;
+  slab->listed = LIST_NONE;
+  slab->purging = slab->tail_given = false;
   slab->age = 0;
   atomic_store_explicit(&slab->hole_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
@@ -57,6 +58,7 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   unsigned carved = slab_carved(slab), left = slab->capacity - carved;
   if (wanted > left) wanted = left;
   if (wanted == 0) return 0;
+  HAK_CHECK(!slab->tail_given);
   uint32_t size = slab_block_size(slab);
   char *first = slab_base(slab) + (size_t)carved * size;
   populate_to(slab, (carved + wanted) * size, populate);
@@ -70,7 +72,6 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
 }
 
 unsigned slab_take_list(struct slab *slab, void **list) {
-  if (slab->free_list == NULL && HAK_UNLIKELY(slab_hole_count(slab) > 0)) hole_open(slab);
   unsigned count = slab_free_count(slab);
   *list = slab->free_list;
   slab->free_list = NULL;

@@ -15,9 +15,9 @@ HAK_INLINE uint32_t slab_block_size(const struct slab *slab) {
 /** The span's first descriptor, from any of them. */
 HAK_INLINE struct slab *slab_head(struct slab *slab) { return slab - slab->offset; }
 
-/** A slab of the class whose blocks go to `bin` when their owner frees them. `huge_pages` as in
+/** A slab of the class whose blocks go to `bin` when their owner frees them. `pages` as in
  * span_acquire. NULL: no memory. */
-struct slab *slab_new(unsigned size_class, struct bin *bin, bool huge_pages);
+struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages);
 
 /** Gives an empty slab back. It must be in no list. */
 void slab_release(struct slab *slab);
@@ -29,7 +29,7 @@ void slab_set_bin(struct slab *slab, struct bin *bin);
  * pages are asked for in pieces of up to `populate` bytes. Returns how many. */
 unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list);
 
-/** Takes the whole list of free blocks, opening a hole for some when it is empty; returns how many. */
+/** Takes the whole list of free blocks; returns how many. */
 unsigned slab_take_list(struct slab *slab, void **list);
 
 /** Puts `count` blocks of it back, linked from `first` to `last`. */
@@ -48,9 +48,20 @@ HAK_INLINE unsigned slab_carved(const struct slab *slab) {
   return atomic_load_explicit(&slab->carved, memory_order_relaxed);
 }
 
+/** Bytes of blocks whose pages were given back: those in holes, and those that may be made behind the last one. */
+HAK_INLINE size_t slab_given_bytes(const struct slab *slab) {
+  unsigned behind = slab->tail_given ? slab->capacity - slab_carved(slab) : 0;
+  return (size_t)(slab_hole_count(slab) + behind) * slab_block_size(slab);
+}
+
 /** All blocks that were ever made are back. */
 HAK_INLINE bool slab_is_empty(const struct slab *slab) {
   return !slab->purging && slab_free_count(slab) + slab_hole_count(slab) == slab_carved(slab);
+}
+
+/** Blocks can be had from it, but none without pages that were given back. */
+HAK_INLINE bool slab_is_given(const struct slab *slab) {
+  return slab->free_list == NULL && (slab_hole_count(slab) > 0 || slab->tail_given);
 }
 
 /** A block can be had from it. */

@@ -1,7 +1,8 @@
 /* superslab.c - SuperSlabs cut into spans.
  *
- * SuperSlabs stand in lists by their longest run of free slices. A span is taken from the tightest
- * list that has room, so that full SuperSlabs fill up and nearly empty ones drain and go back whole.
+ * SuperSlabs stand in lists by their longest run of free slices, those whose huge page was broken up in lists of
+ * their own. A span is taken from the tightest list that has room, so that full SuperSlabs fill up and nearly
+ * empty ones drain and go back whole.
  */
 #include "superslab/superslab.h"
 
@@ -16,12 +17,16 @@
 
 struct lock superslab_lock;
 
-static struct superslab *lists[SLICES_PER_UNIT + 1]; /* by longest free run */
-static uint64_t nonempty_lists;                      /* bit i: lists[i] has members */
-static struct superslab *unused;                     /* descriptors free for reuse */
-static uint64_t live, peak;                          /* SuperSlabs */
-static struct superslab *next_look;                  /* where superslab_take_dirty goes on */
-static _Atomic size_t dirty_free_slices;             /* written under the lock */
+/* By longest free run, then by the same those that are split. One that was split stays where it is until one of its
+ * slices is taken or freed. */
+enum { RUNS = SLICES_PER_UNIT + 1, LISTS = 2 * RUNS };
+static struct superslab *lists[LISTS];
+static uint64_t nonempty_lists[2];       /* bit i: lists[i], and lists[RUNS + i], has members */
+static struct superslab *unused;         /* descriptors free for reuse */
+static uint64_t live, peak;              /* SuperSlabs */
+static uint64_t slices_in_use;           /* handed out as spans */
+static struct superslab *next_look;      /* where superslab_take_dirty goes on */
+static _Atomic size_t dirty_free_slices; /* written under the lock */
 
 /* --- descriptors --------------------------------------------------------------------------------- */
 
@@ -83,28 +88,33 @@ static uint32_t alignment_mask(unsigned alignment) {
   return mask;
 }
 
+static unsigned list_for(const struct superslab *superslab) {
+  bool split = atomic_load_explicit(&superslab->split, memory_order_relaxed);
+  return longest_run(superslab->free_mask) + (split ? RUNS : 0);
+}
+
 static void list_insert(struct superslab *superslab) {
-  unsigned run = longest_run(superslab->free_mask);
-  superslab->longest_run = (uint8_t)run;
+  unsigned list = list_for(superslab);
+  superslab->list = (uint8_t)list;
   superslab->prev = NULL;
-  superslab->next = lists[run];
-  if (lists[run] != NULL) lists[run]->prev = superslab;
-  lists[run] = superslab;
-  nonempty_lists |= UINT64_C(1) << run;
+  superslab->next = lists[list];
+  if (lists[list] != NULL) lists[list]->prev = superslab;
+  lists[list] = superslab;
+  nonempty_lists[list / RUNS] |= UINT64_C(1) << list % RUNS;
 }
 
 static void list_remove(struct superslab *superslab) {
-  unsigned run = superslab->longest_run;
+  unsigned list = superslab->list;
   if (next_look == superslab) next_look = superslab->next;
   if (superslab->prev != NULL) superslab->prev->next = superslab->next;
-  else lists[run] = superslab->next;
+  else lists[list] = superslab->next;
   if (superslab->next != NULL) superslab->next->prev = superslab->prev;
-  if (lists[run] == NULL) nonempty_lists &= ~(UINT64_C(1) << run);
+  if (lists[list] == NULL) nonempty_lists[list / RUNS] &= ~(UINT64_C(1) << list % RUNS);
 }
 
 /* Lists again after free_mask has changed. */
 static void list_update(struct superslab *superslab) {
-  if (longest_run(superslab->free_mask) == superslab->longest_run) return;
+  if (list_for(superslab) == superslab->list) return;
   list_remove(superslab);
   list_insert(superslab);
 }
@@ -120,21 +130,36 @@ static void count_dirty(unsigned before, unsigned after) {
   atomic_store_explicit(&dirty_free_slices, all + after - before, memory_order_relaxed);
 }
 
-static struct superslab *find_room(unsigned slices, unsigned alignment, unsigned *first) {
-  uint32_t allowed = alignment_mask(alignment);
-  uint64_t candidates = nonempty_lists & ~(((uint64_t)1 << slices) - 1);
-  for (; candidates != 0; candidates &= candidates - 1) {
-    struct superslab *superslab = lists[__builtin_ctzll(candidates)];
-    /* Only an alignment can make a member of the list unfit; a few are enough to try. */
-    for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
-      uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
-      if (starts == 0) continue;
-      *first = (unsigned)__builtin_ctz(starts);
-      return superslab;
-    }
+/* In one list of SuperSlabs that have so many free slices in a row. */
+static struct superslab *find_in_list(struct superslab *superslab, unsigned slices,
+                                      uint32_t allowed, unsigned *first) {
+  /* Only an alignment can make a member of the list unfit; a few are enough to try. */
+  for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
+    uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
+    if (starts == 0) continue;
+    *first = (unsigned)__builtin_ctz(starts);
+    return superslab;
   }
   return NULL;
 }
+
+/* `split`: those whose huge page was broken up will do, too. */
+static struct superslab *find_room(unsigned slices, unsigned alignment, bool split,
+                                   unsigned *first) {
+  uint32_t allowed = alignment_mask(alignment);
+  uint64_t candidates = nonempty_lists[0] | (split ? nonempty_lists[1] : 0);
+  candidates &= ~(((uint64_t)1 << slices) - 1);
+  for (; candidates != 0; candidates &= candidates - 1) {
+    unsigned run = (unsigned)__builtin_ctzll(candidates);
+    struct superslab *found = find_in_list(lists[run], slices, allowed, first);
+    if (found == NULL && split) found = find_in_list(lists[RUNS + run], slices, allowed, first);
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+/* A new SuperSlab beside free slices in old ones: only where half of all slices stay in use. */
+static bool may_spread(void) { return live * SLICES_PER_UNIT <= 2 * slices_in_use; }
 
 /* --- spans ------------------------------------------------------------------------------------------ */
 
@@ -183,6 +208,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   unsigned dirty = dirty_slices_of(superslab);
   superslab->free_mask &= ~mask;
   superslab->given_mask &= ~mask;
+  slices_in_use += slices;
   count_dirty(dirty, dirty_slices_of(superslab));
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
@@ -197,15 +223,16 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   return span;
 }
 
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
-                          unsigned counted_class, bool *zeroed) {
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
+                          enum span_pages pages, unsigned counted_class, bool *zeroed) {
   unsigned first = 0;
   bool from_os = false;
   lock_acquire(&superslab_lock);
-  struct superslab *superslab = find_room(slices, alignment, &first);
+  bool whole = pages == PAGES_FRESH && may_spread();
+  struct superslab *superslab = find_room(slices, alignment, !whole, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
-    superslab = superslab_new(huge_pages, &from_os);
+    superslab = superslab_new(pages != PAGES_SMALL, &from_os);
     lock_acquire(&superslab_lock);
     if (superslab != NULL) {
       list_insert(superslab);
@@ -245,6 +272,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   for (unsigned i = first; i < first + slices; i++)
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
   unsigned before = dirty_slices_of(superslab);
+  slices_in_use -= slices;
   superslab->free_mask |= slices_mask(first, slices);
   superslab->dirty_mask |= dirty;
   superslab->age = 0;
@@ -346,8 +374,8 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
       lock_acquire(&superslab_lock);
     }
     if (next_look == NULL) {
-      if (cursor->run == SLICES_PER_UNIT) break;
-      next_look = lists[++cursor->run];
+      if (cursor->list == LISTS - 1) break;
+      next_look = lists[++cursor->list];
       continue;
     }
     struct superslab *superslab = next_look;
@@ -406,7 +434,13 @@ struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
   lock_acquire(&superslab_lock);
   if (!cursor->started) next_look = lists[0];
   cursor->started = true;
-  while (found == NULL && next_look != NULL) {
+  while (found == NULL) {
+    if (next_look == NULL) {
+      if (cursor->list == RUNS) break;
+      cursor->list = RUNS;
+      next_look = lists[RUNS];
+      continue;
+    }
     struct superslab *superslab = next_look;
     next_look = superslab->next;
     if (is_refilled(superslab)) {
@@ -487,8 +521,8 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
   stats->live = live;
   stats->peak = peak;
   huge_counts(&stats->huge_live, &stats->huge_bytes);
-  for (unsigned run = 0; run <= SLICES_PER_UNIT; run++)
-    for (const struct superslab *s = lists[run]; s != NULL; s = s->next) {
+  for (unsigned list = 0; list < LISTS; list++)
+    for (const struct superslab *s = lists[list]; s != NULL; s = s->next) {
       stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;
       if (!deep) continue;
       stats->dirty_bytes += (uint64_t)dirty_slices_of(s) << SLICE_SHIFT;

@@ -32,6 +32,13 @@
  * the faults it saves: 85% more memory at 2 MiB, 1.6% at 100 MiB (docs/decisions/0004). */
 #define HUGE_PAGES_FROM (16 * MIB)
 
+/* What a span may lie in. */
+enum span_pages {
+  PAGES_SMALL,
+  PAGES_HUGE, /* a SuperSlab that has to be made for it may use transparent huge pages */
+  PAGES_FRESH /* the same, and it is rather made than one used whose huge page was broken up */
+};
+
 enum slab_kind {
   KIND_FREE = 0,   /* slice is not handed out */
   KIND_SLAB = 1,   /* blocks of a size class */
@@ -39,6 +46,13 @@ enum slab_kind {
   KIND_CACHED = 3, /* a freed Large block in some thread's span cache */
   KIND_GIVING = 4, /* the same, its pages are being given back: not to be taken now */
   KIND_GIVEN = 5,  /* the same, without pages */
+};
+
+/* Which list of its heap a slab is in. */
+enum slab_list {
+  LIST_NONE,
+  LIST_PARTIAL, /* has free blocks, or memory that is no blocks yet */
+  LIST_GIVEN    /* all that can be had from it was given back (slab/holes.h) */
 };
 
 struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
@@ -58,11 +72,12 @@ struct slab {
   uint8_t index;               /* once: number of the slice in its unit */
   _Atomic uint8_t kind;        /* enum slab_kind; relaxed: readers got the pointer from its owner */
   uint8_t size_class;          /* once per use */
-  bool listed;                 /* owner: is in the heap's list of partial slabs */
+  uint8_t listed;              /* owner: enum slab_list */
   bool purging;   /* owner: its free blocks are with a purge (slab/holes.h); never listed then */
   uint8_t age;    /* owner: looks of the release engine since a block went in or out; SLAB_CLEAN */
   uint16_t holes; /* owner: bit i: page i of this slice is given back; in every slice of the slab */
   _Atomic uint16_t hole_count; /* owner (statistics read it): free blocks that touch such a page */
+  bool tail_given;             /* owner: the pages behind the last block were given back */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
@@ -70,10 +85,10 @@ _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
 /* What is known of a unit. Lives for ever once made (type-stable), is reused through a free list. */
 struct superslab {
   char *base;                    /* once per use: first byte, a multiple of UNIT_BYTES */
-  struct superslab *next, *prev; /* superslab_lock: list of SuperSlabs with the same longest run */
+  struct superslab *next, *prev; /* superslab_lock: neighbours in the list */
   uint32_t free_mask;            /* superslab_lock: bit i: slice i is free */
   uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
-  uint8_t longest_run;           /* superslab_lock: which list */
+  uint8_t list;                  /* superslab_lock: which list (superslab.c) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
   size_t huge_usable;            /* huge: bytes the program may use; only its holder changes it */
@@ -238,12 +253,11 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
 }
 
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
- * two). `huge_pages`: a SuperSlab that has to be made for it may use transparent huge pages, unless the process is
- * to be lean.
+ * two). `pages`: no huge ones where the process is to be lean.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
  * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
-struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind, bool huge_pages,
-                          unsigned counted_class, bool *zeroed);
+struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
+                          enum span_pages pages, unsigned counted_class, bool *zeroed);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. */
 void span_release(struct slab *span);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
@@ -260,7 +274,7 @@ struct dirty_slices {
 /** Takes up to `most` sets of dirty slices that have been free for `looks` looks (0: all); call it until it
  * returns 0 for one look at everything. `*cursor` starts as {0}. `*young` grows by the bytes that are left. */
 struct dirty_cursor {
-  unsigned run;
+  unsigned list;
   bool started;
 };
 unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,

@@ -38,13 +38,13 @@ static void check_live(size_t count, uint32_t size) {
   }
 }
 
-/* What every slab of the heap promises about its holes and lists. */
-static void check_slabs(unsigned size_class) {
-  struct heap *heap = heap_of_thread();
-  size_t page = os_page_size();
-  uint32_t size = class_size(size_class);
-  size_t listed_bytes = 0;
-  for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = slab->next) {
+/* What every slab of a list promises about its holes; returns the bytes of free blocks that are in none. */
+static size_t check_list(struct slab *slab, enum slab_list list, uint32_t size,
+                         size_t *in_holes_bytes) {
+  size_t page = os_page_size(), listed_bytes = 0;
+  for (; slab != NULL; slab = slab->next) {
+    assert_int_equal(slab->listed, list);
+    assert_int_equal(list == LIST_GIVEN, slab_is_given(slab));
     char *base = slab_base(slab);
     unsigned in_list = 0, in_holes = 0;
     assert_false(slab->purging);
@@ -69,8 +69,19 @@ static void check_slabs(unsigned size_class) {
     assert_int_equal(in_holes, slab_hole_count(slab));
     assert_true(in_list + in_holes <= slab_carved(slab));
     listed_bytes += (size_t)in_list * size;
+    *in_holes_bytes += (size_t)in_holes * size;
   }
-  assert_true(listed_bytes <= heap->free_bytes);
+  return listed_bytes;
+}
+
+static void check_slabs(unsigned size_class) {
+  struct heap *heap = heap_of_thread();
+  const struct class_slabs *slabs = &heap->classes[size_class];
+  uint32_t size = class_size(size_class);
+  size_t in_holes = 0, listed = check_list(slabs->first, LIST_PARTIAL, size, &in_holes);
+  assert_int_equal(check_list(slabs->given, LIST_GIVEN, size, &in_holes), 0);
+  assert_true(listed <= heap->free_bytes);
+  assert_true(in_holes <= heap->given_bytes);
 }
 
 static size_t free_but(size_t count, uint64_t *seed, unsigned live_percent) {

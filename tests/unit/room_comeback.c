@@ -1,0 +1,156 @@
+/* room_comeback.c - a load that comes back to slabs whose pages were given back: where its blocks come from. */
+#include "unit_test.h"
+
+#include "front/heap.h"
+#include "hakmem.h"
+#include "policy/options.h"
+
+/* 48 MiB: well above what a heap needs for huge pages. */
+enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 256 * 1024 };
+#define COMES_BACK (2 * MIB) /* as in refill.c: so much comes out of holes first */
+
+static void *blocks[COUNT];
+
+static struct heap *mine(void) {
+  struct heap *heap = heap_of_thread();
+  assert_non_null(heap);
+  return heap;
+}
+
+/* Allocates `bytes` into empty places; returns how many blocks lie in a SuperSlab whose huge page was broken up. */
+static size_t load(size_t bytes) {
+  size_t in_split = 0;
+  for (size_t i = 0; i < COUNT && bytes >= SIZE; i++) {
+    if (blocks[i] != NULL) continue;
+    assert_non_null(blocks[i] = hak_malloc(SIZE));
+    memset(blocks[i], (int)i, SIZE);
+    in_split += atomic_load(&map_superslab(blocks[i])->split);
+    bytes -= SIZE;
+  }
+  assert_true(bytes < SIZE);
+  return in_split;
+}
+
+/* Frees all but a twentieth, at random, and gives back what can be. */
+static void go_quiet(void) {
+  uint64_t random = 7;
+  for (size_t i = 0; i < COUNT; i++) {
+    if (random_below(&random, 100) < 5) continue;
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  hak_purge();
+  assert_int_equal(mine()->reopened_bytes, 0);
+}
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* no helper in between */
+  SET_OPTION(SS_HUGEPAGE, HUGEPAGE_THP);
+  SET_OPTION(SS_MEM_LEAN, 0);
+  struct heap *heap = heap_of_thread();
+  if (heap == NULL) return -1;
+  heap->most_bytes = 0;
+  load((size_t)COUNT * SIZE);
+  go_quiet();
+  return heap->given_bytes > (size_t)COUNT * SIZE / 2 ? 0 : -1;
+}
+
+static int end(void **state) {
+  (void)state;
+  for (size_t i = 0; i < COUNT; i++) {
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  hak_purge();
+  return heap_of_thread()->given_bytes < SLACK ? 0 : -1;
+}
+
+static void a_load_that_comes_back_gets_whole_superslabs(void **state) {
+  (void)state;
+  size_t holes = mine()->given_bytes;
+  load(COMES_BACK + SLACK + mine()->free_bytes); /* free blocks that have their pages go first */
+  size_t left = mine()->given_bytes;
+  assert_in_range(holes - left, COMES_BACK, COMES_BACK + SLACK);
+  assert_int_equal(load(16 * MIB), 0);
+  assert_int_equal(mine()->given_bytes, left);
+  /* Of so little that is in memory, new slabs would be too much: holes are used. */
+  mine()->most_bytes = MIB;
+  load(8 * MIB);
+  assert_in_range(left - mine()->given_bytes, 8 * MIB - SLACK, 8 * MIB + SLACK);
+}
+
+static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
+  (void)state;
+  struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
+  const struct bin *bin = &mine()->bins[class_for(SIZE)];
+  while (slabs->first != NULL || bin->head != NULL) load(SIZE);
+  struct slab *slab = slabs->given;
+  assert_non_null(slab);
+  unsigned holes = slab_hole_count(slab);
+  size_t i = 0;
+  while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
+  lock_acquire(&mine()->lock);
+  heap_put_block(mine(), blocks[i]);
+  lock_release(&mine()->lock);
+  assert_ptr_equal(slabs->first, slab);
+  assert_int_equal(slab->listed, LIST_PARTIAL);
+  assert_ptr_equal(hak_malloc(SIZE), blocks[i]);
+  assert_int_equal(slab->listed, LIST_GIVEN);
+  assert_ptr_equal(slabs->given, slab);
+  assert_int_equal(slab_hole_count(slab), holes);
+}
+
+#if !HAK_FAST
+static void holes_are_used(void) {
+  size_t holes = mine()->given_bytes;
+  load(16 * MIB + mine()->free_bytes);
+  assert_in_range(holes - mine()->given_bytes, 16 * MIB - SLACK, 16 * MIB + SLACK);
+}
+
+static void without_huge_pages_holes_are_used(void **state) {
+  (void)state;
+  SET_OPTION(SS_HUGEPAGE, HUGEPAGE_OFF);
+  holes_are_used();
+}
+
+static void a_lean_process_uses_holes(void **state) {
+  (void)state;
+  SET_OPTION(SS_MEM_LEAN, 1);
+  holes_are_used();
+}
+#endif
+
+/* Loads that come and go, each leaving a twentieth at random: no more slabs than the bound, and they go again. */
+static void cycles_do_not_add_up(void **state) {
+  (void)state;
+  size_t live = 0;
+  for (int cycle = 0; cycle < 12; cycle++) {
+    for (size_t i = 0; i < COUNT; i++) live += blocks[i] != NULL;
+    load(((size_t)COUNT - live) * SIZE);
+    live = 0;
+    size_t owned = atomic_load(&mine()->slab_bytes);
+    assert_in_range(owned, (size_t)COUNT * SIZE, (size_t)COUNT * SIZE * 7 / 2);
+    for (size_t i = 0; i < COUNT; i++) {
+      const unsigned char *block = blocks[i];
+      assert_int_equal(block[0], (unsigned char)i);
+      assert_int_equal(block[SIZE - 1], (unsigned char)i);
+    }
+    go_quiet();
+  }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+  const struct CMUnitTest tests[] = {
+    TEST(a_load_that_comes_back_gets_whole_superslabs),
+    TEST(a_block_in_a_slab_with_holes_makes_it_a_partial_one),
+#if !HAK_FAST
+    TEST(without_huge_pages_holes_are_used),
+    TEST(a_lean_process_uses_holes),
+#endif
+    TEST(cycles_do_not_add_up),
+  };
+  return cmocka_run_group_tests_name("comeback", tests, NULL, NULL);
+}
