@@ -35,6 +35,7 @@ STEADY_FIGURES = {
     "quiet_s": "watched, s",
     "quiet_cpu_ms": "processor time, ms",
     "wake_ups": "wake-ups",
+    "again_to_first": "first second again / first load's",
 }
 ASKED_FOR = ("operations", "quiet_s")  # the same in each run
 

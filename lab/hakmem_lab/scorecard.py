@@ -23,7 +23,7 @@ from hakmem_lab.statistics import (
     paired_ratios,
     rate_estimate,
 )
-from hakmem_lab.steady import IDLE_95, STEADY
+from hakmem_lab.steady import IDLE_95, LOAD_BACK, STEADY
 
 PROFILES = ("speed", "balanced", "lean")
 DEFAULT_PROFILE = "balanced"
@@ -368,9 +368,11 @@ def instructions(profile: str, figure: Callable[[InstructionCount], float]) -> F
 
 def is_the_bars(row: RowResult) -> bool:
     """Whether an idle row is the one that the bars are for: 512 MiB in 4 threads, watched for a
-    minute."""
+    minute or until the load comes back."""
     words = row.command[1:]
-    return row.name == STEADY or (words[:4] == IDLE_WORDS and int(words[6]) >= IDLE_QUIET)
+    if row.name == STEADY:
+        return True
+    return words[:4] == IDLE_WORDS and (row.name == LOAD_BACK or int(words[6]) >= IDLE_QUIET)
 
 
 def in_steady(
@@ -418,6 +420,11 @@ def idle_memory(profile: str, row_name: str) -> Finder:
 
 def idle_cpu(profile: str) -> Finder:
     return in_steady(profile, IDLE_95, median_of("quiet_cpu_ms"))
+
+
+def load_back(profile: str) -> Finder:
+    """Operations of the first second after idleness against those of the first load's."""
+    return in_steady(profile, LOAD_BACK, median_of("again_to_first"))
 
 
 def idle_wake_ups(profile: str) -> Finder:

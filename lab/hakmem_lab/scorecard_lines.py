@@ -25,6 +25,7 @@ from hakmem_lab.scorecard import (
     idle_wake_ups,
     instructions,
     is_field_row,
+    load_back,
     mean_to_default,
     mean_to_mimalloc,
     memory_of,
@@ -207,6 +208,13 @@ def idle_lines(evidence: Evidence) -> list[Line]:
             idle_wake_ups(DEFAULT_PROFILE),
             at_most(0, "0"),
             0,
+            "",
+        ),
+        line(
+            "95% freed, then the load comes back: its first second / the first load's",
+            load_back(DEFAULT_PROFILE),
+            at_least(0.9, "0.90"),
+            2,
             "",
         ),
     ]

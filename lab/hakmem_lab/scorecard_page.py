@@ -262,7 +262,7 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
         (
             "Idle",
             "Four threads fill 512 MiB, free most of it at random, and then nobody calls the"
-            " allocator.",
+            " allocator for five seconds or longer.",
             scorecard_lines.idle_lines(evidence),
         ),
     ]

@@ -5,7 +5,8 @@ the second run beyond those of the first are of the steady state, start-up and e
 strace counts them: it sees the calls of every allocator, whatever that counts itself, and an
 operation that makes no call runs at full speed under it.
 
-Idle: bench/idle fills memory, frees most of it, and then nobody calls the allocator.
+Idle: bench/idle fills memory, frees most of it, and then nobody calls the allocator. In one row the
+load comes back after that: what its first second is worth against that of the first load.
 """
 
 import re
@@ -28,10 +29,11 @@ from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import count_system_calls
 from hakmem_lab.tables import show_number
 
-STEADY, IDLE_95, IDLE_100 = "steady", "idle-95", "idle-100"
+STEADY, IDLE_95, IDLE_100, LOAD_BACK = "steady", "idle-95", "idle-100", "load-back"
 OS_CALLS = ("mmap", "munmap", "madvise")  # rule R3
 WARM_UP = 20_000_000  # operations
 IDLE_SECONDS = 5  # after which resident memory is read
+LOAD_MS = 1500  # how long a load that comes back goes on
 SLOTS = 400
 
 # What bench/idle prints: name of the figure, line.
@@ -42,6 +44,7 @@ IDLE_LINES = {
     "quiet_s": r"^quiet (\d+) s:",
     "quiet_cpu_ms": r"^quiet .*\bcpu_ms=([\d.]+)",
     "wake_ups": r"^quiet .*\bvoluntary_switches=(\d+)",
+    "again_to_first": r"^first second: again_to_first=([\d.]+)$",
 }
 
 
@@ -61,12 +64,12 @@ def steady_rows(paths: Paths, operations: int, mib: int, quiet: int) -> list[Row
         words = (str(paths.bench / command[0]), *command[1:])
         return Row(name, words, "wall", "single", idea, missing=missing)
 
-    def idle_row(name: str, freed: int) -> Row:
+    def idle_row(name: str, freed: int, watched: int, load_ms: int = 0, more: str = "") -> Row:
         return row(
             name,
-            f"4 threads fill {mib} MiB, free {freed}% at random, and fall silent",
+            f"4 threads fill {mib} MiB, free {freed}% at random, and fall silent{more}",
             *(idle.name, "4", str(mib), "16", "4096", str(freed)),
-            *(str(IDLE_SECONDS), str(quiet), "0"),
+            *(str(IDLE_SECONDS), str(watched), str(load_ms)),
         )
 
     return [
@@ -75,8 +78,9 @@ def steady_rows(paths: Paths, operations: int, mib: int, quiet: int) -> list[Row
             f"{', '.join(OS_CALLS)} in {show_number(operations)} operations after warm-up",
             *(mixed.name, str(WARM_UP + operations), str(SLOTS), "1"),
         ),
-        idle_row(IDLE_95, 95),
-        idle_row(IDLE_100, 100),
+        idle_row(IDLE_95, 95, quiet),
+        idle_row(IDLE_100, 100, quiet),
+        idle_row(LOAD_BACK, 95, 0, LOAD_MS, "; then the load comes back"),
     ]
 
 

@@ -281,6 +281,19 @@ def test_idle(card: MakeCard, kb: int, verdict: str) -> None:
     assert found["all freed, resident 5 s later"]["verdict"] == "not measured: steady"
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(0.95, "met"), (0.85, "not met")])
+def test_a_load_that_comes_back(card: MakeCard, share: float, verdict: str) -> None:
+    result = steady(0, 60_000)
+    goal = "95% freed, then the load comes back: its first second / the first load's"
+    assert card(result)[goal]["verdict"] == "not measured: steady"
+    row = result.rows[1]
+    row.name, row.command[7:] = "load-back", ["0", "1500"]
+    for run in row.runs:
+        run.figures["again_to_first"] = share
+    line = card(result)[goal]
+    assert (line["figure"], line["verdict"]) == (f"{share:.2f}", verdict)
+
+
 def test_idle_with_less_memory_is_another_question(card: MakeCard) -> None:
     found = card(steady(0, 1000, mib=64))
     assert found["95% freed, resident 5 s later"]["verdict"] == "not measured: steady"

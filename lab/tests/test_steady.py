@@ -34,6 +34,8 @@ FIGURES = {
 def test_idle_output_is_read() -> None:
     assert parse_idle(IDLE_OUTPUT) == FIGURES
     assert parse_idle("idle 5.0 s: resident_kb=many\n") == {}
+    assert parse_idle("first second: again_to_first=0.913\n") == {"again_to_first": 0.913}
+    assert parse_idle("fill: again_to_first=0.5\nfirst second: again_to_first=nan\n") == {}
 
 
 def mixed(total: int) -> Row:
@@ -99,11 +101,12 @@ def test_a_program_without_preloading_is_refused(launcher: Launcher, built: Path
 
 def test_rows(repository: Paths) -> None:
     (repository.bench / "idle").touch()
-    first, half, whole = steady_rows(repository, 1000, 64, 7)
+    first, half, whole, back = steady_rows(repository, 1000, 64, 7)
     assert first.missing == "build/bench/random_mixed is not built: run make bench-build"
     assert half.missing is None
     assert half.command[1:] == ("4", "64", "16", "4096", "95", "5", "7", "0")
     assert whole.command[5] == "100"
+    assert back.command[1:] == ("4", "64", "16", "4096", "95", "5", "0", "1500")
 
 
 IDLE_PROGRAM = "#!/bin/sh\ncat <<'X'\n" + IDLE_OUTPUT + "X\n"
