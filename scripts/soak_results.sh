@@ -5,7 +5,7 @@
 #   LONG_SEC=3600 SHORT_SEC=1200 CYCLES=50 scripts/soak_results.sh docs/results/soak-0.1.0
 #
 # LONG_SEC=60     seconds of hakmem's balanced profile with glibc beside it
-# SHORT_SEC=0     seconds of each other pair: speed and lean, mimalloc and jemalloc; 0: left out
+# SHORT_SEC=0     seconds of each other pair: speed and lean with glibc beside each, mimalloc and jemalloc; 0: left out
 # CYCLES=0        cycles of the fragmentation soak, on hakmem, glibc, mimalloc and jemalloc; 0: left out
 # EPOCH_SEC=1 WS=400, MIB=256 and IDLE_MS=2000 of the fragmentation soak
 # WARM_UP=5%      what the analysis leaves out at the start
@@ -123,7 +123,9 @@ analyse() {
 long_pair=("balanced=$hakmem HAKMEM_PROFILE=balanced" glibc=system)
 pair "$long" "${long_pair[@]}"
 if [ "$short" != 0 ]; then
-  pair "$short" "speed=$hakmem HAKMEM_PROFILE=speed" "lean=$hakmem HAKMEM_PROFILE=lean"
+  for profile in speed lean; do
+    pair "$short" "$profile=$hakmem HAKMEM_PROFILE=$profile" "glibc-$profile=system"
+  done
   pair "$short" "mimalloc=$mimalloc" "jemalloc=$jemalloc"
 fi
 if [ "$cycles" != 0 ] && [ "$resume" = 1 ] && finished_phases hakmem glibc mimalloc jemalloc; then
@@ -171,14 +173,25 @@ version=$(sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' "$root/incl
   echo
   "$root/scripts/analyze_epoch_tail_csv.py" --warm-up "$warm_up" "$out/balanced.csv" "$out/glibc.csv"
   if [ "$short" != 0 ]; then
+    for profile in speed lean; do
+      echo
+      echo "## \`$profile\` and glibc side by side"
+      echo
+      analyse --warm-up "$warm_up" --reference "glibc-$profile" --judge "$profile" --plot "$out/$profile.png" \
+        "$out/$profile.csv" "$out/glibc-$profile.csv"
+      echo
+      echo "![memory and throughput]($profile.png)"
+      echo
+      said "$profile" "glibc-$profile"
+    done
     echo
-    echo "## Other profiles, and peers"
+    echo "## Peers"
     echo
-    analyse --warm-up "$warm_up" --judge speed,lean --plot "$out/others.png" "$out/"{speed,lean,mimalloc,jemalloc}.csv
+    analyse --warm-up "$warm_up" --plot "$out/others.png" "$out/"{mimalloc,jemalloc}.csv
     echo
     echo "![memory and throughput](others.png)"
     echo
-    said speed lean mimalloc jemalloc
+    said mimalloc jemalloc
   fi
   if [ "$cycles" != 0 ]; then
     echo

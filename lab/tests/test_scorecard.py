@@ -338,6 +338,10 @@ def test_variation_may_be_that_of_glibc_beside(card: MakeCard) -> None:
     assert card(balanced=rough(2))[goal]["verdict"] == "not met"
     beside = f"{goal} (glibc beside it: 7.42%)"
     assert card(balanced=rough(2), glibc=rough(2))[beside]["verdict"] == "met"
+    named = {"speed": rough(2), "lean": rough(2), "glibc-speed": rough(2), "glibc": rough(1)}
+    found = card(**named)
+    assert found["speed: CV of throughput (glibc beside it: 7.42%)"]["verdict"] == "met"
+    assert found["lean: CV of throughput"]["verdict"] == "not met"
     # One that ran for half the time did not run beside it.
     assert card(balanced=rough(2), glibc=rough(1))[goal]["verdict"] == "not met"
 

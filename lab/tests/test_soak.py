@@ -498,15 +498,19 @@ def test_soak_results(tmp_path: Path) -> None:
         [*script, str(out)], env=environment, text=True, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    runs = {"balanced", "glibc", "speed", "lean", "mimalloc", "jemalloc"}
+    runs = {"balanced", "glibc", "speed", "glibc-speed", "lean", "glibc-lean"}
+    runs |= {"mimalloc", "jemalloc"}
     assert {path.stem for path in out.glob("*.csv")} == runs | {"fragmentation"}
-    assert {path.stem for path in out.glob("*.png")} == {"pair", "others", "fragmentation"}
+    assert {path.stem for path in out.glob("*.png")} == {
+        "pair", "speed", "lean", "others", "fragmentation",
+    }  # fmt: skip
     text = (out / "analysis.md").read_text()
     assert text == done.stdout
     for run in runs:
         assert len((out / f"{run}.csv").read_text().splitlines()) == 4
         assert f"- {run}: " in text
     assert "SHORT balanced: " in text and "SHORT glibc" not in text
+    assert "SHORT speed: " in text and "no more than glibc-speed beside it" in text
     assert "- balanced: [SS_OS_STATS] " in text
 
     for changes, problem in (
@@ -539,5 +543,5 @@ def test_soak_results(tmp_path: Path) -> None:
     report = (out / "mimalloc.txt").read_text()
     (out / "mimalloc.txt").write_text(report.replace("Throughput", "Thro"))  # killed after it
     (out / "fragmentation.txt").write_text("Throughput = 1 ops/s\n" * 3)  # the fourth is missing
-    assert resumed() == {"speed", "lean", "mimalloc", "jemalloc", "fragmentation"}
+    assert resumed() == {"speed", "glibc-speed", "mimalloc", "jemalloc", "fragmentation"}
     assert resumed(LONG_SEC="4", CYCLES="3") == {"balanced", "glibc", "fragmentation"}

@@ -238,6 +238,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
       list_insert(superslab);
       /* All of it, when it comes out of the warm pool. */
       count_dirty(0, dirty_slices_of(superslab));
+    } else if (whole) {
+      superslab = find_room(slices, alignment, true, &first);
     }
   }
   struct slab *span = NULL;

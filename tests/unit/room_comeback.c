@@ -1,6 +1,8 @@
 /* room_comeback.c - a load that comes back to slabs whose pages were given back: where its blocks come from. */
 #include "unit_test.h"
 
+#include <sys/resource.h>
+
 #include "front/heap.h"
 #include "hakmem.h"
 #include "policy/options.h"
@@ -81,6 +83,38 @@ static void a_load_that_comes_back_gets_whole_superslabs(void **state) {
   assert_in_range(left - mine()->given_bytes, 8 * MIB - SLACK, 8 * MIB + SLACK);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__aarch64__)
+/* A sanitizer maps memory of its own, and so does an emulator. */
+static size_t address_space(void) {
+  size_t pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%zu", &pages), 1);
+  fclose(file);
+  return pages * os_page_size();
+}
+
+static void without_address_space_for_new_slabs_old_ones_do(void **state) {
+  (void)state;
+  struct rlimit before, limit;
+  load(COMES_BACK + SLACK + mine()->free_bytes);
+  size_t given = mine()->given_bytes, mapped = unit_mapped_bytes();
+  assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+  limit = (struct rlimit){address_space(), before.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+  load(4 * MIB);
+  assert_true(mine()->reopened_bytes >= COMES_BACK);
+  /* Of a size that has no slab yet: in free slices of old SuperSlabs. */
+  void *others[2 * MIB / 1024];
+  for (size_t i = 0; i < 2 * MIB / 1024; i++) assert_non_null(others[i] = hak_malloc(1024));
+  assert_true(mine()->reopened_bytes >= COMES_BACK); /* nothing had to be given back for it */
+  for (size_t i = 0; i < 2 * MIB / 1024; i++) hak_free(others[i]);
+  assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+  assert_int_equal(unit_mapped_bytes(), mapped);
+  assert_int_equal(mine()->given_bytes, given);
+}
+#endif
+
 static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   (void)state;
   struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
@@ -145,6 +179,9 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
   const struct CMUnitTest tests[] = {
     TEST(a_load_that_comes_back_gets_whole_superslabs),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__aarch64__)
+    TEST(without_address_space_for_new_slabs_old_ones_do),
+#endif
     TEST(a_block_in_a_slab_with_holes_makes_it_a_partial_one),
 #if !HAK_FAST
     TEST(without_huge_pages_holes_are_used),
