@@ -249,7 +249,7 @@ def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str
         ("Memory", "", scorecard_lines.memory_lines(evidence)),
         (
             "Real programs",
-            "Compilers, interpreters, databases and others, each preloaded (`bench/programs.toml`).",
+            "Compilers, interpreters, databases and others (`bench/programs.toml`).",
             scorecard_lines.program_lines(evidence),
         ),
         ("System calls in steady state", "Rule R3.", scorecard_lines.system_call_lines(evidence)),

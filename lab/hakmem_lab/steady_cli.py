@@ -19,7 +19,8 @@ from hakmem_lab.syscalls import strace
 
 def steady_command(
     row_names: Annotated[
-        str | None, typer.Option("--rows", metavar="A,B", help="steady, idle-95, idle-100, load-back.")
+        str | None,
+        typer.Option("--rows", metavar="A,B", help="steady, idle-95, idle-100, load-back."),
     ] = None,
     allocator_names: Annotated[
         str | None,

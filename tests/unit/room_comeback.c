@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include "front/guard.h"
 #include "front/heap.h"
 #include "hakmem.h"
 #include "policy/options.h"
@@ -125,6 +126,7 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   unsigned holes = slab_hole_count(slab);
   size_t i = 0;
   while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
+  guard_freed(blocks[i]);
   lock_acquire(&mine()->lock);
   heap_put_block(mine(), blocks[i]);
   lock_release(&mine()->lock);
