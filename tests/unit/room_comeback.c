@@ -2,6 +2,7 @@
 #include "unit_test.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "front/guard.h"
 #include "front/heap.h"
@@ -9,7 +10,7 @@
 #include "policy/options.h"
 
 /* 48 MiB: well above what a heap needs for huge pages. */
-enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 256 * 1024 };
+enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 1024 * 1024 };
 #define COMES_BACK (2 * MIB) /* as in refill.c: so much comes out of holes first */
 
 static void *blocks[COUNT];
@@ -178,6 +179,10 @@ static void cycles_do_not_add_up(void **state) {
 }
 
 int main(void) {
+  if (sysconf(_SC_PAGESIZE) > 16 * 1024) {
+    printf("skipped: a page is a whole slab, which has no holes then\n");
+    return 77;
+  }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
   const struct CMUnitTest tests[] = {
     TEST(a_load_that_comes_back_gets_whole_superslabs),
