@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format and clang-tidy over every C and C++ file of the tree.
+# clang-format and clang-tidy over every C and C++ file of the tree, and no file that is too large to be kept.
 # Usage: scripts/lint.sh            checks; exit 1 on the first kind of finding, all of them shown
 #        scripts/lint.sh --format   rewrites the files in place
 set -euo pipefail
@@ -41,6 +41,15 @@ echo "lint: $clang_format, ${#sources[@]} files"
   echo "lint: not formatted; 'make format' does it" >&2
   failed=1
 }
+
+# A generated file that was added by mistake stays in every clone for good. The example report has 4 MB.
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  large=$(git ls-files -z | xargs -0 -r -I{} find {} -maxdepth 0 -size +8M)
+  [ -z "$large" ] || {
+    printf 'lint: larger than 8 MiB, not to be kept in the repository: %s\n' "$large" >&2
+    failed=1
+  }
+fi
 
 # clang-tidy needs to know how each file is compiled: a configured tree of its own, every test folder
 # in it, with clang as the compiler so that it knows all the flags.

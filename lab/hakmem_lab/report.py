@@ -8,10 +8,9 @@ import base64
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -224,14 +223,9 @@ def soak_table(summaries: Sequence[Summary]) -> PageTable:
 
 def beside(summaries: Sequence[Summary], run: Summary) -> Summary | None:
     """The reference that went beside: the one called after the run, else the one as long as it."""
-
-    def called(name: str) -> Iterator[Summary]:
-        for other in summaries:
-            alike = abs(other.total_s / run.total_s - 1) <= BESIDE
-            if other.label == name and other is not run and alike:
-                yield other
-
-    return next(chain(called(f"{REFERENCE}-{run.label}"), called(REFERENCE)), None)
+    others = [s for s in summaries if s is not run and abs(s.total_s / run.total_s - 1) <= BESIDE]
+    by_label = {other.label: other for other in others}
+    return by_label.get(f"{REFERENCE}-{run.label}", by_label.get(REFERENCE))
 
 
 def judge_soaks(summaries: Sequence[Summary]) -> list[Judgement]:

@@ -331,9 +331,9 @@ def cost_to_glibc(profile: str, row_name: str) -> Finder:
         for row in source.result.rows:
             if row.name != row_name or name is None or source.result.settings.get("quick"):
                 continue
-            ratios = paired_ratios(row.costs(name), row.costs(GLIBC))
-            if len(ratios):
-                return Found(median_estimate(ratios), rounds_text(len(ratios)), source.name)
+            ratio = summary.cost_ratio(row, name, GLIBC)
+            if ratio is not None:
+                return Found(ratio, rounds_text(ratio.count), source.name)
         return None
 
     return find

@@ -102,7 +102,8 @@ def lines_of(evidence: Evidence, profile: str) -> list[Line]:
         wanted = SECONDS[profile]
         if summary.total_s < wanted * ENOUGH:
             unanswered = f"{show_seconds(summary.total_s)} of {show_seconds(wanted)}"
-        runs = [s.series for s in evidence.soaks if s.series.label.startswith(REFERENCE)]
+        names = (REFERENCE, f"{REFERENCE}-{profile}")
+        runs = [s.series for s in evidence.soaks if s.series.label in names]
         reference = beside([summarise(series) for series in runs], summary)
         shares = shares_of(summary, reference)
         share = None if shares is None else change(*shares)

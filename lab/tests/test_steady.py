@@ -32,10 +32,12 @@ FIGURES = {
 
 
 def test_idle_output_is_read() -> None:
-    assert parse_idle(IDLE_OUTPUT) == FIGURES
-    assert parse_idle("idle 5.0 s: resident_kb=many\n") == {}
-    assert parse_idle("first second: again_to_first=0.913\n") == {"again_to_first": 0.913}
-    assert parse_idle("fill: again_to_first=0.5\nfirst second: again_to_first=nan\n") == {}
+    assert parse_idle(IDLE_OUTPUT, "idle-95") == FIGURES
+    assert parse_idle("idle 5.0 s: resident_kb=many\n", "idle-95") == {}
+    back = "fill: again_to_first=0.5\nfirst second: again_to_first=0.913\n"
+    assert parse_idle(back, "load-back") == {"again_to_first": 0.913}
+    assert parse_idle(back, "idle-95") == {}  # a fill by itself is no second
+    assert parse_idle(back.replace("0.913", "nan"), "load-back") == {}
 
 
 def mixed(total: int) -> Row:

@@ -1,6 +1,7 @@
 """Writes the demo's input files into the current folder. The same bytes each time: the seed is fixed,
 and only random() is used, whose sequence Python promises to keep."""
 
+import argparse
 import json
 import random
 
@@ -56,6 +57,7 @@ def write_csv(name, rows):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # none is taken: any is refused, --help answered
     write_json("people.json", 32)
     write_json("few_people.json", 10)
     write_text("lines.txt", 600_000)

@@ -223,6 +223,7 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
   /* Alignments to 4 KiB mostly, up to 64 KiB now and then. */
   size_t alignment = (size_t)16 << kit_below(rng, draw & 0x80 ? 9 : 13);
   void *memory = NULL;
+  int error;
   switch (draw & 15) {
   case 0:
   case 1:
@@ -238,7 +239,11 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
           size, memory);
     break;
   case 4:
-    if (mem_posix_memalign(&memory, alignment, size) != 0) memory = NULL;
+    error = mem_posix_memalign(&memory, alignment, size);
+    if (error) { /* which posix_memalign leaves errno alone to say */
+      memory = NULL;
+      errno = error;
+    }
     CHECK(((uintptr_t)memory & (alignment - 1)) == 0, "posix_memalign(%zu, %zu) gave %p", alignment,
           size, memory);
     break;

@@ -120,7 +120,7 @@ typedef uintptr_t kit_block;
 
 /** A filled block from malloc; 0 when malloc returned NULL. `size` is at least 1. */
 kit_block kit_block_malloc(size_t size, uint64_t tag);
-/** The same from malloc, calloc, realloc(NULL), aligned_alloc or posix_memalign, drawn at random. */
+/** The same from malloc, calloc, realloc(NULL), aligned_alloc or posix_memalign, drawn at random; 0 with errno set. */
 kit_block kit_block_any(struct kit_rng *rng, size_t size);
 size_t kit_block_size(kit_block block);
 void kit_block_check(kit_block block);
