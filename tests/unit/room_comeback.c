@@ -171,7 +171,7 @@ static void a_lean_process_uses_holes(void **state) {
   holes_are_used();
 }
 
-/* Loads that come and go, each leaving a twentieth at random: no more slabs than the bound, and they go again. */
+/* Loads that come and go, each leaving a twentieth at random: the slabs do not become more and more. */
 static void cycles_do_not_add_up(void **state) {
   (void)state;
   size_t live = 0;

@@ -33,7 +33,7 @@ static bool mapping_has_flag(const char *address, const char *flag) {
 
 static bool stays_split(struct slab **span) {
   bool zeroed;
-  *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
+  *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
   assert_non_null(*span);
   struct superslab *superslab = superslab_of(*span);
   assert_true(superslab_is_whole(superslab));
@@ -112,7 +112,8 @@ static void lean_leaves_the_rest_in_small_pages(void **state) {
   option_values[OPTION_SS_MEM_LEAN] = 1;
   bool third = third_unit_asks(UNIT_BYTES / 2);
   bool zeroed;
-  struct slab *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, true, COUNTED_LARGE, &zeroed);
+  struct slab *span =
+      span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
   option_values[OPTION_SS_MEM_LEAN] = lean;
   assert_non_null(span);
   bool superslab = mapping_has_flag(superslab_of(span)->base, " hg");
@@ -146,11 +147,52 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
   unit_trim();
 }
 
+/* Is the span in a SuperSlab whose huge page was broken up? It is given back. */
+static bool lies_in_split(enum span_pages pages) {
+  bool zeroed;
+  struct slab *span = span_acquire(1, 1, KIND_LARGE, pages, COUNTED_LARGE, &zeroed);
+  assert_non_null(span);
+  bool split = !superslab_is_whole(superslab_of(span));
+  span_release(span);
+  return split;
+}
+
+/* A load that comes back gets new SuperSlabs beside the free slices of split ones, but only while half of all slices are
+ * in use. */
+static void fresh_pages_are_for_where_half_is_in_use(void **state) {
+  (void)state;
+  enum { SPLIT = 4, HALF = SLICES_PER_UNIT / 2 };
+  static const unsigned sizes[3] = {HALF - 1, 1, HALF};
+  struct slab *spans[SPLIT][3];
+  bool zeroed;
+  if (!advice_works()) return;
+  unit_trim();
+  for (int i = 0; i < SPLIT; i++) {
+    for (int j = 0; j < 3; j++) {
+      spans[i][j] = span_acquire(sizes[j], 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
+      assert_non_null(spans[i][j]);
+      assert_ptr_equal(superslab_of(spans[i][j]), superslab_of(spans[i][0]));
+    }
+    superslab_split(superslab_of(spans[i][0]));
+  }
+  for (int i = 0; i < SPLIT; i++) span_release(spans[i][2]);
+  span_release(spans[0][1]); /* one slice less than half of all is in use */
+  assert_true(lies_in_split(PAGES_FRESH));
+  spans[0][1] = span_acquire(1, 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
+  assert_non_null(spans[0][1]);
+  assert_true(lies_in_split(PAGES_HUGE));
+  assert_false(lies_in_split(PAGES_FRESH));
+  for (int i = 0; i < SPLIT; i++)
+    for (int j = 0; j < 2; j++) span_release(spans[i][j]);
+  unit_trim();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(huge_blocks_ask_for_what_they_fill),
       cmocka_unit_test(lean_leaves_the_rest_in_small_pages),
       cmocka_unit_test(split_units_do_not_use_up_the_mappings),
+      cmocka_unit_test(fresh_pages_are_for_where_half_is_in_use),
   };
   return cmocka_run_group_tests_name("split", tests, start, NULL);
 }
