@@ -6,6 +6,9 @@ allocators is taken within each round, and it is these ratios that are summed up
 
 All ratios are of costs (time): below 1 is better. Random draws are seeded: the same runs give the
 same interval.
+
+scipy is imported where it is needed: its special functions take half a second, scipy.stats two, and
+most commands want none of them.
 """
 
 import math
@@ -16,7 +19,6 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 Floats = npt.NDArray[np.float64]
 Item = TypeVar("Item")
@@ -89,6 +91,13 @@ def cached_median(listed: tuple[float, ...], confidence: float, resamples: int) 
     return Estimate(middle, float(low), float(high), count)
 
 
+def student(confidence: float, count: int) -> float:
+    """Half the width of Student's interval for `count` values, in standard errors."""
+    from scipy import special
+
+    return float(special.stdtrit(count - 1, (1 + confidence) / 2))
+
+
 def mean_estimate(values: Floats, confidence: float = CONFIDENCE) -> Estimate:
     """Mean with Student's interval.
 
@@ -104,7 +113,7 @@ def mean_estimate(values: Floats, confidence: float = CONFIDENCE) -> Estimate:
     if count < LEAST_FOR_INTERVAL:
         return Estimate(mean, None, None, count)
     error = float(values.std(ddof=1)) / math.sqrt(count)
-    reach = float(stats.t.ppf((1 + confidence) / 2, count - 1)) * error
+    reach = student(confidence, count) * error
     return Estimate(mean, mean - reach, mean + reach, count)
 
 
@@ -156,14 +165,16 @@ def rounds_needed(
     """Rounds, `least` or more, after which a true `effect` shows (its interval excludes 0) with
     probability POWER, given the standard deviation of one round; both in the same unit. A paired
     t-test's power."""
+    from scipy import special
+
     if effect <= 0:
         raise ValueError("the effect has to be above 0")
     if deviation <= 0:
         return least
 
     def power(count: int) -> float:
-        critical = stats.t.ppf((1 + confidence) / 2, count - 1)
-        return float(stats.nct.sf(critical, count - 1, effect * math.sqrt(count) / deviation))
+        noncentral = effect * math.sqrt(count) / deviation
+        return 1 - float(special.nctdtr(count - 1, noncentral, student(confidence, count)))
 
     low, high = 2, 4
     while power(high) < POWER:
@@ -251,9 +262,11 @@ def judge(ratios: Floats, build_change: bool = False) -> Verdict:
 def rate_estimate(events: int, exposure: float, count: int) -> Estimate:
     """Events for each unit of `exposure`, from `count` runs together, with the exact interval of a
     Poisson rate (Garwood's): it also tells how little no event at all says."""
+    from scipy import special
+
     tail = (1 - CONFIDENCE) / 2
-    low = float(stats.chi2.ppf(tail, 2 * events)) / 2 if events else 0.0
-    high = float(stats.chi2.isf(tail, 2 * events + 2)) / 2
+    low = float(special.chdtri(2 * events, 1 - tail)) / 2 if events else 0.0
+    high = float(special.chdtri(2 * events + 2, tail)) / 2
     return Estimate(events / exposure, low / exposure, high / exposure, count)
 
 
@@ -319,6 +332,8 @@ MOST_POINTS = 1000
 
 def change(times: Floats, values: Floats) -> Change:
     """The change of `values` over `times`; both have at least two points."""
+    from scipy import stats
+
     tenth = max(1, len(values) // 10)
     first, last = float(np.median(values[:tenth])), float(np.median(values[-tenth:]))
     groups = min(len(values), MOST_POINTS)

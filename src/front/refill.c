@@ -23,8 +23,8 @@ enum { REFILL_BLOCKS = 64 };
 #define REFILLED_BYTES (8 * MIB)
 
 /* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
- * huge pages then, which cost half of what the small pages of holes cost, until the slabs owned are so many times
- * what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
+ * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
+ * times what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
 #define COMES_BACK_BYTES (2 * MIB)
 #define GIVEN_LEFT_BYTES (8 * MIB)
 enum { SPREAD_MOST = 3 };

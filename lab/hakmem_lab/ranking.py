@@ -1,0 +1,146 @@
+"""Do two results put the allocators in the same order? A replay against its program, one machine
+against another.
+
+Medians alone would give two orders that differ wherever noise decides. So each pair of allocators
+is looked at: told apart by a result when its per-round ratios differ from 1 by more than noise
+(statistics.describe_difference). What counts are the pairs that both results tell apart.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from rich.console import Console
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.results import Result, RowResult
+from hakmem_lab.statistics import (
+    DIFFERENT_CONFIDENCE,
+    describe_difference,
+    median_estimate,
+    paired_ratios,
+)
+from hakmem_lab.tables import NOTHING, new_table, say, show
+
+Figures = Callable[[RowResult, str], Mapping[int, float]]  # by round, of one allocator
+
+
+def times(row: RowResult, name: str) -> Mapping[int, float]:
+    return row.costs(name)
+
+
+def peaks(row: RowResult, name: str) -> Mapping[int, float]:
+    return {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of allocators, as two results see them."""
+
+    all: int
+    first: int  # that the first result tells apart
+    second: int
+    alike: list[tuple[str, str]]  # told apart by both, with the same one ahead; that one first
+    opposite: list[tuple[str, str]]  # ahead in the first result, ahead in the second
+    tau: float | None  # Kendall's, of the medians; None with fewer than two allocators
+
+
+def ahead(row: RowResult, figures: Figures, a: str, b: str) -> str | None:
+    """Which of two needs less; None: not told apart."""
+    ratios = paired_ratios(figures(row, a), figures(row, b))
+    if len(ratios) == 0:
+        return None
+    # Peaks may be the same in every round: no spread, and no need of one.
+    if np.ptp(ratios) == 0:
+        return None if ratios[0] == 1 else (a if ratios[0] < 1 else b)
+    return {"faster": a, "slower": b}.get(describe_difference(ratios))
+
+
+def medians(row: RowResult, figures: Figures, names: list[str]) -> list[float]:
+    return [float(np.median(list(figures(row, name).values()))) for name in names]
+
+
+def compare_orders(
+    first: RowResult, second: RowResult, names: list[str], figures: Figures
+) -> Pairs:
+    from scipy import stats  # here alone: see statistics
+
+    pairs = list(combinations(names, 2))
+    seen = [(ahead(first, figures, a, b), ahead(second, figures, a, b)) for a, b in pairs]
+    both = [
+        (x, y, b if x == a else a)
+        for (a, b), (x, y) in zip(pairs, seen, strict=True)
+        if x is not None and y is not None
+    ]
+    tau = None
+    if len(names) > 1:
+        orders = medians(first, figures, names), medians(second, figures, names)
+        tau = float(stats.kendalltau(*orders).statistic)
+    return Pairs(
+        all=len(pairs),
+        first=sum(x is not None for x, _ in seen),
+        second=sum(y is not None for _, y in seen),
+        alike=[(x, other) for x, y, other in both if x == y],
+        opposite=[(x, y) for x, y, _ in both if x != y],
+        tau=tau,
+    )
+
+
+def common_allocators(first: RowResult, second: RowResult, result: Result) -> list[str]:
+    """Those that ended well in both, in the order of the first result."""
+    return [n for n in result.allocator_names() if first.good_runs(n) and second.good_runs(n)]
+
+
+def choose_row(result: Result, name: str | None, file: str) -> RowResult:
+    """The one of that name; without a name the first, which is the program's own."""
+    for row in result.rows:
+        if name is None or row.name == name:
+            return row
+    has = ", ".join(row.name for row in result.rows) or "none"
+    raise LabError(f"{file}: no row {name or ''}; it has {has}")
+
+
+def against_lowest(row: RowResult, figures: Figures, names: list[str], name: str) -> str:
+    """Ratio to the allocator with the lowest median."""
+    middles = medians(row, figures, names)
+    lowest = names[int(np.argmin(middles))]
+    ratios = paired_ratios(figures(row, name), figures(row, lowest))
+    if name == lowest:
+        return "1"
+    return show(median_estimate(ratios), 3) if len(ratios) else NOTHING
+
+
+def describe_pairs(what: str, pairs: Pairs) -> list[str]:
+    """In words, the pairs that are the other way round among them."""
+    told = len(pairs.alike) + len(pairs.opposite)
+    tau = "unknown" if pairs.tau is None or np.isnan(pairs.tau) else f"{pairs.tau:.2f}"
+    lines = [
+        f"{what}: of {pairs.all} pairs the first tells {pairs.first} apart, the second"
+        f" {pairs.second}, both {told}: {len(pairs.alike)} the same way,"
+        f" {len(pairs.opposite)} the other way round; Kendall's tau of the medians {tau}"
+    ]
+    lines += [
+        f"  {a} ahead of {b} in the first, behind it in the second" for a, b in pairs.opposite
+    ]
+    return lines
+
+
+def print_ranking(first: RowResult, second: RowResult, names: list[str], console: Console) -> None:
+    headings = ["allocator", "time, first", "time, second", "peak, first", "peak, second", "runs"]
+    table = new_table(
+        f"{first.name} and {second.name}",
+        headings,
+        "medians of the rounds' ratios to the lowest, and their 95% bootstrap intervals",
+    )
+    sides = [(row, figures) for figures in (times, peaks) for row in (first, second)]
+    order = dict(zip(names, medians(first, times, names), strict=True))
+    for name in sorted(names, key=lambda name: order[name]):
+        cells = [against_lowest(row, figures, names, name) for row, figures in sides]
+        runs = ", ".join(str(len(row.good_runs(name))) for row in (first, second))
+        table.add_row(name, *cells, runs)
+    console.print(table)
+    for what, figures in (("time", times), ("peak memory", peaks)):
+        for line in describe_pairs(what, compare_orders(first, second, names, figures)):
+            say(console, line)
+    say(console, f"told apart: its {DIFFERENT_CONFIDENCE:.0%} interval does not include 1")
