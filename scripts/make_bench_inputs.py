@@ -171,6 +171,11 @@ def make_repository(path: Path) -> None:
     run(["git", "config", "gc.auto", "0"], path)
 
 
+@add("statements.sql")
+def make_statements(path: Path) -> None:
+    path.write_text(generate.statements())
+
+
 @add("classes.java")
 def make_java(path: Path) -> None:
     path.write_text(generate.java())

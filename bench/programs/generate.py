@@ -68,6 +68,31 @@ def git_history() -> str:
     return "".join(stream) + "done\n"
 
 
+def statements() -> str:
+    """What a service says to a database: many small statements, no two alike, in one transaction."""
+    draw = draws(5)
+    lines = [
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, v REAL, tag TEXT, doc TEXT);",
+        "CREATE INDEX i ON t(name);",
+        "BEGIN;",
+    ]
+    for n in range(60_000):
+        name, tag, value = f"n{next(draw) % 20_000}", "abcdefgh"[next(draw) % 8], next(draw)
+        document = f"json_object('id',{n},'name','{name}','list',json_array(1,2,{n},'x{n}'))"
+        lines.append(f"INSERT INTO t VALUES({n},'{name}',{value}e-9,'{tag}',{document});")
+        one = next(draw) % (n + 1)
+        if n % 3 == 0:
+            lines.append(f"UPDATE t SET v=v+1, name=name||'x' WHERE id={one};")
+        if n % 5 == 0:
+            lines.append(
+                "SELECT a.name, b.tag, json_extract(a.doc,'$.list[2]') FROM t a LEFT JOIN t b"
+                f" ON a.name=b.name AND b.id<{n} WHERE a.id={one} ORDER BY 1 LIMIT 1;"
+            )
+        if n % 7 == 0:
+            lines.append(f"DELETE FROM t WHERE id={one};")
+    return "\n".join([*lines, "COMMIT;", ""])
+
+
 def java() -> str:
     """Many classes with generic types and lambdas."""
     parts = ["import java.util.*;\nimport java.util.function.*;\nimport java.util.stream.*;\n"]
