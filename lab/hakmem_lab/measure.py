@@ -100,6 +100,8 @@ def users_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], l
     kept: dict[str, str] = {}
     left_out: list[str] = []
     for name, value in environment.items():
+        if name.startswith("HAKMEM_LAB_"):  # for the lab itself
+            continue
         if MEMORY_VARIABLES.fullmatch(name):
             left_out.append(name)
             continue
@@ -247,10 +249,13 @@ class Running:
 
 
 def warm_mib() -> int:
-    """How much memory may be touched before a run so that it is there: not more than this machine
-    has to spare."""
+    """How much memory may be touched before a run so that it is there: WARM_MIB, or what the
+    environment says, and not more than this machine has to spare."""
+    text = os.environ.get("HAKMEM_LAB_WARM_MIB", str(WARM_MIB))
+    if not (text.isascii() and text.isdigit()):
+        raise LabError(f"HAKMEM_LAB_WARM_MIB={text}: accepted is a whole number of MiB, 0 for none")
     available: int = psutil.virtual_memory().available
-    return min(WARM_MIB, available // 4 >> 20)
+    return min(int(text), available // 4 >> 20)
 
 
 class Launcher:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import in_this_process
 
 from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, read_result
@@ -167,12 +168,19 @@ def test_ctrl_c_keeps_and_reports_the_finished_runs(repository: Paths) -> None:
         (["dance"], "dance"),
     ],
 )
-def test_bad_input_exits_with_2(repository: Paths, words: list[str], problem: str) -> None:
-    done = lab(repository, *words)
-    assert done.returncode == 2, done.stdout + done.stderr
+def test_bad_input_exits_with_2(
+    repository: Paths,
+    words: list[str],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command, *rest = words
+    code, out, err = in_this_process(monkeypatch, capsys, command, "--root", repository.root, *rest)
+    assert code == 2, out + err
     # Messages of the option parser stand in a box: the words, not the line breaks, count.
-    assert problem in " ".join(done.stderr.replace("│", " ").split())
-    assert "Traceback" not in done.stderr
+    assert problem in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
 
 
 def test_a_bad_result_exits_with_2(repository: Paths, tmp_path: Path) -> None:

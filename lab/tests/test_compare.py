@@ -84,6 +84,7 @@ def test_the_users_environment_but_for_allocators(
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.rtld.nns=4")
     script = (
         '[ "$MINE$ADDED" = keptyes ] && [ -z "$MALLOC_ARENA_MAX$MIMALLOC_VERBOSE" ] &&'
+        ' [ -z "$HAKMEM_LAB_WARM_MIB" ] &&'
         ' [ "$GLIBC_TUNABLES" = glibc.rtld.nns=4 ]'
     )
     words = ("--runs", "1", "--allocators", "glibc", "--env", "ADDED=yes", "--no-system-calls")

@@ -130,7 +130,18 @@ def test_warm_memory_follows_the_largest_run_of_a_row(built: Path, make_row: Mak
     assert launcher.warm_for(other) == 200
     launcher.peaks["true"] = 1 << 30
     assert launcher.warm_for(row) == 200
+
+
+def test_warm_memory_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HAKMEM_LAB_WARM_MIB", raising=False)
     assert 0 < warm_mib() <= 1024
+    for text, warm in (("0", 0), ("3", 3)):
+        monkeypatch.setenv("HAKMEM_LAB_WARM_MIB", text)
+        assert warm_mib() == warm
+    for text in ("", "-1", "1.5", "all"):
+        monkeypatch.setenv("HAKMEM_LAB_WARM_MIB", text)
+        with pytest.raises(LabError, match="accepted is a whole number of MiB"):
+            warm_mib()
 
 
 def test_what_cannot_be_started_is_a_failure(launcher: Launcher) -> None:
