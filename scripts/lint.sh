@@ -44,7 +44,8 @@ echo "lint: $clang_format, ${#sources[@]} files"
 
 # A generated file that was added by mistake stays in every clone for good. The example report has 4 MB.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-  large=$(git ls-files -z | xargs -0 -r -I{} find {} -maxdepth 0 -size +8M)
+  # A file deleted but not committed yet is no file.
+  large=$(git ls-files -z | xargs -0 -r sh -c 'find "$@" -maxdepth 0 -size +8M' sh 2>/dev/null) || true
   [ -z "$large" ] || {
     printf 'lint: larger than 8 MiB, not to be kept in the repository: %s\n' "$large" >&2
     failed=1

@@ -14,11 +14,13 @@ from hakmem_lab import (
     mimalloc_bench,
     programs,
     publish_cli,
+    ranking,
     report_cli,
     rows,
     scorecard_cli,
     show,
     steady_cli,
+    tables,
     tail_cli,
     trace_cli,
 )
@@ -257,6 +259,24 @@ def show_command(
 ) -> None:
     """Prints the tables of a result again."""
     show.print_result(read_result(file))
+
+
+@app.command("rank")
+def rank_command(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A result: of compare, say.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another: of replay, say.")],
+    first_row: Annotated[
+        str | None, typer.Option("--row", metavar="NAME", help="Of FIRST; default: its first.")
+    ] = None,
+) -> None:
+    """Says whether two results, a program's and its replay's, put the allocators in one order."""
+    results = read_result(first), read_result(second)
+    row = ranking.choose_row(results[0], first_row, first)
+    other = ranking.choose_row(results[1], None, second)
+    names = ranking.common_allocators(row, other, results[0])
+    if len(names) < 2:
+        raise LabError(f"{first} and {second}: fewer than two allocators ran in both")
+    ranking.print_ranking(row, other, names, tables.make_console())
 
 
 @app.command("version")

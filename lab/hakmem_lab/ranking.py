@@ -9,6 +9,7 @@ is looked at: told apart by a result when its per-round ratios differ from 1 by 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -22,16 +23,9 @@ from hakmem_lab.statistics import (
     paired_ratios,
 )
 from hakmem_lab.tables import NOTHING, new_table, say, show
+from hakmem_lab.verdict import memory_by_round
 
 Figures = Callable[[RowResult, str], Mapping[int, float]]  # by round, of one allocator
-
-
-def times(row: RowResult, name: str) -> Mapping[int, float]:
-    return row.costs(name)
-
-
-def peaks(row: RowResult, name: str) -> Mapping[int, float]:
-    return {run.round: float(run.peak_rss_kb) for run in row.good_runs(name)}
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Pairs:
     second: int
     alike: list[tuple[str, str]]  # told apart by both, with the same one ahead; that one first
     opposite: list[tuple[str, str]]  # ahead in the first result, ahead in the second
-    tau: float | None  # Kendall's, of the medians; None with fewer than two allocators
+    tau: float  # Kendall's, of the medians; nan where one side's are all equal
 
 
 def ahead(row: RowResult, figures: Figures, a: str, b: str) -> str | None:
@@ -51,9 +45,6 @@ def ahead(row: RowResult, figures: Figures, a: str, b: str) -> str | None:
     ratios = paired_ratios(figures(row, a), figures(row, b))
     if len(ratios) == 0:
         return None
-    # Peaks may be the same in every round: no spread, and no need of one.
-    if np.ptp(ratios) == 0:
-        return None if ratios[0] == 1 else (a if ratios[0] < 1 else b)
     return {"faster": a, "slower": b}.get(describe_difference(ratios))
 
 
@@ -73,17 +64,14 @@ def compare_orders(
         for (a, b), (x, y) in zip(pairs, seen, strict=True)
         if x is not None and y is not None
     ]
-    tau = None
-    if len(names) > 1:
-        orders = medians(first, figures, names), medians(second, figures, names)
-        tau = float(stats.kendalltau(*orders).statistic)
+    orders = medians(first, figures, names), medians(second, figures, names)
     return Pairs(
         all=len(pairs),
         first=sum(x is not None for x, _ in seen),
         second=sum(y is not None for _, y in seen),
         alike=[(x, other) for x, y, other in both if x == y],
         opposite=[(x, y) for x, y, _ in both if x != y],
-        tau=tau,
+        tau=float(stats.kendalltau(*orders).statistic),
     )
 
 
@@ -92,7 +80,7 @@ def common_allocators(first: RowResult, second: RowResult, result: Result) -> li
     return [n for n in result.allocator_names() if first.good_runs(n) and second.good_runs(n)]
 
 
-def choose_row(result: Result, name: str | None, file: str) -> RowResult:
+def choose_row(result: Result, name: str | None, file: Path) -> RowResult:
     """The one of that name; without a name the first, which is the program's own."""
     for row in result.rows:
         if name is None or row.name == name:
@@ -114,7 +102,7 @@ def against_lowest(row: RowResult, figures: Figures, names: list[str], name: str
 def describe_pairs(what: str, pairs: Pairs) -> list[str]:
     """In words, the pairs that are the other way round among them."""
     told = len(pairs.alike) + len(pairs.opposite)
-    tau = "unknown" if pairs.tau is None or np.isnan(pairs.tau) else f"{pairs.tau:.2f}"
+    tau = "unknown" if np.isnan(pairs.tau) else f"{pairs.tau:.2f}"
     lines = [
         f"{what}: of {pairs.all} pairs the first tells {pairs.first} apart, the second"
         f" {pairs.second}, both {told}: {len(pairs.alike)} the same way,"
@@ -133,14 +121,15 @@ def print_ranking(first: RowResult, second: RowResult, names: list[str], console
         headings,
         "medians of the rounds' ratios to the lowest, and their 95% bootstrap intervals",
     )
-    sides = [(row, figures) for figures in (times, peaks) for row in (first, second)]
-    order = dict(zip(names, medians(first, times, names), strict=True))
-    for name in sorted(names, key=lambda name: order[name]):
+    sides = [
+        (row, figures) for figures in (RowResult.costs, memory_by_round) for row in (first, second)
+    ]
+    for _, name in sorted(zip(medians(first, RowResult.costs, names), names, strict=True)):
         cells = [against_lowest(row, figures, names, name) for row, figures in sides]
         runs = ", ".join(str(len(row.good_runs(name))) for row in (first, second))
         table.add_row(name, *cells, runs)
     console.print(table)
-    for what, figures in (("time", times), ("peak memory", peaks)):
+    for what, figures in (("time", RowResult.costs), ("peak memory", memory_by_round)):
         for line in describe_pairs(what, compare_orders(first, second, names, figures)):
             say(console, line)
     say(console, f"told apart: its {DIFFERENT_CONFIDENCE:.0%} interval does not include 1")

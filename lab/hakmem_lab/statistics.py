@@ -7,8 +7,8 @@ allocators is taken within each round, and it is these ratios that are summed up
 All ratios are of costs (time): below 1 is better. Random draws are seeded: the same runs give the
 same interval.
 
-scipy is imported where it is needed: its special functions take half a second, scipy.stats two, and
-most commands want none of them.
+scipy is imported where it is needed, since most commands want none of it: with scipy.stats imported
+here `hakmem-lab --help` took 2.3 s, without any 0.8.
 """
 
 import math

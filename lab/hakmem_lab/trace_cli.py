@@ -12,15 +12,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from hakmem_lab import (
-    allocators,
-    ranking,
-    replay,
-    replay_order,
-    replay_plan,
-    tables,
-    trace_info,
-)
+from hakmem_lab import allocators, replay, replay_order, replay_plan, tables, trace_info
 from hakmem_lab.commands import (
     AllocatorsOption,
     CpusOption,
@@ -36,7 +28,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.htrace import EVENT_MEMORY, ProgressFunction, read_trace
 from hakmem_lab.measure import DEFAULT_TIMEOUT
 from hakmem_lab.paths import find_paths
-from hakmem_lab.results import read_result, write_result
+from hakmem_lab.results import write_result
 from hakmem_lab.runner import Pace, Reporter, run_rounds
 from hakmem_lab.trace_match import Objects, match
 from hakmem_lab.trace_tables import print_trace
@@ -174,26 +166,6 @@ def replay_command(
     finish(result, output)
 
 
-def rank_command(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A result: of compare, say.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another: of replay, say.")],
-    first_row: Annotated[
-        str | None, typer.Option("--row", metavar="NAME", help="Of FIRST; default: its first.")
-    ] = None,
-) -> None:
-    """Says whether two results, a program's and its replay's, put the allocators in one order."""
-    results = read_result(first), read_result(second)
-    chosen_rows = [
-        ranking.choose_row(result, name, str(file))
-        for result, name, file in zip(results, (first_row, None), (first, second), strict=True)
-    ]
-    names = ranking.common_allocators(chosen_rows[0], chosen_rows[1], results[0])
-    if len(names) < 2:
-        raise LabError(f"{first} and {second}: fewer than two allocators ran in both")
-    ranking.print_ranking(chosen_rows[0], chosen_rows[1], names, tables.make_console())
-
-
 def register(app: typer.Typer) -> None:
-    app.command("rank")(rank_command)
     app.command("trace-info")(trace_info_command)
     app.command("replay")(replay_command)

@@ -56,6 +56,11 @@ def in_this_process(
     return code, said.out, said.err
 
 
+def words_of(text: str) -> str:
+    """Without line breaks, and without the box that messages of the option parser stand in."""
+    return " ".join(text.replace("│", " ").split())
+
+
 def inside(
     paths: Paths,
     kind: str,

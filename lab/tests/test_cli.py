@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import in_this_process
+from command_line import inside, words_of
 
 from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, read_result
@@ -175,11 +175,9 @@ def test_bad_input_exits_with_2(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command, *rest = words
-    code, out, err = in_this_process(monkeypatch, capsys, command, "--root", repository.root, *rest)
+    code, out, err = inside(repository, words[0], words[1:], monkeypatch, capsys, ())
     assert code == 2, out + err
-    # Messages of the option parser stand in a box: the words, not the line breaks, count.
-    assert problem in " ".join(err.replace("│", " ").split())
+    assert problem in words_of(err)
     assert "Traceback" not in err
 
 

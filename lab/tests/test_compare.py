@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import PROGRAM, command, good, inside, lab
+from command_line import PROGRAM, command, good, inside, lab, words_of
 
 from hakmem_lab.contenders import choose_base, with_glibc_itself
 from hakmem_lab.paths import Paths
@@ -184,8 +184,7 @@ def test_bad_input(
 ) -> None:
     code, out, err = inside(repository, "compare", words, monkeypatch, capsys)
     assert (code, out) == (2, "")
-    # Messages of the option parser stand in a box: the words, not the line breaks, count.
-    assert problem in " ".join(err.replace("│", " ").split())
+    assert problem in words_of(err)
     assert not (repository.root / "out.json").exists()
 
 

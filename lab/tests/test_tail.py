@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import command, inside
+from command_line import command, inside, words_of
 from conftest import GLIBC
 from rich.console import Console
 
@@ -289,7 +289,7 @@ def test_bad_input(
     kind, *rest = words
     code, out, err = inside(repository, kind, rest, monkeypatch, capsys, ())
     assert (code, out) == (2, ""), err
-    assert problem in " ".join(err.replace("│", " ").split())
+    assert problem in words_of(err)
 
 
 def test_names_of_soaks_become_files() -> None:
