@@ -320,7 +320,7 @@ def test_the_kept_report_is_what_the_kept_data_gives(
     results = ROOT / "docs/results"
     (kept,) = results.glob("report-*.html")
     version = kept.stem.removeprefix("report-")
-    kinds = ("suite", "instructions", "steady")
+    kinds = ("suite", "instructions", "steady", "programs")
     named = [file for kind in kinds for file in sorted(results.glob(f"{kind}*-{version}.json"))]
     files = [file for file in [*named, results / f"soak-{version}"] if file.exists()]
     code, said = lab(monkeypatch, capsys, "report", *files, "-o", tmp_path / "new.html")
