@@ -124,15 +124,19 @@ void *front_allocate_zeroed(size_t size) {
   return block;
 }
 
-void *front_allocate_aligned(size_t alignment, size_t size) {
-  if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
+static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_class) {
   heap_of_thread();
   if (HAK_UNLIKELY(heap_calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
-  unsigned size_class = alignment <= SMALL_MAX ? class_for_aligned(size, alignment) : CLASS_COUNT;
   if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
-  void *block = bin_pop(&thread_heap->bins[size_class]);
-  if (block == NULL) return allocate_class(size_class, false);
+  return allocate_class(size_class, false);
+}
+
+void *front_allocate_aligned(size_t alignment, size_t size) {
+  if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
+  unsigned size_class = alignment <= SMALL_MAX ? class_for_aligned(size, alignment) : CLASS_COUNT;
+  void *block = size_class < CLASS_COUNT ? bin_pop(&thread_heap->bins[size_class]) : NULL;
+  if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block);
   return block;
 }

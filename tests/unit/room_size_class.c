@@ -44,19 +44,16 @@ static void slabs_hold_several_blocks_and_lose_at_most_an_eighth(void **state) {
   }
 }
 
-static void aligned_classes_are_aligned_at_every_block(void **state) {
+static void the_smallest_aligned_class_is_found(void **state) {
   (void)state;
   for (size_t alignment = 1; alignment <= SMALL_MAX; alignment *= 2)
     for (size_t size = 0; size <= SMALL_MAX; size += 13) {
       unsigned c = class_for_aligned(size, alignment);
-      if (c == CLASS_COUNT) {
-        /* Only where rounding the size up to the alignment leaves the classes. */
-        assert_true(((size + alignment - 1) & ~(alignment - 1)) > SMALL_MAX);
-        continue;
-      }
       assert_true(c < CLASS_COUNT);
       assert_true(class_size(c) >= size);
       assert_int_equal(class_size(c) % alignment, 0);
+      for (unsigned smaller = class_for(size); smaller < c; smaller++)
+        assert_int_not_equal(class_size(smaller) % alignment, 0);
     }
   assert_int_equal(class_for_aligned(SMALL_MAX + 1, 16), CLASS_COUNT);
   assert_int_equal(class_for_aligned(16, SMALL_MAX * 2), CLASS_COUNT);
@@ -76,7 +73,7 @@ int main(void) {
       cmocka_unit_test(every_request_gets_the_smallest_class_that_holds_it),
       cmocka_unit_test(at_most_an_eighth_of_a_block_is_lost),
       cmocka_unit_test(slabs_hold_several_blocks_and_lose_at_most_an_eighth),
-      cmocka_unit_test(aligned_classes_are_aligned_at_every_block),
+      cmocka_unit_test(the_smallest_aligned_class_is_found),
       cmocka_unit_test(the_table_of_bins_agrees_with_class_for),
   };
   return cmocka_run_group_tests_name("size classes", tests, NULL, NULL);
