@@ -134,7 +134,7 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
 
 void *front_allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
-  unsigned size_class = alignment <= SMALL_MAX ? class_for_aligned(size, alignment) : CLASS_COUNT;
+  unsigned size_class = class_for_aligned(size, alignment);
   void *block = size_class < CLASS_COUNT ? bin_pop(&thread_heap->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block);

@@ -50,8 +50,8 @@ HAK_INLINE unsigned class_slices(unsigned size_class) {
   return size <= ONE_SLICE_BLOCK_MAX ? 1 : size <= 16 * KIB ? 2 : size <= 32 * KIB ? 4 : 8;
 }
 
-/** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two
- * up to SMALL_MAX); CLASS_COUNT when there is none. Slabs start at a multiple of 64 KiB, so a class
+/** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two);
+ * CLASS_COUNT when there is none, which is beyond SMALL_MAX. Slabs start at a multiple of 64 KiB, so a class
  * is aligned to whatever divides its size. */
 HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   if (size < alignment) size = alignment;
@@ -59,7 +59,7 @@ HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   /* A multiple of the alignment, SMALL_MAX at most: nearly always the size of a class, or every class from there
    * to the next power of two is aligned, so that the loop has nothing to do. */
   unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
-  while (size_class < CLASS_COUNT && (class_size(size_class) & (alignment - 1)) != 0) size_class++;
+  while ((class_size(size_class) & (alignment - 1)) != 0) size_class++; /* SMALL_MAX is aligned */
   return size_class;
 }
 
