@@ -59,7 +59,7 @@ HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   /* A multiple of the alignment, SMALL_MAX at most: nearly always the size of a class, or every class from there
    * to the next power of two is aligned, so that the loop has nothing to do. */
   unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
-  while ((class_size(size_class) & (alignment - 1)) != 0) size_class++; /* SMALL_MAX is aligned */
+  while (size_class < CLASS_COUNT && (class_size(size_class) & (alignment - 1)) != 0) size_class++;
   return size_class;
 }
 

@@ -130,12 +130,15 @@ static void count_dirty(unsigned before, unsigned after) {
   atomic_store_explicit(&dirty_free_slices, all + after - before, memory_order_relaxed);
 }
 
+enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
+
 /* In one list of SuperSlabs that have so many free slices in a row. */
 static struct superslab *find_in_list(struct superslab *superslab, unsigned slices,
-                                      uint32_t allowed, unsigned *first) {
-  /* Only an alignment can make a member of the list unfit; a few are enough to try. */
+                                      uint32_t allowed, enum room room, unsigned *first) {
+  /* Few can be unfit, by an alignment or their former ends: some are enough to try. */
   for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
     uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
+    if (room == ROOM_AT_FORMER_END) starts &= superslab->ends >> (slices - 1);
     if (starts == 0) continue;
     *first = (unsigned)__builtin_ctz(starts);
     return superslab;
@@ -144,15 +147,16 @@ static struct superslab *find_in_list(struct superslab *superslab, unsigned slic
 }
 
 /* `split`: those whose huge page was broken up will do, too. */
-static struct superslab *find_room(unsigned slices, unsigned alignment, bool split,
+static struct superslab *find_room(unsigned slices, unsigned alignment, bool split, enum room room,
                                    unsigned *first) {
   uint32_t allowed = alignment_mask(alignment);
   uint64_t candidates = nonempty_lists[0] | (split ? nonempty_lists[1] : 0);
   candidates &= ~(((uint64_t)1 << slices) - 1);
   for (; candidates != 0; candidates &= candidates - 1) {
     unsigned run = (unsigned)__builtin_ctzll(candidates);
-    struct superslab *found = find_in_list(lists[run], slices, allowed, first);
-    if (found == NULL && split) found = find_in_list(lists[RUNS + run], slices, allowed, first);
+    struct superslab *found = find_in_list(lists[run], slices, allowed, room, first);
+    if (found == NULL && split)
+      found = find_in_list(lists[RUNS + run], slices, allowed, room, first);
     if (found != NULL) return found;
   }
   return NULL;
@@ -219,6 +223,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
     atomic_store_explicit(&span[i].kind, (uint8_t)kind, memory_order_relaxed);
   }
   span->slices = (uint8_t)slices;
+  if (kind == KIND_LARGE) superslab->ends |= UINT32_C(1) << (first + slices - 1);
   clear_guard_bits(superslab, first, slices);
   return span;
 }
@@ -229,7 +234,10 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   bool from_os = false;
   lock_acquire(&superslab_lock);
   bool whole = pages == PAGES_FRESH && may_spread();
-  struct superslab *superslab = find_room(slices, alignment, !whole, &first);
+  struct superslab *superslab = NULL;
+  if (kind == KIND_LARGE && option_value(SS_MEM_LEAN))
+    superslab = find_room(slices, alignment, true, ROOM_AT_FORMER_END, &first);
+  if (superslab == NULL) superslab = find_room(slices, alignment, !whole, ROOM_ANYWHERE, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
     superslab = superslab_new(pages != PAGES_SMALL, &from_os);
@@ -239,7 +247,7 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
       /* All of it, when it comes out of the warm pool. */
       count_dirty(0, dirty_slices_of(superslab));
     } else if (whole) {
-      superslab = find_room(slices, alignment, true, &first);
+      superslab = find_room(slices, alignment, true, ROOM_ANYWHERE, &first);
     }
   }
   struct slab *span = NULL;
@@ -284,19 +292,39 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
 
 /* HAKMEM_SS_MEM_LEAN=1: of emptied SuperSlabs, one is kept, and those of which so much is in memory: there are not more
  * of them than the program filled, and to fill them again costs most. Of others ever more pages would be touched, one
- * here and one there (docs/decisions/0012). */
+ * here and one there: only as long as it is so little they stay where they are, with what is known of the places where
+ * blocks ended (docs/decisions/0012). */
 #define LEAN_WARM_BYTES (2 * MIB)
 #define LEAN_FULL_BYTES (UNIT_BYTES / 4 * 3)
+#define LEAN_SPARSE_BYTES (384 * KIB)
 
-static bool is_worth_keeping(const struct superslab *superslab) {
-  return !option_value(SS_MEM_LEAN) || unit_warm_bytes() < LEAN_WARM_BYTES ||
-         os_resident_part(superslab->base, UNIT_BYTES) >= LEAN_FULL_BYTES;
+static bool is_worth_keeping(size_t resident) {
+  return unit_warm_bytes() < LEAN_WARM_BYTES || resident >= LEAN_FULL_BYTES;
+}
+
+/* Undoes list_or_take_out. False: the map has no room for it any more. */
+static bool put_in(struct superslab *superslab) {
+  if (!map_set(superslab->base, 1, superslab)) return false;
+  lock_acquire(&superslab_lock);
+  live++;
+  list_insert(superslab);
+  count_dirty(0, dirty_slices_of(superslab));
+  lock_release(&superslab_lock);
+  return true;
 }
 
 static void release_emptied(struct superslab *superslab) {
+  bool keep = true;
+  if (option_value(SS_MEM_LEAN)) {
+    size_t resident = os_resident_part(superslab->base, UNIT_BYTES);
+    /* What was given back a moment ago is not for keeping. */
+    bool dirty = (superslab->dirty_mask & ~superslab->given_mask) != 0;
+    if (dirty && resident <= LEAN_SPARSE_BYTES && put_in(superslab)) return;
+    keep = is_worth_keeping(resident);
+  }
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
-  if (is_worth_keeping(superslab)) unit_release(superslab->base, 1);
+  if (keep) unit_release(superslab->base, 1);
   else unit_give_up(superslab->base, 1);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
@@ -406,6 +434,7 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   superslab->free_mask |= set.mask;
   if (zeroed) superslab->dirty_mask &= ~set.mask;
   else superslab->given_mask |= set.mask;
+  superslab->ends &= ~set.mask;
   count_dirty(before, dirty_slices_of(superslab));
   bool emptied = list_or_take_out(superslab);
   lock_release(&superslab_lock);

@@ -91,7 +91,10 @@ struct superslab {
   uint8_t list;                  /* superslab_lock: which list (superslab.c) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
-  size_t huge_usable;            /* huge: bytes the program may use; only its holder changes it */
+  union {
+    size_t huge_usable; /* huge: bytes the program may use; only its holder changes it */
+    uint32_t ends;      /* SuperSlab; superslab_lock: bit i: a Large span ended in slice i */
+  };
   bool huge_pages;     /* once per use: transparent or explicit huge pages are asked for */
   bool was_used;       /* meta: needs clearing before the next use */
   uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
