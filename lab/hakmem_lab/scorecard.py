@@ -70,6 +70,7 @@ class Found:
     runs: str
     source: str
     note: str = ""
+    extent: tuple[int, int] = (0, 0)  # of a mean over rows: how many, and all their pairs of runs
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,13 @@ def first(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
     return next((found for source in candidates if (found := find(source))), None)
 
 
+def widest(evidence: Evidence, find: Finder) -> Found | None:
+    """The mean over most rows, and of those with as many the one of most runs."""
+    candidates = [source for source in evidence.results if source.result.kind == SUITE]
+    found = [mean for source in candidates if (mean := find(source))]
+    return max(found, key=lambda mean: mean.extent, default=None)
+
+
 def rounds_text(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
 
@@ -260,7 +268,9 @@ def mean_ratio(
             return None
         rounds = sorted({len(of_row) for of_row in ratios})
         each = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
-        return Found(geometric_mean(ratios), f"{len(ratios)} rows of {each} runs", source.name)
+        runs = f"{len(ratios)} rows of {each} runs"
+        extent = (len(ratios), sum(map(len, ratios)))
+        return Found(geometric_mean(ratios), runs, source.name, extent=extent)
 
     return find
 

@@ -35,6 +35,7 @@ from hakmem_lab.scorecard import (
     share_of_mimalloc,
     share_of_rows,
     steady_calls,
+    widest,
     within_glibc,
     within_memory,
     within_time,
@@ -109,8 +110,8 @@ def mean_lines(
 ) -> list[Line]:
     """A mean over all rows, and over those that its bar was set on."""
     return [
-        Line(what, first(evidence, find(any_row)), bar, SUITE, 3),
-        Line(f"{what}: the field's rows", first(evidence, find(is_field_row)), bar, SUITE, 3),
+        Line(what, widest(evidence, find(any_row)), bar, SUITE, 3),
+        Line(f"{what}: the field's rows", widest(evidence, find(is_field_row)), bar, SUITE, 3),
     ]
 
 

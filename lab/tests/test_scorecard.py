@@ -57,8 +57,11 @@ def card(run: Run, tmp_path: Path) -> Callable[..., Card]:
     def make(*results: Result, **soaks: str) -> Card:
         words: list[str | Path] = []
         for result in results:
-            write_result(result, tmp_path / f"{result.kind}.json")
-            words += ["--results", tmp_path / f"{result.kind}.json"]
+            file = tmp_path / f"{result.kind}.json"
+            if file in words:
+                file = tmp_path / f"another-{result.kind}.json"
+            write_result(result, file)
+            words += ["--results", file]
         for label, text in soaks.items():
             (tmp_path / f"{label}.csv").write_text(text)
             words += ["--soak", tmp_path / f"{label}.csv"]
@@ -175,6 +178,26 @@ def test_means_over_the_rows_that_the_goals_were_set_on(card: MakeCard) -> None:
         assert float(found[what]["figure"]) == pytest.approx(figure * every, rel=0.002)
     price = found["lean: geometric mean of time / balanced: the field's rows"]
     assert (price["figure"], price["verdict"]) == ("1.125", "not met")
+
+
+def test_means_over_rows_take_the_result_with_most_rows_and_then_most_runs(card: MakeCard) -> None:
+    wide, deep = suite(), suite()
+    for result in (wide, deep):
+        for row, name in zip(result.rows, ["mb-cfrac", "mixed-2T"], strict=False):
+            row.name = name
+    deep.rows = deep.rows[:2]
+    for row in deep.rows:
+        row.runs += [replace(run, round=run.round + ROUNDS) for run in row.runs]
+    for results in ((wide, deep), (deep, wide)):
+        found = card(*results)
+        names = ["suite", "another-suite"] if results[0] is wide else ["another-suite", "suite"]
+        for what in (
+            "geometric mean of time / mimalloc v3",
+            "lean: geometric mean of time / balanced",
+        ):
+            every, field = found[what], found[f"{what}: the field's rows"]
+            assert (every["from"], every["runs"]) == (names[0], f"14 rows of {ROUNDS} runs")
+            assert (field["from"], field["runs"]) == (names[1], f"2 rows of {2 * ROUNDS} runs")
 
 
 def test_a_failed_row_is_not_within_its_bar(card: MakeCard) -> None:
