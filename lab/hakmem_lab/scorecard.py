@@ -1,7 +1,7 @@
 """The scorecard's lines: a goal, the figure that was measured, and whether it is met (rule R5).
 
-A line is made from the first of the given results that has what it needs; one without is said to
-be not measured, with the kind of run that would measure it.
+A line is made from one of the given results that has what it needs (`answer`); one without is said
+to be not measured, with the kind of run that would measure it.
 """
 
 from collections.abc import Callable
@@ -163,16 +163,12 @@ Finder = Callable[[Source], Found | None]
 Chosen = Callable[[RowResult], bool]
 
 
-def first(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
+def answer(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
+    """What the first result says that has it; of means over rows the one over most rows, and of
+    those with as many the one of most runs."""
     candidates = [source for source in evidence.results if source.result.kind == kind]
-    return next((found for source in candidates if (found := find(source))), None)
-
-
-def widest(evidence: Evidence, find: Finder) -> Found | None:
-    """The mean over most rows, and of those with as many the one of most runs."""
-    candidates = [source for source in evidence.results if source.result.kind == SUITE]
-    found = [mean for source in candidates if (mean := find(source))]
-    return max(found, key=lambda mean: mean.extent, default=None)
+    found = [figure for source in candidates if (figure := find(source))]
+    return max(found, key=lambda figure: figure.extent, default=None)
 
 
 def rounds_text(count: int) -> str:

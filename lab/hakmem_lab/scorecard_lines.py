@@ -16,10 +16,10 @@ from hakmem_lab.scorecard import (
     Evidence,
     Finder,
     Line,
+    answer,
     any_row,
     cost_to_glibc,
     costs_of,
-    first,
     idle_cpu,
     idle_memory,
     idle_wake_ups,
@@ -35,7 +35,6 @@ from hakmem_lab.scorecard import (
     share_of_mimalloc,
     share_of_rows,
     steady_calls,
-    widest,
     within_glibc,
     within_memory,
     within_time,
@@ -66,7 +65,7 @@ def pair(count: InstructionCount) -> float:
 
 
 def speed_lines(evidence: Evidence) -> list[Line]:
-    share = first(evidence, share_of_mimalloc(DEFAULT_PROFILE))
+    share = answer(evidence, share_of_mimalloc(DEFAULT_PROFILE))
     milestones = {"M1": 50, "M2": 55, "M3": 60, "M4": 70}
     lines = [
         Line(
@@ -79,12 +78,12 @@ def speed_lines(evidence: Evidence) -> list[Line]:
         )
         for name, limit in milestones.items()
     ]
-    fastest = first(evidence, share_of_fastest(DEFAULT_PROFILE))
+    fastest = answer(evidence, share_of_fastest(DEFAULT_PROFILE))
     bar = at_least(100, "100%")
     lines.append(Line("throughput against the fastest peer's", fastest, bar, SUITE, 1, "%"))
 
     def counted(what: str, figure: Callable[[InstructionCount], float], limit: float) -> Line:
-        found = first(evidence, instructions(DEFAULT_PROFILE, figure), INSTRUCTIONS)
+        found = answer(evidence, instructions(DEFAULT_PROFILE, figure), INSTRUCTIONS)
         return Line(what, found, at_most(limit, f"{limit:g}"), INSTRUCTIONS, 1)
 
     return [
@@ -101,7 +100,7 @@ def rows_line(
     kind: str = SUITE,
 ) -> Line:
     """All rows have to."""
-    found = first(evidence, share_of_rows(DEFAULT_PROFILE, holds), kind)
+    found = answer(evidence, share_of_rows(DEFAULT_PROFILE, holds), kind)
     return Line(what, found, Bar(100, False, "all"), kind, 0, "%")
 
 
@@ -110,8 +109,8 @@ def mean_lines(
 ) -> list[Line]:
     """A mean over all rows, and over those that its bar was set on."""
     return [
-        Line(what, widest(evidence, find(any_row)), bar, SUITE, 3),
-        Line(f"{what}: the field's rows", widest(evidence, find(is_field_row)), bar, SUITE, 3),
+        Line(what, answer(evidence, find(any_row)), bar, SUITE, 3),
+        Line(f"{what}: the field's rows", answer(evidence, find(is_field_row)), bar, SUITE, 3),
     ]
 
 
@@ -130,7 +129,7 @@ def suite_lines(evidence: Evidence) -> list[Line]:
         *(
             Line(
                 f"{row}, which grows a block by realloc: time / glibc",
-                first(evidence, cost_to_glibc(DEFAULT_PROFILE, row)),
+                answer(evidence, cost_to_glibc(DEFAULT_PROFILE, row)),
                 NO_MORE_THAN_GLIBC,
                 SUITE,
             )
@@ -143,7 +142,7 @@ def program_lines(evidence: Evidence) -> list[Line]:
     def mean(
         what: str, figures: Callable[[RowResult, str], dict[int, float]], limit: float
     ) -> Line:
-        found = first(evidence, mean_to_mimalloc(DEFAULT_PROFILE, figures), PROGRAMS)
+        found = answer(evidence, mean_to_mimalloc(DEFAULT_PROFILE, figures), PROGRAMS)
         what = f"programs: geometric mean of {what} / mimalloc v3"
         return Line(what, found, at_most(limit, f"{limit:.2f}"), PROGRAMS, 3)
 
@@ -155,7 +154,7 @@ def program_lines(evidence: Evidence) -> list[Line]:
 
 
 def memory_lines(evidence: Evidence) -> list[Line]:
-    peak = first(evidence, mixed_memory(DEFAULT_PROFILE))
+    peak = answer(evidence, mixed_memory(DEFAULT_PROFILE))
 
     def memory(profile: str) -> Callable[[Chosen], Finder]:
         return lambda chosen: mean_to_mimalloc(profile, memory_of, chosen)
@@ -179,7 +178,7 @@ def system_call_lines(evidence: Evidence) -> list[Line]:
     return [
         Line(
             f"{profile}: mmap, munmap and madvise an operation",
-            first(evidence, steady_calls(profile), STEADY_KIND),
+            answer(evidence, steady_calls(profile), STEADY_KIND),
             at_most(1e-8, "1e-8"),
             STEADY_KIND,
             scientific=True,
@@ -190,7 +189,7 @@ def system_call_lines(evidence: Evidence) -> list[Line]:
 
 def idle_lines(evidence: Evidence) -> list[Line]:
     def line(what: str, find: Finder, bar: Bar, digits: int, unit: str) -> Line:
-        return Line(what, first(evidence, find, STEADY_KIND), bar, STEADY_KIND, digits, unit)
+        return Line(what, answer(evidence, find, STEADY_KIND), bar, STEADY_KIND, digits, unit)
 
     half = idle_memory(DEFAULT_PROFILE, IDLE_95)
     whole = idle_memory(DEFAULT_PROFILE, IDLE_100)

@@ -19,7 +19,6 @@ from hakmem_lab.scorecard import (
     Evidence,
     Found,
     Line,
-    first,
 )
 from hakmem_lab.scorecard_soak import (
     found_in,
@@ -126,11 +125,11 @@ class Aspect:
 
 
 def of_suite(finder: Callable[[str], scorecard.Finder]) -> Callable[[Evidence, str], Found | None]:
-    return lambda evidence, profile: first(evidence, finder(profile))
+    return lambda evidence, profile: scorecard.answer(evidence, finder(profile))
 
 
 def of_steady(finder: Callable[[str], scorecard.Finder]) -> Callable[[Evidence, str], Found | None]:
-    return lambda evidence, profile: first(evidence, finder(profile), STEADY_KIND)
+    return lambda evidence, profile: scorecard.answer(evidence, finder(profile), STEADY_KIND)
 
 
 ASPECTS = [

@@ -135,7 +135,7 @@ enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
 /* In one list of SuperSlabs that have so many free slices in a row. */
 static struct superslab *find_in_list(struct superslab *superslab, unsigned slices,
                                       uint32_t allowed, enum room room, unsigned *first) {
-  /* Few can be unfit, by an alignment or their former ends: some are enough to try. */
+  /* An alignment makes few members unfit, and a former end is not found at any price: some are enough to try. */
   for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
     uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
     if (room == ROOM_AT_FORMER_END) starts &= superslab->ends >> (slices - 1);

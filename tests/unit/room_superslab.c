@@ -381,90 +381,6 @@ static void spans_fill_superslabs(void **state) {
 
 /* --- huge blocks ---------------------------------------------------------------------------------- */
 
-#if !HAK_FAST /* options are constants there */
-/* Units in the warm pool after some SuperSlabs were emptied, of which so many bytes were written. */
-static uint64_t kept_of(size_t superslabs, size_t bytes) {
-  struct slab *spans[4];
-  bool zeroed;
-  unit_trim();
-  for (size_t i = 0; i < superslabs; i++) {
-    spans[i] = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
-    assert_non_null(spans[i]);
-    memset(slab_base(spans[i]), 1, bytes);
-  }
-  for (size_t i = 0; i < superslabs; i++) span_release(spans[i]);
-  uint64_t kept = unit_figures().units_warm;
-  unit_trim();
-  return kept;
-}
-
-static void lean_keeps_one_emptied_superslab_and_full_ones(void **state) {
-  (void)state;
-  if (os_page_size() != 4096) {
-    print_message("skipped: emulators of larger pages count those of the host\n");
-    skip();
-  }
-  int32_t lean = option_value(SS_MEM_LEAN);
-  option_values[OPTION_SS_MEM_LEAN] = 0;
-  uint64_t otherwise = kept_of(4, UNIT_BYTES / 2);
-  option_values[OPTION_SS_MEM_LEAN] = 1;
-  uint64_t full = kept_of(4, UNIT_BYTES), half = kept_of(4, UNIT_BYTES / 2);
-  option_values[OPTION_SS_MEM_LEAN] = lean;
-  assert_int_equal(otherwise, 4);
-  assert_int_equal(full, 4);
-  assert_int_equal(half, 1);
-}
-
-/* Gives the pages of all free slices back, as the release engine does; returns in how many SuperSlabs. */
-static unsigned clean_free_slices(void) {
-  struct dirty_cursor cursor = {0};
-  struct dirty_slices set;
-  size_t young = 0;
-  unsigned cleaned = 0;
-  for (; superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1; cleaned++) {
-    assert_true(os_decommit(set.superslab->base, UNIT_BYTES)); /* it is empty */
-    superslab_put_clean(set, true);
-  }
-  return cleaned;
-}
-
-static void lean_ends_large_blocks_where_others_ended(void **state) {
-  (void)state;
-  if (os_page_size() != 4096) {
-    print_message("skipped: emulators of larger pages count those of the host\n");
-    skip();
-  }
-  enum { EMPTIED = 3, PARTS = 3 };
-  static const unsigned parts[PARTS] = {9, 17, 4};
-  int32_t lean = option_value(SS_MEM_LEAN);
-  option_values[OPTION_SS_MEM_LEAN] = 1;
-  uint64_t live = span_figures().live, pool = unit_figures().units_warm;
-  struct slab *spans[EMPTIED];
-  bool zeroed;
-  for (int i = 0; i < EMPTIED; i++) {
-    spans[i] = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, PAGES_SMALL, COUNTED_LARGE, &zeroed);
-    assert_non_null(spans[i]);
-    memset(slab_base(spans[i]) + UNIT_BYTES - 1, 1, 1);
-  }
-  for (int i = 0; i < EMPTIED; i++) span_release(spans[i]);
-  /* Next to nothing of them is in memory: they stay, and not in the warm pool. */
-  assert_int_equal(span_figures().live, live + EMPTIED);
-  assert_int_equal(unit_figures().units_warm, pool);
-  for (int i = 0; i < PARTS; i++) {
-    struct slab *span = span_acquire(parts[i], 1, KIND_LARGE, PAGES_SMALL, COUNTED_LARGE, &zeroed);
-    assert_int_equal(span->index + parts[i], SLICES_PER_UNIT);
-    spans[i] = span;
-  }
-  for (int i = 0; i < PARTS; i++) span_release(spans[i]);
-  assert_int_equal(span_figures().live, live + EMPTIED);
-  /* And go for good when their pages have gone. */
-  assert_int_equal(clean_free_slices(), EMPTIED);
-  assert_int_equal(span_figures().live, live);
-  option_values[OPTION_SS_MEM_LEAN] = lean;
-  unit_trim();
-}
-#endif
-
 static void huge_blocks_keep_their_bytes_when_resized(void **state) {
   (void)state;
   uint64_t random = 31;
@@ -618,26 +534,22 @@ static void the_span_cache_gives_back_what_it_took(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
-    cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
-    cmocka_unit_test(map_covers_only_its_table),
-    cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
-    cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
-    cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
-    cmocka_unit_test(units_come_from_the_warm_pool_first),
-    cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
-    cmocka_unit_test(units_refuse_what_no_address_space_holds),
-    cmocka_unit_test(spans_do_not_overlap),
-    cmocka_unit_test(spans_fill_superslabs),
-#if !HAK_FAST
-    cmocka_unit_test(lean_keeps_one_emptied_superslab_and_full_ones),
-    cmocka_unit_test(lean_ends_large_blocks_where_others_ended),
-#endif
-    cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
-    cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
-    cmocka_unit_test(the_second_free_is_told),
-    cmocka_unit_test(huge_blocks_of_any_alignment),
-    cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+      cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
+      cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
+      cmocka_unit_test(map_covers_only_its_table),
+      cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
+      cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
+      cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
+      cmocka_unit_test(units_come_from_the_warm_pool_first),
+      cmocka_unit_test(reserved_units_leave_the_warm_pool_alone),
+      cmocka_unit_test(units_refuse_what_no_address_space_holds),
+      cmocka_unit_test(spans_do_not_overlap),
+      cmocka_unit_test(spans_fill_superslabs),
+      cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
+      cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
+      cmocka_unit_test(the_second_free_is_told),
+      cmocka_unit_test(huge_blocks_of_any_alignment),
+      cmocka_unit_test(the_span_cache_gives_back_what_it_took),
   };
   return cmocka_run_group_tests_name("superslab", tests, start, NULL);
 }
