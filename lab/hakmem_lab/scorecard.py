@@ -92,22 +92,31 @@ class Line:
     digits: int = 2
     unit: str = ""
     scientific: bool = False
-    # Why the figure does not answer the question, though there is one; or why it does all the same.
+    # Why the figure does not answer the question, though there is one.
     unanswered: str = ""
-    met_anyway: bool = False
+    # The same question asked in another way, whose answer is as good.
+    instead: Estimate | None = None
 
     @property
     def verdict(self) -> str:
+        """The better one, where there are two figures."""
         if self.found is None or self.unanswered:
             return "not measured"
-        if self.met_anyway:
-            return "met"
-        estimate = self.found.estimate
-        word = "met" if self.bar.met_by(estimate.value) else "not met"
-        if estimate.low is None or estimate.high is None:
-            return word
-        ends = {self.bar.met_by(estimate.low), self.bar.met_by(estimate.high)}
-        return word if len(ends) == 1 else f"{word}, not certain"
+        figures = (self.found.estimate, self.instead)
+        verdicts = {verdict_on(self.bar, figure) for figure in figures if figure is not None}
+        return next(verdict for verdict in VERDICTS if verdict in verdicts)
+
+
+NOT_CERTAIN = ", not certain"
+VERDICTS = ("met", f"met{NOT_CERTAIN}", f"not met{NOT_CERTAIN}", "not met")  # the best first
+
+
+def verdict_on(bar: Bar, figure: Estimate) -> str:
+    word = "met" if bar.met_by(figure.value) else "not met"
+    if figure.low is None or figure.high is None:
+        return word
+    ends = {bar.met_by(figure.low), bar.met_by(figure.high)}
+    return word if len(ends) == 1 else f"{word}{NOT_CERTAIN}"
 
 
 # --- who is who -----------------------------------------------------------------------------------
