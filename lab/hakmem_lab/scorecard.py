@@ -103,8 +103,8 @@ class Line:
         if self.found is None or self.unanswered:
             return "not measured"
         figures = (self.found.estimate, self.instead)
-        verdicts = {verdict_on(self.bar, figure) for figure in figures if figure is not None}
-        return next(verdict for verdict in VERDICTS if verdict in verdicts)
+        verdicts = [verdict_on(self.bar, figure) for figure in figures if figure is not None]
+        return min(verdicts, key=VERDICTS.index)
 
 
 NOT_CERTAIN = ", not certain"
