@@ -65,8 +65,9 @@ struct heap {
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   struct learner learner;
   uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
-  uint64_t loans_since;  /* milliseconds of os_clock_ms */
-  size_t freed_in_a_row; /* bytes that bins returned to slabs since a bin was last empty */
+  uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
+  uint64_t loans_since;          /* milliseconds of os_clock_ms */
+  size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */

@@ -382,12 +382,19 @@ static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **li
  * class that grew for good does not have to come here for each block. */
 enum { LOANS_MOST = 16, LOAN_MS = 16, LENDERS = 4 };
 
-static void no_loans(struct heap *heap) {
-  heap->loans = 0;
-  heap->loans_since = os_clock_ms();
-}
+/* A new block of 4 KiB or more is new pages each time, and of each such class a heap would in time hold the most that
+ * was ever in use at once. These classes borrow for as long as touching a block of their own would take, 512 bytes a
+ * loan. Who rents until buying would have cost as much, and then buys, pays at most twice the least that
+ * was possible, whatever comes (Karlin and others, "Competitive snoopy caching", 1988). */
+#define OWN_LOANS_FROM ((size_t)4 * KIB)
+#define BYTES_A_LOAN ((size_t)512)
+_Static_assert(SMALL_MAX / BYTES_A_LOAN <= UINT8_MAX, "heap->borrowed holds as many");
 
-static bool may_borrow(struct heap *heap) {
+static bool has_own_loans(unsigned size_class) { return class_size(size_class) >= OWN_LOANS_FROM; }
+
+static bool may_borrow(struct heap *heap, unsigned size_class) {
+  if (has_own_loans(size_class))
+    return heap->borrowed[size_class] < class_size(size_class) / BYTES_A_LOAN;
   if (heap->loans > 0) return true;
   uint64_t now = os_clock_ms();
   if (now < heap->loans_since + LOAN_MS) return false;
@@ -404,10 +411,21 @@ static void *borrow(struct heap *heap, unsigned size_class) {
     if (class_size(c) > most) break;
     void *block = bin_pop(&heap->bins[c]);
     if (block == NULL) continue;
-    heap->loans--;
+    if (has_own_loans(size_class)) heap->borrowed[size_class]++;
+    else heap->loans--;
     return block;
   }
   return NULL;
+}
+
+/* A new page is about to be touched. */
+static void end_loans(struct heap *heap, unsigned size_class) {
+  if (has_own_loans(size_class)) {
+    heap->borrowed[size_class] = 0;
+  } else {
+    heap->loans = 0;
+    heap->loans_since = os_clock_ms();
+  }
 }
 
 /* Would a refill touch a page that was not touched so far? Under the heap's lock. */
@@ -429,11 +447,11 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
   bool grows = false;
   unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0 && needs_new_page(heap, size_class)) {
-    if (any_larger && may_borrow(heap) && (list = borrow(heap, size_class)) != NULL) {
+    if (any_larger && may_borrow(heap, size_class) && (list = borrow(heap, size_class)) != NULL) {
       lock_release(&heap->lock);
       return list;
     }
-    no_loans(heap);
+    end_loans(heap, size_class);
   }
   if (count == 0) count = take_from_slabs(heap, size_class, &list);
   if (count == 0 && get_memory(heap, size_class)) {

@@ -70,6 +70,29 @@ static void a_growing_program_gets_new_pages(void **state) {
   for (int i = 0; i < 2; i++) hak_free(blocks[i]);
 }
 
+/* From 4 KiB on a class borrows as often in a row as touching its own block costs: size / 512 times. */
+static void a_class_of_pages_borrows_until_a_block_of_its_own_has_paid(void **state) {
+  (void)state;
+  needs_loans();
+  enum { SIZE = 10 * 1024, LARGER = 11 * 1024, LOANS = SIZE / 512 };
+  void *lender[1], *own[2];
+  fill_bin(LARGER, 1, lender);
+  mine()->loans = 0; /* those are for smaller classes */
+  mine()->loans_since = UINT64_MAX / 2;
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < LOANS; i++) {
+      void *lent = allocate(SIZE);
+      assert_ptr_equal(lent, lender[0]);
+      hak_free(lent);
+    }
+    own[round] = allocate(SIZE);
+    assert_int_equal(hak_usable_size(own[round]), SIZE);
+    assert_ptr_equal(mine()->bins[class_for(LARGER)].head, lender[0]);
+  }
+  assert_int_equal(mine()->loans_since, UINT64_MAX / 2);
+  for (int round = 0; round < 2; round++) hak_free(own[round]);
+}
+
 static void nothing_more_than_twice_as_large_is_lent(void **state) {
   (void)state;
   needs_loans();
@@ -181,6 +204,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_larger_block_serves_before_a_new_page),
       cmocka_unit_test(a_growing_program_gets_new_pages),
+      cmocka_unit_test(a_class_of_pages_borrows_until_a_block_of_its_own_has_paid),
       cmocka_unit_test(nothing_more_than_twice_as_large_is_lent),
       cmocka_unit_test(alignment_is_kept),
       cmocka_unit_test(free_blocks_are_used_before_new_ones),
