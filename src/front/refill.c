@@ -407,8 +407,8 @@ static bool may_borrow(struct heap *heap, unsigned size_class) {
 /* A free block of a larger class out of the heap's bins. It returns to its own. */
 static void *borrow(struct heap *heap, unsigned size_class) {
   size_t most = (size_t)class_size(size_class) * 2;
-  for (unsigned c = size_class + 1; c < CLASS_COUNT && c <= size_class + LENDERS; c++) {
-    if (class_size(c) > most) break;
+  for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < size_class + LENDERS;) {
+    if (class_size(++c) > most) break;
     void *block = bin_pop(&heap->bins[c]);
     if (block == NULL) continue;
     if (has_own_loans(size_class)) heap->borrowed[size_class]++;
