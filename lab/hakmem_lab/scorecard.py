@@ -70,7 +70,8 @@ class Found:
     runs: str
     source: str
     note: str = ""
-    extent: tuple[int, int] = (0, 0)  # of a mean over rows: how many, and all their pairs of runs
+    # What it rests on: rows of a mean, or peers of a contest, and then (pairs of) runs.
+    extent: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ Chosen = Callable[[RowResult], bool]
 
 
 def answer(evidence: Evidence, find: Finder, kind: str = SUITE) -> Found | None:
-    """What the first result says that has it; of means over rows the one over most rows, and of
-    those with as many the one of most runs."""
+    """What the result says that has most to rest it on, the first of equals: a mean over most
+    rows, or a contest of most peers; of those with as many the one of most runs."""
     candidates = [source for source in evidence.results if source.result.kind == kind]
     found = [figure for source in candidates if (figure := find(source))]
     return max(found, key=lambda figure: figure.extent, default=None)
@@ -212,7 +213,8 @@ def share_of_mimalloc(profile: str) -> Finder:
         share = throughput_share(row, subject(source.result, profile), other)
         if share is None:
             return None
-        return Found(share, rounds_text(share.count), source.name, str(other))
+        runs = rounds_text(share.count)
+        return Found(share, runs, source.name, str(other), extent=(1, share.count))
 
     return in_mixed(find)
 
@@ -220,11 +222,13 @@ def share_of_mimalloc(profile: str) -> Finder:
 def share_of_fastest(profile: str) -> Finder:
     def find(source: Source, row: RowResult) -> Found | None:
         name = subject(source.result, profile)
-        fastest = summary.best_by_cost(row, others(source.result))
+        peers = [peer for peer in others(source.result) if row.costs(peer)]
+        fastest = summary.best_by_cost(row, peers)
         share = throughput_share(row, name, fastest)
         if share is None:
             return None
-        return Found(share, rounds_text(share.count), source.name, str(fastest))
+        runs, extent = rounds_text(share.count), (len(peers), share.count)
+        return Found(share, runs, source.name, str(fastest), extent=extent)
 
     return in_mixed(find)
 
@@ -238,7 +242,8 @@ def mixed_memory(profile: str) -> Finder:
         if not runs:
             return None
         peaks = np.array([run.peak_rss_kb / KB_IN_MB for run in runs])
-        return Found(median_estimate(peaks), rounds_text(len(runs)), source.name)
+        figure = median_estimate(peaks)
+        return Found(figure, rounds_text(len(runs)), source.name, extent=(1, len(runs)))
 
     return in_mixed(find)
 

@@ -200,6 +200,26 @@ def test_means_over_rows_take_the_result_with_most_rows_and_then_most_runs(card:
             assert (field["from"], field["runs"]) == (names[1], f"2 rows of {2 * ROUNDS} runs")
 
 
+def test_a_contest_of_most_peers_and_then_of_most_runs_counts(card: MakeCard) -> None:
+    few_peers, short = slowed([0.5] * ROUNDS), slowed([0.6] * ROUNDS)
+    both = ("hakmem", "mimalloc3")
+    few_peers.allocators = [a for a in few_peers.allocators if a.name in both]
+    for row in few_peers.rows:
+        row.runs = [run for run in row.runs if run.allocator in both]
+    long = slowed([0.7] * ROUNDS)
+    long.rows[0].runs += [replace(run, round=run.round + ROUNDS) for run in long.rows[0].runs]
+    for results, name in (((few_peers, short), "another-suite"), ((short, few_peers), "suite")):
+        contest = card(*results)["throughput against the fastest peer's (mimalloc3)"]
+        assert (contest["from"], contest["figure"]) == (name, "75.0%")
+    for results, name in (((long, short), "suite"), ((short, long), "another-suite")):
+        found = card(*results)
+        for goal in (M1, "throughput against the fastest peer's (mimalloc3)"):
+            line = found[goal]
+            assert (line["from"], line["runs"]) == (name, f"{2 * ROUNDS} runs")
+            assert line["figure"] == "87.5%"
+        assert found["random_mixed, peak"]["from"] == name
+
+
 def test_a_failed_row_is_not_within_its_bar(card: MakeCard) -> None:
     result = suite()
     row = result.rows[3]
