@@ -1,10 +1,11 @@
 /* fork.c - pthread_atfork handlers.
  *
  * The forking thread takes every lock, in the order in which all code takes them (release batch,
- * heap list, heaps, SuperSlabs, units, metadata), so that no other thread is inside a slow path when memory is copied.
- * What other threads do on fast paths meanwhile needs no lock: each store of a fast path leaves the
+ * heap list, heaps, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is copied.
+ * What other threads do to their own part of their heaps needs no lock: each of these stores leaves the
  * lists whole, and the child sees a prefix of each thread's stores, because a thread that writes to
- * a page that is copied already is stopped at that store until the copy is done.
+ * a page that is copied already is stopped at that store until the copy is done. Counts may be off in the child,
+ * where another thread goes on with the heap.
  *
  * Handlers that others registered before us run after ours in the parent's prepare phase and may
  * allocate: lock.h lets this one thread through.

@@ -180,8 +180,7 @@ void heap_put_block(struct heap *heap, void *block);
 /** Halves what a bin may hold. Its room may be below 0 then: front_trim. */
 void front_halve(struct heap *heap, struct bin *bin);
 
-/** Puts all but the `keep` (at least 1) blocks that were freed last back into their slabs; the bin holds more than
- * that. Takes the heap's lock. */
+/** Puts all but the `keep` blocks that were freed last back into their slabs. Takes the heap's lock. */
 void front_trim(struct heap *heap, struct bin *bin, uint32_t keep);
 
 /* --- learn.c: cache depths and refills that follow the traffic ------------------------------------------- */

@@ -490,13 +490,16 @@ void front_halve(struct heap *heap, struct bin *bin) {
 }
 
 void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
-  void *block = bin->head;
-  for (uint32_t i = 1; i < keep; i++) block = *(void **)block;
-  void *cold = *(void **)block;
-  *(void **)block = NULL;
+  void **link = &bin->head;
+  uint32_t kept = 0;
+  /* At the list's end, too: a bin that a fork cut off between its list and its room, and that a thread of the child has
+   * now, may hold less than its room says. */
+  for (; kept < keep && *link != NULL; kept++) link = *link;
+  void *cold = *link;
+  *link = NULL;
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
-  heap->freed_in_a_row += (size_t)(held - keep) * class_size((unsigned)(bin - heap->bins));
-  bin->room = (int32_t)(bin->capacity - keep);
+  heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
+  bin->room = (int32_t)(bin->capacity - kept);
   lock_acquire(&heap->lock);
   heap->activity++;
   put_from_bin(heap, (unsigned)(bin - heap->bins), cold, true);

@@ -70,9 +70,15 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
     if (slot->owner != NULL) remote_send(slot);
+    unsigned size_class = map_slab(block)->size_class;
+    /* In this order: the thread that gets this heap in the child of a fork must not find the new owner with the class of
+     * the former one, nor the former owner with the new class. */
+    slot->owner = NULL;
+    atomic_signal_fence(memory_order_release);
+    slot->size_class = (uint8_t)size_class;
+    slot->limit = (uint16_t)batch_limit(size_class);
+    atomic_signal_fence(memory_order_release);
     slot->owner = owner;
-    slot->size_class = map_slab(block)->size_class;
-    slot->limit = (uint16_t)batch_limit(slot->size_class);
   }
   if (remote_gather(slot, block)) remote_send(slot);
 }
