@@ -1,8 +1,9 @@
-/* room_fork.c - a fork at every instruction of another thread.
+/* room_fork.c - a fork at every store of another thread to its heap.
  *
  * The other thread runs each operation one instruction at a time: the processor's trap flag brings it into a signal
- * handler after each, where it stands still while this thread forks. The child finds the lists of the heap that was left
- * there as they were at that instruction, and has to go on with them: a new thread gets that heap, allocates and frees.
+ * handler after each. Where the instruction has changed its heap, and at some others, it stands still there while this
+ * thread forks. The child finds the heap as it was at that instruction, and has to go on with it: a new thread gets it,
+ * allocates and frees.
  *
  * Where the thread holds a lock, the fork waits until it is released, some instructions further on. */
 #include "unit_test.h"
@@ -106,11 +107,9 @@ enum { SIZES = 4, BLOCKS = 300 };
 /* 16 bytes to a class whose bin shares its outgoing slot with another's (find_sizes). */
 static size_t sizes[SIZES] = {16, 96};
 
-static void
-    *owned[SIZES]
-          [BLOCKS]; /* blocks of the forking thread; the other one frees them, from the first on */
-static size_t freed[SIZES]; /* how many */
-static void *kept[BLOCKS];  /* blocks of the stepping thread, of sizes[1] */
+static void *owned[SIZES][BLOCKS]; /* blocks of the forking thread, for the other one to free */
+static size_t freed[SIZES];        /* how many of them it has freed, from the first on */
+static void *kept[BLOCKS];         /* blocks of the stepping thread, of sizes[1] */
 static size_t kept_count;
 
 /* Two classes of the owner whose blocks are gathered in the same slot of the other. */
