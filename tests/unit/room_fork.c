@@ -415,9 +415,9 @@ static void fork_once(void) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     Dl_info where = {0};
     dladdr((void *)at, &where); // NOLINT(performance-no-int-to-ptr): a program counter
-    print_error("%s, fork %zu, before %#lx (%s): a child ended with %#x\n", current->name,
-                fork_number, (unsigned long)at, where.dli_sname != NULL ? where.dli_sname : "?",
-                (unsigned)status);
+    print_message("%s, fork %zu, before %#lx (%s): a child ended with %#x\n", current->name,
+                  fork_number, (unsigned long)at, where.dli_sname != NULL ? where.dli_sname : "?",
+                  (unsigned)status);
     fail();
   }
 }
