@@ -17,11 +17,11 @@
 
 #include "front/guard.h"
 #include "front/heap.h"
+#include "policy/options.h"
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define NOT_HERE "needs the trap flag of x86-64, and code without a sanitizer's own"
 #elif HAK_FAST
-/* Signals are blocked while the helper is started, and a trap then ends the process. */
 #define NOT_HERE "this variant cannot be told to start no helper thread"
 #endif
 
@@ -447,6 +447,8 @@ static void a_child_goes_on_from_each_instruction(void **state) {
   struct sigaction trap = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
   assert_int_equal(sigaction(SIGTRAP, &trap, NULL), 0);
   hak_free(hak_malloc(1));
+  /* Signals are blocked while the helper is started, and a trap then ends the process. */
+  SET_OPTION(BACKGROUND, 0);
   owner = heap_of_thread();
   assert_non_null(owner);
   if (owner->counters != NULL) {
