@@ -28,10 +28,12 @@ fib() { (($1 < 2)) && echo "$1" || echo $(($(fib $(($1 - 1))) + $(fib $(($1 - 2)
 echo "subshells $(fib 8)"
 
 coproc SUM { total=0; while read -r n; do ((total += n)); done; echo "$total"; }
-eval "exec 5>&${SUM[1]} ${SUM[1]}>&-"
+# Both ends by other numbers: bash drops SUM as soon as the coprocess has ended.
+eval "exec 5>&${SUM[1]} ${SUM[1]}>&- 6<&${SUM[0]}"
 seq 1 1000 >&5
 exec 5>&-
-read -r total <&"${SUM[0]}"
+read -r total <&6
+exec 6<&-
 echo "coproc $total"
 
 for n in 1 2 3 4; do (printf '%s\n' "${words[@]:0:200}" | tac | checksum > "part$n") & done
