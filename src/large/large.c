@@ -64,6 +64,13 @@ static unsigned slices_for(size_t bytes) {
   return bytes == 0 ? 1 : (unsigned)((bytes + SLICE_BYTES - 1) >> SLICE_SHIFT);
 }
 
+/* Huge pages once so much is mapped that the untouched rest of one weighs little. Not for a block that is shorter than
+ * its alignment: the unit that is made for it holds one or two of its like, in 100 KiB of pages perhaps. */
+static enum span_pages pages_for(unsigned slices, unsigned slice_alignment) {
+  bool enough = unit_mapped_bytes() >= HUGE_PAGES_FROM;
+  return enough && slices >= slice_alignment ? PAGES_HUGE : PAGES_SMALL;
+}
+
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed) {
   if (large_is_huge(bytes, alignment)) {
     struct superslab *superslab = huge_acquire(bytes, alignment, zeroed);
@@ -74,7 +81,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
   if (span == NULL) {
-    enum span_pages pages = unit_mapped_bytes() >= HUGE_PAGES_FROM ? PAGES_HUGE : PAGES_SMALL;
+    enum span_pages pages = pages_for(slices, slice_alignment);
     span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
   }
   return span != NULL ? slab_base(span) : NULL;

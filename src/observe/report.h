@@ -35,6 +35,7 @@ _Noreturn void report_bad_pointer(const char *function, const void *pointer, con
 #define REPORT_FOREIGN "not a block of this allocator"
 #define REPORT_INTERIOR "pointer into the middle of a block"
 #define REPORT_DOUBLE_FREE "double free (block is already free)"
+#define REPORT_WRITTEN_AFTER "block was written to after it was freed"
 
 /** One line "hakmem: internal error: WHAT", then abort(): our own state is not what it must be. */
 _Noreturn void report_corruption(const char *what);

@@ -55,8 +55,16 @@ static void find_free(const struct purge *purge, struct bits *is_free) {
   const char *base = slab_base(slab);
   uint32_t size = slab_block_size(slab);
   memset(is_free, 0, sizeof *is_free);
-  for (const void *block = purge->list; block != NULL; block = *(void *const *)block)
-    set_bit(is_free, (unsigned)((uint32_t)((const char *)block - base) / size));
+  unsigned left = purge->count;
+  /* The links lie in the program's memory. One that it overwrote names no block of this slab, or one twice. */
+  const void *from = NULL;
+  for (const void *block = purge->list; block != NULL; block = *(void *const *)block, left--) {
+    uintptr_t offset = (uintptr_t)block - (uintptr_t)base, i = offset / size;
+    if (left == 0 || i >= purge->carved || offset % size != 0 || bit(is_free, (unsigned)i))
+      report_bad_pointer("free", from, REPORT_WRITTEN_AFTER);
+    set_bit(is_free, (unsigned)i);
+    from = block;
+  }
   if (slab_hole_count(slab) == 0) return;
   for (unsigned i = 0; i < purge->carved; i++)
     if (in_hole(purge->holes, i, size)) set_bit(is_free, i);

@@ -27,21 +27,32 @@ static bool joins(const struct warm_run *a, const struct warm_run *b) {
          a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed;
 }
 
+/* Two neighbours as one run, of the age of the longer. With the age of the younger one, a unit that comes and
+ * goes would keep all units beside it for ever; with that of the older one it would leave with them, though it is in
+ * use. So what stays beyond its time is never more than what came in just now. */
+static struct warm_run joined(struct warm_run low, struct warm_run high) {
+  if (high.units > low.units) low.since_ms = high.since_ms;
+  low.units += high.units;
+  return low;
+}
+
 void warm_insert(struct warm_pool *pool, struct warm_run run) {
+  pool->units += run.units;
   for (size_t i = 0; i < pool->count;) {
-    if (joins(&pool->runs[i], &run)) {
-      run.units += pool->runs[i].units;
-      run.base = pool->runs[i].base;
-    } else if (joins(&run, &pool->runs[i])) {
-      run.units += pool->runs[i].units;
-    } else {
+    struct warm_run other = pool->runs[i];
+    bool below = joins(&other, &run);
+    if (!below && !joins(&run, &other)) {
       i++;
       continue;
     }
     warm_remove(pool, i);
+    pool->units += other.units;
+    run = below ? joined(other, run) : joined(run, other);
   }
-  pool->runs[pool->count++] = run;
-  pool->units += run.units;
+  size_t at = pool->count++;
+  for (; at > 0 && (int64_t)(pool->runs[at - 1].since_ms - run.since_ms) > 0; at--)
+    pool->runs[at] = pool->runs[at - 1];
+  pool->runs[at] = run;
 }
 
 /* `units` of the run at an index, from its end or its front. */

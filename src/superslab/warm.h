@@ -38,7 +38,8 @@ HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count 
 /** The most units it holds now. */
 size_t warm_budget(const struct warm_pool *pool);
 
-/** Puts a run in, joined with its neighbours in the pool. The pool must not be full. */
+/** Puts a run in, joined with its neighbours in the pool: what is joined has the age of its longest part. The pool
+ * must not be full. */
 void warm_insert(struct warm_pool *pool, struct warm_run run);
 
 /** Takes out the run at an index. */

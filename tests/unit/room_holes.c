@@ -1,7 +1,10 @@
 /* room_holes.c - pages given back inside slabs that are partly in use, for every size class. */
 #include "unit_test.h"
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "front/release.h"
 #include "policy/options.h"
@@ -198,12 +201,42 @@ static void cached_spans_lose_their_pages(void **state) {
   hak_free(other);
 }
 
+/* Free blocks whose links lie in pages that are in use, and one of these links overwritten. */
+static void purge_with_a_wrong_link(void *unused) {
+  (void)unused;
+  enum { COUNT = 64, SIZE = 1024, LIVE_EACH = 4 };
+  pid_t child = fork();
+  if (child == 0) {
+    for (size_t i = 0; i < COUNT; i++) blocks[i] = memset(hak_malloc(SIZE), 0, SIZE);
+    for (size_t i = 0; i < COUNT; i++)
+      if (i % LIVE_EACH != 0) hak_free(blocks[i]);
+    hak_purge(); /* into their slabs */
+    unsigned char *inside = blocks[LIVE_EACH + 1] + 64;
+    memcpy(blocks[1], &inside, sizeof inside);
+    hak_free(blocks[0]); /* a reason to look at the slab again */
+    hak_purge();
+    _exit(0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static void an_overwritten_link_is_told_and_not_used(void **state) {
+  (void)state;
+  char text[4096];
+  capture_stderr(purge_with_a_wrong_link, NULL, text, sizeof text);
+  assert_non_null(strstr(text, "block was written to after it was freed"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_class_keeps_its_live_blocks),
       cmocka_unit_test(free_pages_go_and_others_stay),
       cmocka_unit_test(a_clean_slab_is_left_alone),
       cmocka_unit_test(cached_spans_lose_their_pages),
+      cmocka_unit_test(an_overwritten_link_is_told_and_not_used),
   };
   return cmocka_run_group_tests_name("holes", tests, start, NULL);
 }

@@ -266,6 +266,29 @@ static void what_ages_out_shrinks_the_budget(void **state) {
 #endif
 }
 
+/* A unit that comes and goes beside units that nobody wants does not keep them. */
+static void neighbours_have_the_age_of_the_longer(void **state) {
+  (void)state;
+  struct warm_pool p = {.grown_units = 100};
+  struct warm_run victims[WARM_RUNS], taken;
+  uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS), now = os_clock_ms();
+  warm_insert(&p, run_at(0, 10, now - 2 * decay));
+  warm_insert(&p, run_at(50, 1, now - decay / 2));
+  warm_insert(&p, run_at(10, 1, now));
+  assert_int_equal(p.count, 2);
+  assert_int_equal(p.runs[0].units, 11); /* oldest first */
+  assert_true(p.runs[0].since_ms == now - 2 * decay);
+  assert_true(warm_take(&p, 11, UNIT_BYTES, &taken));
+  warm_insert(&p, run_at(0, 3, now - 2 * decay));
+  warm_insert(&p, run_at(3, 8, now)); /* more came than was there */
+  assert_int_equal(p.runs[1].units, 11);
+  assert_true(p.runs[1].since_ms == now);
+  warm_insert(&p, run_at(11, 20, now - 2 * decay));
+  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 1);
+  assert_int_equal(victims[0].units, 31);
+  assert_int_equal(p.units, 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(joins_and_cuts_lose_no_unit),
@@ -273,6 +296,7 @@ int main(void) {
       cmocka_unit_test(the_budget_has_limits),
       cmocka_unit_test(victims_go_oldest_first_for_want_of_room),
       cmocka_unit_test(what_ages_out_shrinks_the_budget),
+      cmocka_unit_test(neighbours_have_the_age_of_the_longer),
   };
   return cmocka_run_group_tests_name("warm", tests, start, NULL);
 }
