@@ -51,9 +51,12 @@ if(NOT HAK_SANITIZED)
   hak_set_shared_flags(hakmem hakmem)
   hak_set_interface(hakmem)
   # A program that allocates only through libc's functions names no symbol of the library, and a linker
-  # that is told --as-needed would leave it out.
+  # that is told --as-needed would leave it out. One item, so that CMake keeps the three in this order. What
+  # starts with a dash it does not quote: the path, which may hold spaces, brings its quotes.
   target_link_libraries(
-    hakmem INTERFACE "-Wl,--push-state,--no-as-needed,$<TARGET_FILE:$<TARGET_NAME:hakmem>>,--pop-state")
+    hakmem
+    INTERFACE
+      "-Wl,--push-state,--no-as-needed \"$<TARGET_FILE:$<TARGET_NAME:hakmem>>\" -Wl,--pop-state")
   add_library(hakmem::hakmem ALIAS hakmem)
 
   # libhakmem.a holds one object. So a program that calls only some of the family still gets all of it

@@ -9,7 +9,7 @@ build_dir=$3
 work_dir=$4
 version=$5
 here=$source_dir/tests/package
-prefix=$work_dir/prefix
+prefix="$work_dir/a prefix with spaces"
 
 fail() {
   echo "$*" >&2
@@ -30,8 +30,8 @@ use_pkg_config() {
     fail "pkg-config says $(pkg-config --modversion hakmem), not $version"
 }
 
-# words LINE: prints its words one a line, for mapfile.
-words() { tr -s ' \n' '\n' <<<"$1" | sed '/^$/d'; }
+# Sets flags to what pkg-config prints. It escapes spaces for a shell, which make and CMake understand.
+read_flags() { eval "flags=($(pkg-config "$@" hakmem))"; }
 
 case $case_name in
 install)
@@ -66,8 +66,8 @@ cmake)
   ;;
 pkgconfig)
   use_pkg_config
-  mapfile -t flags < <(words "$(pkg-config --cflags --libs hakmem)")
-  libdir=$(pkg-config --variable=libdir hakmem)
+  read_flags --cflags --libs
+  libdir=$(dirname "$PKG_CONFIG_PATH")
   mkdir -p "$work_dir/pkgconfig"
   "$CC" -O2 -o "$work_dir/pkgconfig/c" "$here/consumer/replace.c" "${flags[@]}"
   "$CXX" -O2 -std=c++17 -o "$work_dir/pkgconfig/cpp" "$here/consumer/replace.cpp" "${flags[@]}" -pthread
@@ -81,7 +81,7 @@ pkgconfig)
   ;;
 static)
   use_pkg_config
-  mapfile -t flags < <(words "$(pkg-config --static --cflags --libs hakmem)")
+  read_flags --static --cflags --libs
   mkdir -p "$work_dir/static"
   "$CC" -O2 -static -o "$work_dir/static/c" "$here/consumer/replace.c" "${flags[@]}"
   "$CXX" -O2 -std=c++17 -static -o "$work_dir/static/cpp" "$here/consumer/replace.cpp" "${flags[@]}"
@@ -96,15 +96,18 @@ static)
   done
   ;;
 tool)
-  # The installed tool finds the library of its own tree, wherever that has gone.
+  # The installed tool finds the library of its own tree, wherever that has gone: to a place without
+  # spaces, because the dynamic linker preloads from no other.
+  rm -rf "$work_dir/tool"
   mkdir -p "$work_dir/tool"
+  cp -a "$prefix" "$work_dir/tool/prefix"
   "$CC" -O2 -o "$work_dir/tool/indirect" "$here/consumer/indirect.c"
   if "$work_dir/tool/indirect" 2>/dev/null; then
     fail "the program says that it runs on hakmem, and it does not"
   fi
-  "$prefix/bin/hakmem" run -- "$work_dir/tool/indirect"
+  "$work_dir/tool/prefix/bin/hakmem" run -- "$work_dir/tool/indirect"
   if [ -e "$build_dir/libhakmem-trace.so" ]; then
-    "$prefix/bin/hakmem" trace record -f -o "$work_dir/tool/trace" -- "$work_dir/tool/indirect"
+    "$work_dir/tool/prefix/bin/hakmem" trace record -f -o "$work_dir/tool/trace" -- "$work_dir/tool/indirect"
     [ "$(head -c 5 "$work_dir/tool/trace" | tail -c 4)" = HTRC ] || fail "no trace was written"
   fi
   ;;
@@ -123,19 +126,20 @@ clang)
   ;;
 subproject)
   # Taken in with add_subdirectory, without package or install.
-  rm -rf "$work_dir/subproject"
-  mkdir -p "$work_dir/subproject"
-  cat >"$work_dir/subproject/CMakeLists.txt" <<END
+  subproject="$work_dir/sub project"
+  rm -rf "$subproject"
+  mkdir -p "$subproject"
+  cat >"$subproject/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.21)
 project(super LANGUAGES C)
-add_subdirectory($source_dir hakmem EXCLUDE_FROM_ALL)
-add_executable(program $here/consumer/replace.c)
+add_subdirectory("$source_dir" hakmem EXCLUDE_FROM_ALL)
+add_executable(program "$here/consumer/replace.c")
 target_link_libraries(program PRIVATE hakmem::hakmem)
 END
-  "$CMAKE" -G Ninja -S "$work_dir/subproject" -B "$work_dir/subproject/build" \
+  "$CMAKE" -G Ninja -S "$subproject" -B "$subproject/build" \
     -DCMAKE_C_COMPILER="$CC"
-  "$CMAKE" --build "$work_dir/subproject/build"
-  "$work_dir/subproject/build/program"
+  "$CMAKE" --build "$subproject/build"
+  "$subproject/build/program"
   ;;
 *)
   fail "unknown case $case_name"
