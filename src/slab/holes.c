@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "observe/report.h"
-#include "policy/options.h"
 
 /* The most blocks that a slab has: 64 KiB of 16 bytes. */
 enum { BLOCKS_MOST = 4096 };
@@ -127,11 +126,10 @@ size_t purge_find(struct purge *purge, bool all) {
     pages++;
   }
   size_t bytes = pages * page + (purge->tail_end - purge->tail);
-  bool explicit_pages = superslab->huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT;
   bool whole = superslab_is_whole(superslab);
   /* A huge page is not broken up for less than half of a slab of it. */
   purge->refused = whole && !all && bytes < ((size_t)slab->slices << SLICE_SHIFT) / 2;
-  if (explicit_pages || purge->refused) {
+  if (superslab->explicit_pages || purge->refused) {
     memset(purge->fresh, 0, sizeof purge->fresh);
     purge->tail = purge->tail_end;
     bytes = 0;

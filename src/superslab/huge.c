@@ -54,14 +54,14 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
     superslab->huge_usable = round_to_page(bytes);
-    superslab->huge_pages = run.huge_pages;
+    superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
     if (map_set(run.base, units, superslab)) {
       if (!run.huge_pages) huge_advise(run.base, to_come + run.used, bytes);
       count_in(superslab, run.from_os);
       *zeroed = run.zeroed;
       return superslab;
     }
-    unit_release(run.base, units);
+    unit_release(run.base, units, run.huge_pages);
   }
   lock_acquire(&superslab_lock);
   if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
@@ -96,9 +96,10 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
   size_t units = superslab->huge_units;
+  bool explicit_pages = superslab->explicit_pages;
   map_clear(base, units);
   descriptor_retire(superslab);
-  unit_release(base, units);
+  unit_release(base, units, explicit_pages);
   return true;
 }
 
@@ -125,7 +126,7 @@ static bool move_pages(struct superslab *from, char *to) {
       report_corruption("realloc: the system refused to map memory again");
     if (unit == 0) return false;
     memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
-    unit_release(from->base + at, 1);
+    unit_release(from->base + at, 1, false);
   }
   return true;
 }
@@ -133,7 +134,7 @@ static bool move_pages(struct superslab *from, char *to) {
 /* Moves the block, which the caller has claimed, to a longer run elsewhere. */
 static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
-  if (from->huge_pages) return NULL; /* explicit huge pages do not move on every kernel */
+  if (from->explicit_pages) return NULL; /* explicit huge pages do not move on every kernel */
   struct superslab *to = huge_new(bytes, UNIT_BYTES, from->huge_units, &zeroed);
   if (to == NULL) return NULL;
   size_t old = from->huge_units;
@@ -154,9 +155,9 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
 static bool huge_extend(struct superslab *superslab, size_t bytes) {
   size_t old = superslab->huge_units, more = units_for(bytes) - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
-  if (superslab->huge_pages || !unit_extend(end, more)) return false;
+  if (superslab->explicit_pages || !unit_extend(end, more)) return false;
   if (!map_set(end, more, superslab)) {
-    unit_release(end, more);
+    unit_release(end, more, false);
     return false;
   }
   huge_advise(superslab->base, old, bytes);
@@ -171,7 +172,7 @@ static bool resize_claimed(struct superslab *superslab, size_t bytes) {
   if (units < old) {
     char *rest = superslab->base + (units << UNIT_SHIFT);
     map_clear(rest, old - units);
-    unit_release(rest, old - units);
+    unit_release(rest, old - units, superslab->explicit_pages);
   }
   return true;
 }

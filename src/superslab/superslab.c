@@ -168,7 +168,7 @@ static bool may_spread(void) { return live * SLICES_PER_UNIT <= 2 * slices_in_us
 /* --- spans ------------------------------------------------------------------------------------------ */
 
 static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted) {
-  superslab->huge_pages = run.huge_pages;
+  superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
   if (wanted && run.zeroed && !run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP &&
       !option_value(SS_MEM_LEAN))
     superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
@@ -191,7 +191,7 @@ static struct superslab *superslab_new(bool huge_pages, bool *from_os) {
       advise_huge_pages(superslab, run, huge_pages);
       return superslab;
     }
-    unit_release(run.base, 1);
+    unit_release(run.base, 1, run.huge_pages);
   }
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
@@ -324,8 +324,8 @@ static void release_emptied(struct superslab *superslab) {
   }
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
-  if (keep) unit_release(superslab->base, 1);
-  else unit_give_up(superslab->base, 1);
+  if (keep) unit_release(superslab->base, 1, superslab->explicit_pages);
+  else unit_give_up(superslab->base, 1, superslab->explicit_pages);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
@@ -379,12 +379,14 @@ size_t superslab_dirty_bytes(void) {
 enum { SPLIT_SLICES = SLICES_PER_UNIT / 4 };
 
 bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all) {
+  if (superslab->explicit_pages)
+    return false; /* asked for a part, the kernel may do nothing and say that it did */
   if (!superslab_is_whole(superslab)) return true;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT) return false;
   return all || slices >= SPLIT_SLICES;
 }
 
 void superslab_split(struct superslab *superslab) {
+  HAK_CHECK(!superslab->explicit_pages);
   if (!superslab_is_whole(superslab)) return;
   atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */

@@ -90,12 +90,13 @@ struct superslab {
   uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
   uint8_t list;                  /* superslab_lock: which list (superslab.c) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
+  bool explicit_pages;           /* once per use: of the kernel's reserved pool of huge pages */
   uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
   union {
     size_t huge_usable; /* huge: bytes the program may use; only its holder changes it */
     uint32_t ends;      /* SuperSlab; superslab_lock: bit i: a Large span ended in slice i */
   };
-  bool huge_pages;     /* once per use: transparent or explicit huge pages are asked for */
+  bool huge_pages;     /* once per use: explicit, or transparent huge pages are asked for */
   bool was_used;       /* meta: needs clearing before the next use */
   uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
@@ -190,23 +191,23 @@ void meta_lock_reset(void);
 /* --- units (unit.c) --------------------------------------------------------------------------- */
 
 struct unit_run {
-  char *base;  /* NULL: no memory */
-  bool zeroed; /* reads as zeros */
-  bool huge_pages;
-  size_t used;  /* how many units from the start on hold pages that were in use before */
-  bool from_os; /* the OS was asked, with or without success */
+  char *base;      /* NULL: no memory */
+  bool zeroed;     /* reads as zeros */
+  bool huge_pages; /* explicit ones */
+  size_t used;     /* how many units from the start on hold pages that were in use before */
+  bool from_os;    /* the OS was asked, with or without success */
 };
 
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
  * the warm pool or the OS. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
- * pages of the warm pool as far as there are, and so need not be zero. */
+ * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
 struct unit_run unit_reserve(size_t units, size_t empty);
-/** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. */
-void unit_release(char *base, size_t units);
+/** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. `huge_pages`: as they came. */
+void unit_release(char *base, size_t units, bool huge_pages);
 /** Gives them to the OS past the warm pool. */
-void unit_give_up(char *base, size_t units);
+void unit_give_up(char *base, size_t units, bool huge_pages);
 /** Adds `count` units right behind a run of ours, with pages of the warm pool as far as there are; false when that
  * address range is taken. */
 bool unit_extend(char *end, size_t count);

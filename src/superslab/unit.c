@@ -15,6 +15,7 @@ enum { VICTIMS = 8, TRIM_TRIES = 3 };
 struct stuck_run {
   struct stuck_run *next;
   size_t units;
+  bool huge_pages;
 };
 
 static struct lock unit_lock;
@@ -51,12 +52,12 @@ size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
 
 bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
 
-static bool stuck_take(size_t units, size_t alignment, char **out) {
+static bool stuck_take(size_t units, size_t alignment, struct warm_run *out) {
   for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
     if (run->units != units || ((uintptr_t)run & (alignment - 1)) != 0) continue;
     *link = run->next;
-    *out = (char *)run;
+    *out = (struct warm_run){.base = (char *)run, .units = units, .huge_pages = run->huge_pages};
     return true;
   }
   return false;
@@ -65,6 +66,29 @@ static bool stuck_take(size_t units, size_t alignment, char **out) {
 static bool above_target(void) {
   size_t target = (size_t)option_value(SS_MEM_LEAN_TARGET_MB) * MIB >> UNIT_SHIFT;
   return target != 0 && mapped_now() > target;
+}
+
+/* --- from and to the OS, without the lock -------------------------------------------------------- */
+
+static void give_back(struct warm_run run) {
+  size_t bytes = run.units << UNIT_SHIFT;
+  if (os_unmap(run.base, bytes)) {
+    unit_account(-(ptrdiff_t)run.units);
+    return;
+  }
+  run.zeroed = os_decommit(run.base, bytes);
+  run.since_ms = os_clock_ms();
+  pool_lock();
+  if (!warm_is_full(&pool)) {
+    warm_insert(&pool, run);
+  } else {
+    struct stuck_run *self = (struct stuck_run *)(void *)run.base;
+    self->units = run.units;
+    self->huge_pages = run.huge_pages;
+    self->next = stuck;
+    stuck = self;
+  }
+  pool_unlock();
 }
 
 /* HAKMEM_SS_MEM_LEAN_DECOMMIT=FREE: runs past their time stay, marked for the kernel to take. */
@@ -84,6 +108,10 @@ static void free_lazily(void) {
       }
     pool_unlock();
     if (!found) return;
+    if (run.huge_pages) { /* the kernel does not free them lazily */
+      give_back(run);
+      continue;
+    }
     os_decommit_lazily(run.base, run.units << UNIT_SHIFT);
     run.lazily_freed = true;
     run.zeroed = false;
@@ -96,28 +124,6 @@ static void free_lazily(void) {
     pool_unlock();
     if (found && os_unmap(run.base, run.units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)run.units);
   }
-}
-
-/* --- from and to the OS, without the lock -------------------------------------------------------- */
-
-static void give_back(struct warm_run run) {
-  size_t bytes = run.units << UNIT_SHIFT;
-  if (os_unmap(run.base, bytes)) {
-    unit_account(-(ptrdiff_t)run.units);
-    return;
-  }
-  run.zeroed = os_decommit(run.base, bytes);
-  run.since_ms = os_clock_ms();
-  pool_lock();
-  if (!warm_is_full(&pool)) {
-    warm_insert(&pool, run);
-  } else {
-    struct stuck_run *self = (struct stuck_run *)(void *)run.base;
-    self->units = run.units;
-    self->next = stuck;
-    stuck = self;
-  }
-  pool_unlock();
 }
 
 static void give_back_all(const struct warm_run *runs, size_t count_runs) {
@@ -155,10 +161,11 @@ static char *map_aligned(size_t units, size_t alignment) {
   return NULL;
 }
 
-static struct unit_run map_run(size_t units, size_t alignment) {
+/* `ordinary`: no explicit huge pages. */
+static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
   struct unit_run run = {.zeroed = true};
   size_t bytes = units << UNIT_SHIFT;
-  if (option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
+  if (!ordinary && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
     run.base = os_map_huge_pages(bytes, UNIT_BYTES);
     if (run.base != NULL && !map_covers(run.base, units)) {
       os_unmap(run.base, bytes);
@@ -223,14 +230,15 @@ static bool fill(char *base, size_t units, size_t *to) {
   return moved != UNIT_PLACE_LOST;
 }
 
-/* A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. */
+/* A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. Pages that
+ * are moved in are small ones, and would take the place of explicit huge pages. */
 static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) {
-  struct unit_run run = map_run(units, alignment);
+  struct unit_run run = map_run(units, alignment, empty > 0);
   if (run.base == NULL || run.huge_pages || alignment != UNIT_BYTES || units < 2) return run;
   size_t filled = empty;
   if (!fill(run.base, units, &filled)) {
     give_up(run.base, units, filled);
-    return map_run(units, alignment);
+    return map_run(units, alignment, empty > 0);
   }
   run.used = filled - empty;
   if (run.used > 0) run.zeroed = false;
@@ -243,7 +251,7 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   struct warm_run victims[VICTIMS], warm = {0};
   pool_lock();
   bool found = warm_take(&pool, units, alignment, &warm);
-  if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm.base);
+  if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm);
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   pool_unlock();
   give_back_all(victims, count_victims);
@@ -269,16 +277,16 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. */
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && unit_trim() > 0; i++)
-      run = map_run(units, alignment);
+      run = map_run(units, alignment, false);
   }
   if (run.base != NULL) count(&acquired, 1);
   run.from_os = from_os;
   return run;
 }
 
-void unit_release(char *base, size_t units) {
+void unit_release(char *base, size_t units, bool huge_pages) {
   struct warm_run victims[VICTIMS];
-  struct warm_run run = {.base = base, .units = units};
+  struct warm_run run = {.base = base, .units = units, .huge_pages = huge_pages};
   count(&released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&decommit_disabled, 1);
   run.since_ms = os_clock_ms();
@@ -300,9 +308,9 @@ void unit_release(char *base, size_t units) {
   free_lazily();
 }
 
-void unit_give_up(char *base, size_t units) {
+void unit_give_up(char *base, size_t units, bool huge_pages) {
   count(&released, 1);
-  give_back((struct warm_run){.base = base, .units = units});
+  give_back((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
 }
 
 struct unit_run unit_reserve(size_t units, size_t empty) {
@@ -346,7 +354,7 @@ size_t unit_warm_bytes(void) {
 size_t unit_prewarm(size_t units) {
   size_t room = warm_budget(&pool), wanted = units < room ? units : room;
   if (wanted == 0) return 0;
-  struct unit_run run = map_run(wanted, UNIT_BYTES);
+  struct unit_run run = map_run(wanted, UNIT_BYTES, false);
   if (run.base == NULL) return 0;
   if (!run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
     os_advise_huge(run.base, wanted << UNIT_SHIFT);

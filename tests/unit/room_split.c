@@ -52,7 +52,7 @@ static bool advice_works(void) {
   struct unit_run probe = unit_reserve(1, 1);
   assert_non_null(probe.base);
   bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
-  unit_give_up(probe.base, 1);
+  unit_give_up(probe.base, 1, false);
   if (!works) print_message("madvise has no effect here, as under an emulator: not tested\n");
   return works;
 }
@@ -142,7 +142,7 @@ static void split_units_do_not_use_up_the_mappings(void **state) {
   } else {
     print_message("32 GiB of address space are not to be had here: half of the test is left out\n");
   }
-  while (got > 0) unit_give_up(big[--got].base, BIG);
+  while (got > 0) unit_give_up(big[--got].base, BIG, false);
   span_release(spans[0]);
   unit_trim();
 }
