@@ -87,6 +87,11 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   return span != NULL ? slab_base(span) : NULL;
 }
 
+bool large_could_fit(size_t bytes, size_t alignment) {
+  size_t units = (bytes >> UNIT_SHIFT) + 1;
+  return !large_is_huge(bytes, alignment) || unit_could_fit(units, alignment);
+}
+
 bool large_free(struct span_cache *cache, struct slab *span) {
   uint8_t kind = KIND_LARGE;
   /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span

@@ -32,6 +32,9 @@ HAK_INLINE bool large_is_huge(size_t bytes, size_t alignment) {
  * zeros. */
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed);
 
+/** After a refusal: might it be had once all that is free was given back? */
+bool large_could_fit(size_t bytes, size_t alignment);
+
 /** Frees a Large block; `span` is its first descriptor. False when it is free already: of two threads that
  * free it, one gets true. */
 bool large_free(struct span_cache *cache, struct slab *span);

@@ -213,6 +213,27 @@ size_t os_address_space_limit(void) {
   return (size_t)limit.rlim_cur;
 }
 
+/* What the kernel gives without a hint at higher addresses. */
+#if defined(__x86_64__)
+#define PROGRAM_BYTES ((size_t)1 << 47)
+#elif defined(__aarch64__)
+#define PROGRAM_BYTES ((size_t)1 << 48)
+#else
+#define PROGRAM_BYTES ((size_t)1 << 56)
+#endif
+
+size_t os_longest_mapping(void) {
+  size_t limit = os_address_space_limit();
+  return limit < PROGRAM_BYTES ? limit : PROGRAM_BYTES;
+}
+
+static bool map_and_unmap(size_t bytes) {
+  void *p = os_map(bytes, OS_READ_WRITE);
+  return p != NULL && (os_unmap(p, bytes), true);
+}
+
+bool os_would_map(size_t bytes) { return map_and_unmap(bytes) || !map_and_unmap(os_page_size()); }
+
 size_t os_page_size(void) {
   static _Atomic size_t page;
   size_t bytes = atomic_load_explicit(&page, memory_order_relaxed);

@@ -89,6 +89,13 @@ bool os_populate(void *address, size_t bytes);
 /** Most bytes of address space that the process may have (RLIMIT_AS); SIZE_MAX without a limit. */
 size_t os_address_space_limit(void);
 
+/** No mapping is longer: the part of the address space that is the program's, or RLIMIT_AS. */
+size_t os_longest_mapping(void);
+
+/** Would the kernel map `bytes` now? Maps and unmaps them. True also where it maps nothing at all any more, be it
+ * ever so little: the number of mappings is limited, too. */
+bool os_would_map(size_t bytes);
+
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 

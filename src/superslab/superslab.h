@@ -204,6 +204,9 @@ struct unit_run unit_acquire(size_t units, size_t alignment);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
  * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
 struct unit_run unit_reserve(size_t units, size_t empty);
+/** After a refusal: would such a run fit if all units of ours were given back? Neither the limit of the address space
+ * nor a strict limit of what is committed is asked for by name: the kernel is asked for what would be missing then. */
+bool unit_could_fit(size_t units, size_t alignment);
 /** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. `huge_pages`: as they came. */
 void unit_release(char *base, size_t units, bool huge_pages);
 /** Gives them to the OS past the warm pool. */

@@ -259,8 +259,17 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   return found;
 }
 
+bool unit_could_fit(size_t units, size_t alignment) {
+  size_t most = os_longest_mapping(), ours = mapped_now();
+  if (alignment > most || units > most >> UNIT_SHIFT) return false;
+  if (alignment > UNIT_BYTES) units += alignment >> UNIT_SHIFT;
+  if (units > most >> UNIT_SHIFT) return false;
+  return units <= ours || os_would_map((units - ours) << UNIT_SHIFT);
+}
+
 static struct unit_run map_missed(size_t units, size_t alignment) {
   struct unit_run run = map_filled(units, alignment, 0);
+  if (run.base == NULL) return run;
   pool_lock();
   warm_missed(&pool, units - run.used, mapped_now() - pool.units);
   pool_unlock();
@@ -276,7 +285,8 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
     run = map_missed(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. */
-    for (int i = 0; i < TRIM_TRIES && run.base == NULL && unit_trim() > 0; i++)
+    bool possible = run.base != NULL || unit_could_fit(units, alignment);
+    for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible && unit_trim() > 0; i++)
       run = map_run(units, alignment, false);
   }
   if (run.base != NULL) count(&acquired, 1);
