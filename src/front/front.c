@@ -39,28 +39,29 @@ static void count(struct heap *heap, unsigned counted_class, enum counter which)
 
 /* --- small blocks ------------------------------------------------------------------------------------- */
 
-static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larger) {
+static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
   void *block = bin_pop(&heap->bins[size_class]);
   enum counter way = COUNT_FAST;
   if (block == NULL) {
     way = COUNT_SLOW;
-    block = front_refill(heap, size_class, any_larger && heap->counters == NULL);
+    block = front_refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
   return block;
 }
 
-static void *allocate_class(unsigned size_class, bool any_larger) {
+/* `zeroed`: see front_refill. */
+static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) {
   struct heap *heap = heap_of_thread(), *borrowed = NULL;
   if (HAK_UNLIKELY(heap == NULL)) {
     heap = borrowed = heap_borrow();
     if (heap == NULL) return fail();
   }
-  void *block = pop_or_refill(heap, size_class, any_larger);
+  void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
     heap_purge();
-    block = pop_or_refill(heap, size_class, any_larger);
+    block = pop_or_refill(heap, size_class, any_larger, zeroed);
   }
   if (borrowed != NULL) heap_return(borrowed);
   if (HAK_UNLIKELY(block == NULL)) return fail();
@@ -71,7 +72,7 @@ static void *allocate_class(unsigned size_class, bool any_larger) {
 HAK_NOINLINE void *front_allocate_slow(size_t size) {
   heap_of_thread(); /* reads the options, if nobody did */
   if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
-  return allocate_class(class_for(size), true);
+  return allocate_class(class_for(size), true, NULL);
 }
 
 /* --- large blocks --------------------------------------------------------------------------------------- */
@@ -110,16 +111,27 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
   return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
+/* From here on calloc may get untouched memory as it is; smaller blocks share their pages with others. */
+#define UNTOUCHED_FROM ((size_t)4 * KIB)
+
+static void *allocate_zeroed(size_t size, bool *zeroed) {
+  void *block = size <= SMALL_MAX ? bin_pop(&thread_heap->bins[class_for(size)]) : NULL;
+  if (block != NULL) {
+    guard_allocated(block);
+    return block;
+  }
+  heap_of_thread();
+  if (HAK_UNLIKELY(heap_calls_libc())) {
+    *zeroed = true;
+    return libc_calloc(1, size);
+  }
+  return size <= SMALL_MAX ? allocate_class(class_for(size), true, zeroed)
+                           : allocate_large(size, BLOCK_ALIGNMENT, zeroed);
+}
+
 void *front_allocate_zeroed(size_t size) {
   bool zeroed = false;
-  void *block;
-  if (size <= SMALL_MAX) {
-    block = front_allocate(size);
-  } else {
-    heap_of_thread();
-    if (HAK_UNLIKELY(heap_calls_libc())) return libc_calloc(1, size);
-    block = allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
-  }
+  void *block = size < UNTOUCHED_FROM ? front_allocate(size) : allocate_zeroed(size, &zeroed);
   if (block != NULL && !zeroed) memset(block, 0, size);
   return block;
 }
@@ -129,7 +141,7 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
   if (HAK_UNLIKELY(heap_calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
   if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
-  return allocate_class(size_class, false);
+  return allocate_class(size_class, false, NULL);
 }
 
 void *front_allocate_aligned(size_t alignment, size_t size) {

@@ -154,8 +154,8 @@ void heap_counts(uint64_t *active, uint64_t *parked);
 /* --- refill.c: between bins and slabs ----------------------------------------------------------------- */
 
 /** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
- * memory. */
-void *front_refill(struct heap *heap, unsigned size_class, bool any_larger);
+ * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. */
+void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
 
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. */
 void front_overflow(struct heap *heap, struct bin *bin);

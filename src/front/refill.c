@@ -262,9 +262,18 @@ static bool take_back(struct heap *heap, unsigned size_class) {
   return true;
 }
 
+/* For calloc, where one block is a refill: memory that was never touched need not be cleared, and a link in it would
+ * make a page resident. */
+static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list, bool *zeroed) {
+  if (zeroed == NULL || wanted != 1 || *list != NULL) return 0;
+  *list = slab_carve_untouched(slab);
+  *zeroed = *list != NULL;
+  return *zeroed;
+}
+
 /* At least one block from the heap's slabs, if there is one to be had without a new slab, and from partial ones on until a
  * refill's worth is there. */
-static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list) {
+static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list, bool *zeroed) {
   unsigned wanted = refill_blocks(heap, size_class), count = 0;
   *list = NULL;
   while (count < wanted) {
@@ -281,7 +290,8 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
       *list = blocks;
       count_stage(heap, size_class, COUNT_FROM_SLABS, taken);
     } else {
-      taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
+      taken = carve_untouched(slab, wanted, list, zeroed);
+      if (taken == 0) taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
       count_stage(heap, size_class, COUNT_CARVED, taken);
     }
     count += taken;
@@ -436,7 +446,7 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 
-void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
+void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
   heap->overflows[size_class] = 0;
@@ -453,16 +463,16 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger) {
     }
     end_loans(heap, size_class);
   }
-  if (count == 0) count = take_from_slabs(heap, size_class, &list);
+  if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
   if (count == 0 && get_memory(heap, size_class)) {
     grows = true;
     count = take_sent_back(heap, size_class, &list);
-    if (count == 0) count = take_from_slabs(heap, size_class, &list);
+    if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
   }
   lock_release(&heap->lock);
   if (count == 0) return NULL;
   HAK_CHECK(bin->head == NULL);
-  bin->head = *(void **)list;
+  if (count > 1) bin->head = *(void **)list;
   bin->room -= (int32_t)count - 1;
   if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {
     heap->opened_bytes = 0;

@@ -71,6 +71,16 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   return wanted;
 }
 
+void *slab_carve_untouched(struct slab *slab) {
+  unsigned carved = slab_carved(slab);
+  uint32_t size = slab_block_size(slab);
+  if (carved == slab->capacity || slab->tail_given || carved * size < slab->touched) return NULL;
+  slab->touched = (carved + 1) * size; /* by the program, from here on */
+  slab->age = 0;
+  atomic_store_explicit(&slab->carved, (uint16_t)(carved + 1), memory_order_relaxed);
+  return slab_base(slab) + (size_t)carved * size;
+}
+
 unsigned slab_take_list(struct slab *slab, void **list) {
   unsigned count = slab_free_count(slab);
   *list = slab->free_list;

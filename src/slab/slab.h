@@ -29,6 +29,9 @@ void slab_set_bin(struct slab *slab, struct bin *bin);
  * pages are asked for in pieces of up to `populate` bytes. Returns how many. */
 unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list);
 
+/** The next block as it is, without a link in it, if its bytes were never touched and so read as zeros; else NULL. */
+void *slab_carve_untouched(struct slab *slab);
+
 /** Takes the whole list of free blocks; returns how many. */
 unsigned slab_take_list(struct slab *slab, void **list);
 
