@@ -22,6 +22,7 @@
 #include "option_table.h"
 #include "probe.h"
 #include "program.h"
+#include "settings.h"
 
 struct arguments {
   char *library;
@@ -108,7 +109,7 @@ static void check_child(const struct library *library) {
 }
 
 static void check_environment(void) {
-  /* Names and values that the library does not understand it reports itself, from the child. */
+  settings_complain();
   for (size_t i = 0; i < option_count; i++) {
     const char *value = getenv(option_table[i].name);
     if (value != NULL && option_accepts(&option_table[i], value))

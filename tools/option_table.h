@@ -27,11 +27,17 @@ enum { OPTION_TEXT_SIZE = 64 };
 /** The value as a user would write it. */
 void option_text(const struct option_row *option, long value, char text[OPTION_TEXT_SIZE]);
 
-/** True when the library would take `text` for the option. */
+/** True when the library would take `text` for the option, as `*value`. */
+bool option_parse(const struct option_row *option, const char *text, long *value);
+
+/** The same, without the value. */
 bool option_accepts(const struct option_row *option, const char *text);
 
 /** The option of that name, or NULL. */
 const struct option_row *option_find(const char *name);
+
+/** The option that may have been meant by a name that is none's, or NULL. */
+const struct option_row *option_nearest(const char *name, size_t length);
 
 /** The profile (0..2) that a name stands for, or -1. */
 int profile_find(const char *name);

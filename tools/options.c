@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "option_table.h"
+#include "settings.h"
 
 struct arguments {
   char *format; /* NULL: text */
@@ -18,7 +19,10 @@ enum { KEY_FORMAT = 1000, KEY_CURRENT };
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "text (default), names, json, markdown or scdoc", 0},
     {"current", KEY_CURRENT, NULL, 0,
-     "The values that a program started now would get, and where each comes from", 0},
+     "The values that a program started now would get, where each comes from, and which variables "
+     "are "
+     "misspelled",
+     0},
     {0},
 };
 
@@ -71,13 +75,42 @@ static void print_name(const struct option_row *option, bool first) {
   puts(option->name);
 }
 
-static void print_json_string(const char *text) {
+/* Length of the UTF-8 character that `text` starts with; 0 when it starts with none. */
+static size_t utf8_length(const char *text) {
+  unsigned char first = (unsigned char)text[0];
+  size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (first > 0xf4) return 0;
+  for (size_t i = 1; i < length; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  /* Longer than need be, half of a pair, or beyond the last. */
+  unsigned char second = length > 2 ? (unsigned char)text[1] : 0;
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+    return 0;
+  return length;
+}
+
+static void print_json_bytes(const char *text, size_t size) {
   putchar('"');
-  for (; *text != 0; text++) {
-    if (*text == '"' || *text == '\\') putchar('\\');
-    putchar(*text);
+  for (size_t i = 0; i < size;) {
+    size_t length = utf8_length(text + i);
+    unsigned char byte = (unsigned char)text[i];
+    if (length == 0) fputs("\\ufffd", stdout);
+    else if (byte < 0x20 || byte == 0x7f) printf("\\u%04x", byte);
+    else if (byte == '"' || byte == '\\') printf("\\%c", byte);
+    else fwrite(text + i, 1, length, stdout);
+    i += length > 0 ? length : 1;
   }
   putchar('"');
+}
+
+static void print_json_string(const char *text) { print_json_bytes(text, strlen(text)); }
+
+static void print_json_value(const struct option_row *option, long value) {
+  char text[OPTION_TEXT_SIZE];
+  option_text(option, value, text);
+  if (option->type == OPTION_CHOICE) print_json_string(text);
+  else fputs(text, stdout);
 }
 
 static void print_json(const struct option_row *option, bool first) {
@@ -87,11 +120,8 @@ static void print_json(const struct option_row *option, bool first) {
   print_json_string(option->accepted);
   fputs(", \"defaults\": {", stdout);
   for (int i = 0; i < PROFILE_COUNT; i++) {
-    char value[OPTION_TEXT_SIZE];
-    option_text(option, option->defaults[i], value);
     printf("%s\"%s\": ", i > 0 ? ", " : "", profile_names[i]);
-    if (option->type == OPTION_CHOICE) print_json_string(value);
-    else fputs(value, stdout);
+    print_json_value(option, option->defaults[i]);
   }
   fputs("}, \"help\": ", stdout);
   print_json_string(option->help);
@@ -131,57 +161,113 @@ static void print_scdoc(const struct option_row *option, bool first) {
   puts(".");
 }
 
-/* What the environment makes of the option, and who says so. */
-static void print_current(const struct option_row *option) {
-  const struct option_row *profile_option = option_find("HAKMEM_PROFILE");
-  const char *profile_name = getenv("HAKMEM_PROFILE");
-  int profile = profile_name != NULL ? profile_find(profile_name) : -1;
-  bool profile_set = profile >= 0;
-  if (!profile_set) profile = profile_find("balanced");
+/* --- what the environment makes of them ----------------------------------------------------- */
+
+static void print_current_text(const struct option_row *option, bool first) {
+  (void)first;
+  struct setting setting = setting_of(option);
   char value[OPTION_TEXT_SIZE];
-  option_text(option, option->defaults[profile], value);
-  const char *set = getenv(option->name);
-  if (set != NULL && option_accepts(option, set))
-    printf("%s=%s (environment)\n", option->name, set);
-  else if (set != NULL)
-    printf("%s=%s (%s; '%s' in the environment is not understood)\n", option->name, value,
-           profile_set ? "profile" : "default", set);
-  else
-    printf("%s=%s (%s)\n", option->name, value,
-           profile_set && option != profile_option ? "profile" : "default");
+  option_text(option, setting.value, value);
+  printf("%s=%s (%s", option->name, value, setting.source);
+  if (setting.rejected != NULL) {
+    fputs("; '", stdout);
+    print_foreign(stdout, setting.rejected, strlen(setting.rejected));
+    fputs("' in the environment is not understood", stdout);
+  }
+  puts(")");
+}
+
+static void print_stray_text(const struct stray *stray, bool first) {
+  (void)first;
+  print_foreign(stdout, stray->name, stray->name_length);
+  putchar('=');
+  print_foreign(stdout, stray->value, strlen(stray->value));
+  if (stray->nearest != NULL)
+    printf(" (unknown variable; did you mean %s?)\n", stray->nearest->name);
+  else puts(" (unknown variable)");
+}
+
+static void print_current_json(const struct option_row *option, bool first) {
+  struct setting setting = setting_of(option);
+  printf("%s  {\"name\": \"%s\", \"value\": ", first ? "[\n" : ",\n", option->name);
+  print_json_value(option, setting.value);
+  printf(", \"source\": \"%s\", \"rejected\": ", setting.source);
+  if (setting.rejected != NULL) print_json_string(setting.rejected);
+  else fputs("null", stdout);
+  putchar('}');
+}
+
+static void print_stray_json(const struct stray *stray, bool first) {
+  printf("%s  {\"name\": ", first ? "[\n" : ",\n");
+  print_json_bytes(stray->name, stray->name_length);
+  fputs(", \"value\": null, \"source\": \"unknown\", \"rejected\": ", stdout);
+  print_json_string(stray->value);
+  if (stray->nearest != NULL) printf(", \"nearest\": \"%s\"", stray->nearest->name);
+  putchar('}');
+}
+
+static void print_stray_name(const struct stray *stray, bool first) {
+  (void)first;
+  print_foreign(stdout, stray->name, stray->name_length);
+  putchar('\n');
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+struct format {
+  const char *name;
+  void (*print)(const struct option_row *option, bool first);
+  /* With --current; NULL: there is none. */
+  void (*print_current)(const struct option_row *option, bool first);
+  void (*print_stray)(const struct stray *stray, bool first);
+};
+
+static const struct format formats[] = {
+    {"text", print_text, print_current_text, print_stray_text},
+    {"names", print_name, print_name, print_stray_name},
+    {"json", print_json, print_current_json, print_stray_json},
+    {"markdown", print_markdown, NULL, NULL},
+    {"scdoc", print_scdoc, NULL, NULL},
+};
+enum { FORMAT_COUNT = sizeof formats / sizeof formats[0] };
+
+static const struct format *find_format(const char *name, bool current) {
+  for (size_t i = 0; i < FORMAT_COUNT; i++) {
+    if (strcmp(formats[i].name, name) != 0) continue;
+    if (!current || formats[i].print_current != NULL) return &formats[i];
+    complain("--format=%s: not with --current; accepted: text|names|json", name);
+    return NULL;
+  }
+  complain("--format=%s: unknown; accepted: text|names|json|markdown|scdoc", name);
+  return NULL;
+}
+
+static void complain_of_name(const char *name) {
+  const struct option_row *nearest = option_nearest(name, strlen(name));
+  if (nearest != NULL) complain("no option %s; did you mean %s?", name, nearest->name);
+  else complain("no option %s; 'hakmem options --format=names' lists them", name);
 }
 
 int command_options(int argc, char **argv) {
-  static const struct {
-    const char *name;
-    void (*print)(const struct option_row *option, bool first);
-  } formats[] = {{"text", print_text},
-                 {"names", print_name},
-                 {"json", print_json},
-                 {"markdown", print_markdown},
-                 {"scdoc", print_scdoc}};
   struct arguments arguments = {0};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0) return EXIT_USAGE;
-  if (arguments.option != NULL && option_find(arguments.option) == NULL) {
-    complain("no option %s; 'hakmem options --format=names' lists them", arguments.option);
+  const struct option_row *only = NULL;
+  if (arguments.option != NULL && (only = option_find(arguments.option)) == NULL) {
+    complain_of_name(arguments.option);
     return EXIT_USAGE;
   }
-  const char *wanted = arguments.format != NULL ? arguments.format : "text";
-  size_t format = 0;
-  size_t format_count = sizeof formats / sizeof formats[0];
-  while (format < format_count && strcmp(formats[format].name, wanted) != 0) format++;
-  if (format == format_count) {
-    complain("--format=%s: unknown; accepted: text|names|json|markdown|scdoc", wanted);
-    return EXIT_USAGE;
-  }
+  const char *name = arguments.format != NULL ? arguments.format : "text";
+  const struct format *format = find_format(name, arguments.current);
+  if (format == NULL) return EXIT_USAGE;
   bool first = true;
   for (size_t i = 0; i < option_count; i++) {
-    const struct option_row *option = &option_table[i];
-    if (arguments.option != NULL && option != option_find(arguments.option)) continue;
-    if (arguments.current) print_current(option);
-    else formats[format].print(option, first);
+    if (only != NULL && only != &option_table[i]) continue;
+    (arguments.current ? format->print_current : format->print)(&option_table[i], first);
     first = false;
   }
-  if (!arguments.current && strcmp(wanted, "json") == 0) puts("\n]");
+  struct stray stray;
+  for (size_t position = 0; arguments.current && only == NULL && stray_next(&position, &stray);)
+    format->print_stray(&stray, first);
+  if (strcmp(name, "json") == 0) puts("\n]");
   return 0;
 }

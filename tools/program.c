@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "settings.h"
 
 #define MAX_SCRIPT_DEPTH 5 /* the kernel's own limit for scripts run by scripts */
 #define LINE_SIZE 256      /* of a "#!" line, the kernel's too */
@@ -229,6 +230,7 @@ int program_find(const char *name, const struct library *library, struct program
 /* --- running it ----------------------------------------------------------------------------- */
 
 int program_execute(const struct program *program, char **argv) {
+  settings_complain();
   execv(program->path, argv);
   if (errno == ENOEXEC && program->needs_shell) {
     int count = 0;

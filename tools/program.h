@@ -20,7 +20,8 @@ struct program {
  * complains and returns EXIT_CANNOT_RUN or EXIT_NO_PROGRAM. */
 int program_find(const char *name, const struct library *library, struct program *program);
 
-/** Executes it in place of this process. Returns only on failure, with the exit code, after having
+/** Executes it in place of this process, after a word about variables that the library does not know,
+ * which its processes then do not repeat. Returns only on failure, with the exit code, after having
  * complained. */
 int program_execute(const struct program *program, char **argv);
 

@@ -39,13 +39,24 @@ static const char prefix[] = "HAKMEM_";
 /* Names of our own programs (benchmarks, tests, the lab), which the library has no say in. */
 static const char foreign_prefixes[][16] = {"HAKMEM_BENCH_", "HAKMEM_TEST_", "HAKMEM_LAB_"};
 
-/* Position of `value` among the words of "a|b|c", or -1. */
-static int32_t find_word(const char *words, const char *value) {
-  size_t length = strlen(value);
+/* Names, as words of "a|b|c", that `hakmem run` has complained of: the processes of its program need not. */
+static const char told[] = "HAKMEM_TOLD";
+
+/* Upper and lower case are one, whatever the locale. */
+static bool same_text(const char *a, const char *b, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    char folded = (char)(a[i] | 0x20);
+    if (a[i] != b[i] && (folded != (b[i] | 0x20) || folded < 'a' || folded > 'z')) return false;
+  }
+  return true;
+}
+
+/* Position of the first `length` bytes of `value` among the words of "a|b|c", or -1. */
+static int32_t find_word(const char *words, const char *value, size_t length) {
   for (int32_t index = 0;; index++) {
     const char *end = strchr(words, '|');
     size_t word_length = end != NULL ? (size_t)(end - words) : strlen(words);
-    if (word_length == length && memcmp(words, value, length) == 0) return index;
+    if (word_length == length && same_text(words, value, length)) return index;
     if (end == NULL) return -1;
     words = end + 1;
   }
@@ -66,7 +77,7 @@ static bool parse_number(const char *text, int32_t low, int32_t high, int32_t *o
 
 static bool parse(const struct option *option, const char *text, int32_t *out) {
   if (option->type == NUMBER) return parse_number(text, option->low, option->high, out);
-  int32_t index = find_word(option->accepted, text);
+  int32_t index = find_word(option->accepted, text, strlen(text));
   if (index < 0) return false;
   *out = index;
   return true;
@@ -84,7 +95,13 @@ static void append_value(struct report *line, const struct option *option, int32
   report_bytes(line, word, end != NULL ? (size_t)(end - word) : strlen(word));
 }
 
+static bool is_told(const char *variable, size_t name_length) {
+  const char *names = os_env(told);
+  return names != NULL && find_word(names, variable, name_length) >= 0;
+}
+
 static void complain(const struct option *option, const char *text, int32_t fallback) {
+  if (is_told(option->name, strlen(option->name))) return;
   struct report line;
   report_start(&line);
   report_text(&line, option->name);
@@ -111,7 +128,8 @@ static bool is_known(const char *variable, size_t name_length) {
   for (int id = 0; id < OPTION_COUNT; id++)
     if (strlen(table[id].name) == name_length && memcmp(variable, table[id].name, name_length) == 0)
       return true;
-  return false;
+  if (name_length == sizeof told - 1 && memcmp(variable, told, name_length) == 0) return true;
+  return is_told(variable, name_length);
 }
 
 static void warn_of_unknown(void) {

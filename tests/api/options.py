@@ -81,6 +81,30 @@ def every_good_value(options):
             check(f"{name}={value} is accepted", works(result) and not said, result)
 
 
+def values_in_any_case(options):
+    for name, kind, _, _, accepted in options:
+        words = accepted.split("|") if kind == "CHOICE" else []
+        for value in [w.lower() for w in words] + [w.upper() for w in words] + [w.title() for w in words]:
+            result = run({name: value})
+            said = [s for s in result.stderr.splitlines() if s.startswith("hakmem:")]
+            check(f"{name}={value} is accepted", works(result) and not said, result)
+    for value in ("le\x01n", "LE@N", "\xccean"):
+        result = run({"HAKMEM_PROFILE": value})
+        check(f"HAKMEM_PROFILE={value!r} is not", "not understood" in result.stderr, result)
+
+
+def names_that_were_told():
+    """`hakmem run` has complained of them: the library does not, of all others it does."""
+    bad = {"HAKMEM_FOO": "1", "HAKMEM_BAR": "1", "HAKMEM_PROFILE": "bogus", "HAKMEM_SS_HUGEPAGE": "no"}
+    result = run({**bad, "HAKMEM_TOLD": "HAKMEM_FOO|HAKMEM_PROFILE"})
+    lines = sorted(line.split(":")[1] for line in result.stderr.splitlines())
+    check("names in HAKMEM_TOLD cost no line, others do",
+          works(result) and lines == [" HAKMEM_BAR", " HAKMEM_SS_HUGEPAGE=no"], result)
+    for value in ("", "|", "x" * 10000):
+        result = run({"HAKMEM_TOLD": value})
+        check(f"HAKMEM_TOLD={value[:10]!r} is no option", works(result) and result.stderr == "", result)
+
+
 def every_bad_value(options):
     for name, kind, low, high, accepted in options:
         bad = ["bogus", "-1", "99999999999999999999999"]
@@ -222,6 +246,8 @@ else:
     profiles()
     every_good_value(options)
     every_bad_value(options)
+    values_in_any_case(options)
+    names_that_were_told()
     several_bad_values_at_once()
     unpleasant_values()
     unknown_names()

@@ -96,6 +96,32 @@ class Run(TestCase):
         result, _ = self.subject(before=["--profile=fast"])
         self.assert_refused(result, 2, "--profile fast: unknown", "speed|balanced|lean")
 
+    def test_profile_in_any_case(self):
+        for before in (["--profile", "Lean"], ["--stats=JSON"]):
+            result, got = self.subject(before=before)
+            self.assert_code(result, 0)
+            self.assertNotIn("understood", result.err)
+
+    def test_one_warning_a_process_tree(self):
+        """A program of three processes: one line for each mistake, and none in a tool that it calls."""
+        script = f'"{SUBJECT}" >&2; sh -c true; "{TOOL}" run -- true; "{TOOL}" run -- sh -c true'
+        env = environment(HAKMEM_PROFIL="lean", HAKMEM_STATS="xml", HAKMEM_SS_HUGEPAGE="of\nf" * 99)
+        result = hakmem("run", "--", "sh", "-c", script, env=env)
+        self.assert_code(result, 0)
+        lines = [line for line in result.err.splitlines() if line.startswith("hakmem")]
+        self.assertEqual(len(lines), 3, result)
+        self.assertIn("HAKMEM_SS_HUGEPAGE=of?fof?f", lines[0])
+        self.assertIn("hakmem run: HAKMEM_STATS=xml: not understood; accepted: off|text|json (using off)",
+                      lines)  # fmt: skip
+        self.assertIn("hakmem run: HAKMEM_PROFIL: unknown variable; did you mean HAKMEM_PROFILE?", lines)
+
+    def test_a_new_mistake_further_down_is_told(self):
+        script = f'HAKMEM_FOO=1 "{SUBJECT}"'
+        result = hakmem("run", "--", "sh", "-c", script, env=environment(HAKMEM_PROFIL="lean"))
+        lines = result.err.splitlines()
+        self.assertEqual(len(lines), 2, result)
+        self.assertIn("HAKMEM_FOO: unknown option", lines[1])
+
     def test_stats_are_printed_at_exit(self):
         for option in ("--stats", "--stats=text"):
             result, got = self.subject(before=[option])
