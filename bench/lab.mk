@@ -5,9 +5,10 @@
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
-#   make report                     one HTML file of all that was measured: build/bench/report.html
-#   make scorecard                  docs/scorecard.md from the results in docs/results
-#   make report-example             the report of those: docs/results/report-<version>.html
+#   make report                     one HTML file of all that was measured here, or of the results in
+#                                   docs/results where nothing was: build/bench/report.html
+#   make report-kept                of the results in docs/results in any case
+#   make scorecard                  docs/scorecard.md from them
 #
 # ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
 # MIMALLOC_BENCH=DIR adds the programs of mimalloc-bench built there.
@@ -52,24 +53,25 @@ bench-ab: lab-setup lab-library bench-build
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
 
-# What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
-REPORT_FILES ?= $(wildcard $(addprefix build/bench/,results.json programs.json instructions.json \
-  steady.json soak))
-REPORT ?= build/bench/report.html
-
-.PHONY: report
-report: lab-setup
-	@[ -n "$(REPORT_FILES)" ] || \
-	  { echo "report: nothing was measured yet: make bench, make soak, ..." >&2; exit 2; }
-	@$(HAKMEM_LAB) report $(REPORT_FILES) -o "$(REPORT)"
-
+# The results that the repository keeps, of this version.
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
 KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs,docs/results/$(kind)*-$(KEPT_VERSION).json) \
   docs/results/soak-$(KEPT_VERSION))
 
-.PHONY: report-example
-report-example: lab-setup
-	@$(HAKMEM_LAB) report $(KEPT_FILES) -o docs/results/report-$(KEPT_VERSION).html
+# What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
+MEASURED_FILES = $(wildcard $(addprefix build/bench/,results.json programs.json instructions.json \
+  steady.json soak))
+REPORT_FILES ?= $(or $(MEASURED_FILES),$(KEPT_FILES))
+REPORT ?= build/bench/report.html
+
+.PHONY: report
+report: lab-setup
+	@mkdir -p "$(dir $(REPORT))"
+	@$(HAKMEM_LAB) report $(REPORT_FILES) -o "$(REPORT)"
+
+.PHONY: report-kept
+report-kept:
+	@$(MAKE) --no-print-directory report REPORT_FILES="$(KEPT_FILES)"
 
 .PHONY: scorecard
 scorecard: lab-setup
