@@ -178,7 +178,7 @@ void background_hurry(void) {
   call();
 }
 
-void background_fork_release(bool in_child) {
+void background_fork_child(void) {
   /* The helper is not in the child. */
-  if (in_child) atomic_store_explicit(&helper, HELPER_NONE, memory_order_relaxed);
+  atomic_store_explicit(&helper, HELPER_NONE, memory_order_relaxed);
 }

@@ -34,9 +34,6 @@ HAK_INLINE void *bin_pop(struct bin *bin) {
 /* True when the bin is over its capacity now. */
 HAK_INLINE bool bin_push(struct bin *bin, void *block) {
   *(void **)block = bin->head;
-  /* The compiler must not turn the two stores round: the child of a fork sees a prefix of this
-   * thread's stores, and a list must be whole in each (docs/architecture.md, fork). */
-  atomic_signal_fence(memory_order_release);
   bin->head = block;
   return --bin->room < 0;
 }

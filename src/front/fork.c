@@ -1,11 +1,23 @@
 /* fork.c - pthread_atfork handlers.
  *
  * The forking thread takes every lock, in the order in which all code takes them (release batch,
- * heap list, heaps, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is copied.
- * What other threads do to their own part of their heaps needs no lock: each of these stores leaves the
- * lists whole, and the child sees a prefix of each thread's stores, because a thread that writes to
- * a page that is copied already is stopped at that store until the copy is done. Counts may be off in the child,
- * where another thread goes on with the heap.
+ * heap list, heaps, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
+ * copied. It holds them for the fork: os/lock.h says who may take one away, and that the child sees it.
+ *
+ * In the child
+ *   - what a lock guards is whole if this thread holds the lock. Else it is left out: a heap is no more in any list, the
+ *     SuperSlabs, the pool or the metadata start anew. The memory stays where it is, lost to the child.
+ *   - bins, outgoing batches and cached spans of threads that are not in the child are not looked at: they were in use
+ *     without a lock. The same for inboxes. Their blocks are lost to the child.
+ *   - this thread's own are as it left them.
+ *
+ * Nothing is deduced from the order of another thread's stores. A child would not see a prefix of them: pages
+ * that a device may write to (buffers registered with io_uring, RDMA) are copied at once, and a thread that writes to them does
+ * not wait for the rest.
+ *
+ * A signal handler may fork, too, when it has interrupted the allocator. The locks that its thread holds then stay
+ * held, in the parent and in the child: in both it goes on where it was interrupted. For others it waits only a while,
+ * since their holders may wait for one of these.
  *
  * Handlers that others registered before us run after ours in the parent's prepare phase and may
  * allocate: lock.h lets this one thread through.
@@ -18,33 +30,63 @@
 #include "os/lock.h"
 #include "superslab/superslab.h"
 
-/* Registered twice (below), they run twice around a fork: the second run finds everything done. */
-static bool is_forking(void) {
-  return atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == lock_self();
+/* Handlers registered twice (below) run twice around a fork, and a signal handler may fork between prepare and the end of
+ * a fork: the outermost one does the work. */
+static _Thread_local unsigned depth;
+static _Thread_local bool settled; /* the child's part of it is done */
+
+static void each_lock(lock_visit *visit, void *argument) {
+  release_each_lock(visit, argument);
+  heap_each_lock(visit, argument);
+  superslab_each_lock(visit, argument);
+}
+
+static void see_interrupted(struct lock *lock, void *argument) {
+  if (lock_holder(lock) == LOCK_MINE) *(bool *)argument = true;
+}
+
+struct patience {
+  uint32_t ms;
+  bool may_give_up;
+};
+
+static void take(struct lock *lock, void *argument) {
+  struct patience *patience = argument;
+  lock_acquire_for_fork(lock, &patience->ms, patience->may_give_up);
+}
+
+static void give(struct lock *lock, void *argument) {
+  (void)argument;
+  lock_release_after_fork(lock);
 }
 
 static void prepare(void) {
-  if (is_forking()) return;
-  release_fork_prepare();
+  struct patience patience = {.ms = LOCK_PATIENCE_MS};
+  if (depth++ > 0) return;
+  settled = false;
+  each_lock(see_interrupted, &patience.may_give_up);
+  each_lock(take, &patience);
   heap_fork_prepare();
-  superslab_fork_prepare();
   atomic_store_explicit(&lock_forking_thread, lock_self(), memory_order_relaxed);
 }
 
+static void end(void) {
+  if (depth > 0 && --depth == 0)
+    atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
+}
+
 static void in_parent(void) {
-  if (!is_forking()) return;
-  atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
-  superslab_fork_release(false);
-  heap_fork_release(false);
-  release_fork_release(false);
+  end();
+  if (depth == 0) each_lock(give, NULL);
 }
 
 static void in_child(void) {
-  if (!is_forking()) return;
-  atomic_store_explicit(&lock_forking_thread, 0, memory_order_relaxed);
-  superslab_fork_release(true);
-  heap_fork_release(true);
-  release_fork_release(true);
+  end();
+  if (settled) return;
+  settled = true;
+  superslab_fork_child();
+  heap_fork_child();
+  release_fork_child();
 }
 
 void fork_register(void) {

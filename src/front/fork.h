@@ -2,14 +2,15 @@
 #ifndef HAK_FORK_H
 #define HAK_FORK_H
 
-#include <stdbool.h>
+#include "os/lock.h"
 
 /** Registers the handlers, if that is not done yet: before this thread takes any lock of the library, which a fork would
  * copy. */
 void fork_register(void);
 
 /* heap.c: its part of the handlers. */
+void heap_each_lock(lock_visit *visit, void *argument);
 void heap_fork_prepare(void);
-void heap_fork_release(bool in_child);
+void heap_fork_child(void);
 
 #endif

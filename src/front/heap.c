@@ -257,35 +257,55 @@ size_t heap_purge(void) {
 
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 
-void heap_fork_prepare(void) {
-  lock_acquire(&heap_list_lock);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) lock_acquire(&heap->lock);
+void heap_each_lock(lock_visit *visit, void *argument) {
+  visit(&heap_list_lock, argument);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    visit(&heap->lock, argument);
 }
 
-void heap_fork_release(bool in_child) {
-  if (!in_child) {
-    for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-      lock_release(&heap->lock);
-    lock_release(&heap_list_lock);
-    return;
-  }
-  /* The other threads are not in the child: all heaps but the own one are parked there. The list is made
-   * anew, for a thread that was taking or parking a heap has it neither in the list nor in its hands.
-   * The span cache is the one part that is not whole at every moment: it is dropped, at most 8 MiB of
-   * address space each; parked heaps have none. */
-  struct heap *mine = heap_if_any(), *list_of_parked = NULL;
+void heap_fork_prepare(void) {
+  struct heap *mine = heap_if_any();
+  if (mine != NULL && lock_holder(&mine->lock) == LOCK_MY_FORKS) remote_settle(mine);
+}
+
+/* What a thread that is not in the child used without a lock: as in a new heap. */
+static void forget_thread(struct heap *heap) {
+  memset((void *)heap, 0, offsetof(struct heap, classes));
+}
+
+/* The heap of this thread was taken from it while it forked: it gets another one. */
+static void leave_lost_heap(void) {
+  leave_heap();
+  if (key_made) (void)pthread_setspecific(key, NULL);
+}
+
+void heap_fork_child(void) {
+  struct heap *mine = heap_if_any(), *kept = NULL, *next;
   uint64_t parked_now = 0;
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    lock_reset(&heap->lock);
-    if (heap == mine) continue;
-    atomic_store_explicit(&heap->spans.count, 0, memory_order_relaxed);
-    atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
-    heap->next_parked = list_of_parked;
-    list_of_parked = heap;
+  bool mine_is_whole = false;
+  parked_heaps = NULL;
+  for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
+    next = heap->next;
+    if (!lock_is_whole_in_child(&heap->lock)) continue;
+    heap->next = kept;
+    kept = heap;
+    remote_forget_inbox(heap);
+    if (heap == mine) {
+      mine_is_whole = true;
+      continue;
+    }
+    /* The bins of a parked heap are under its lock. */
+    if (atomic_load_explicit(&heap->state, memory_order_relaxed) != HEAP_PARKED) {
+      forget_thread(heap);
+      atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
+    }
+    heap->next_parked = parked_heaps;
+    parked_heaps = heap;
     ++parked_now;
   }
-  parked_heaps = list_of_parked;
+  atomic_store_explicit(&all_heaps, kept, memory_order_relaxed);
+  if (mine != NULL && !mine_is_whole) leave_lost_heap();
   atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
-  atomic_store_explicit(&active, mine != NULL, memory_order_relaxed);
-  lock_reset(&heap_list_lock);
+  atomic_store_explicit(&active, mine_is_whole, memory_order_relaxed);
+  (void)lock_is_whole_in_child(&heap_list_lock);
 }

@@ -204,7 +204,6 @@ HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *own
 /** Puts a block into the slot of its owner; true: the slot has to be sent now. */
 HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
   *(void **)block = slot->head;
-  atomic_signal_fence(memory_order_release); /* for a child of fork: see bin_push */
   slot->head = block;
   return ++slot->count >= slot->limit;
 }
@@ -220,6 +219,13 @@ void remote_free_now(struct bin *owner, void *block);
 
 /** Sends everything gathered. */
 void remote_flush(struct heap *heap);
+
+/** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
+ * is lost to the child. */
+void remote_settle(struct heap *heap);
+
+/** In the child of a fork: forgets the inboxes. What was sent while memory was copied need not be whole. */
+void remote_forget_inbox(struct heap *heap);
 
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
  * heap->lock. */

@@ -502,9 +502,7 @@ void front_halve(struct heap *heap, struct bin *bin) {
 void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   void **link = &bin->head;
   uint32_t kept = 0;
-  /* At the list's end, too: a bin that a fork cut off between its list and its room, and that a thread of the child has
-   * now, may hold less than its room says. */
-  for (; kept < keep && *link != NULL; kept++) link = *link;
+  for (; kept < keep; kept++) link = *link;
   void *cold = *link;
   *link = NULL;
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);

@@ -326,14 +326,11 @@ void release_ride(void) {
 
 /* --- fork -------------------------------------------------------------------------------------------------- */
 
-void release_fork_prepare(void) { lock_acquire(&batch_lock); }
+void release_each_lock(lock_visit *visit, void *argument) { visit(&batch_lock, argument); }
 
-void release_fork_release(bool in_child) {
-  if (in_child) {
-    lock_reset(&pass_lock);
-    lock_reset(&batch_lock);
-  } else {
-    lock_release(&batch_lock);
-  }
-  background_fork_release(in_child);
+void release_fork_child(void) {
+  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. */
+  (void)lock_is_whole_in_child(&batch_lock);
+  (void)lock_is_whole_in_child(&pass_lock);
+  background_fork_child();
 }

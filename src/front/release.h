@@ -58,9 +58,10 @@ void release_ride(void);
 
 /** Makes the helper look at once whether it is still needed (background.c). */
 void background_hurry(void);
-void background_fork_release(bool in_child);
+void background_fork_child(void);
 
-void release_fork_prepare(void);
-void release_fork_release(bool in_child);
+/** Around fork (fork.c). */
+void release_each_lock(lock_visit *visit, void *argument);
+void release_fork_child(void);
 
 #endif

@@ -53,11 +53,8 @@ void remote_send(struct outgoing *slot) {
   if (slot->head == NULL) return;
   void *head = slot->head;
   unsigned count = slot->count;
-  /* Emptied before it is sent, and in this order: a child forked in between loses the batch rather
-   * than sending it twice. */
   slot->head = NULL;
   slot->count = 0;
-  atomic_signal_fence(memory_order_release);
   push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
 }
 
@@ -71,13 +68,8 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
   if (HAK_UNLIKELY(slot->owner != owner)) {
     if (slot->owner != NULL) remote_send(slot);
     unsigned size_class = map_slab(block)->size_class;
-    /* In this order: the thread that gets this heap in the child of a fork must not find the new owner with the class of
-     * the former one, nor the former owner with the new class. */
-    slot->owner = NULL;
-    atomic_signal_fence(memory_order_release);
     slot->size_class = (uint8_t)size_class;
     slot->limit = (uint16_t)batch_limit(size_class);
-    atomic_signal_fence(memory_order_release);
     slot->owner = owner;
   }
   if (remote_gather(slot, block)) remote_send(slot);
@@ -131,4 +123,22 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class) {
   count_inbox(from, size_class, -blocks);
   count_inbox(heap, size_class, blocks);
   return true;
+}
+
+/* --- around fork ------------------------------------------------------------------------------------------ */
+
+void remote_settle(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) (void)pile_of(heap, c);
+}
+
+void remote_forget_inbox(struct heap *heap) {
+  int64_t bytes = 0;
+  if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) == 0) return;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
+    int64_t size = class_size(c);
+    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = next_of(batch))
+      bytes += count_of(batch) * size;
+  }
+  atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
 }

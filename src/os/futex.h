@@ -2,15 +2,17 @@
 #ifndef HAK_OS_FUTEX_H
 #define HAK_OS_FUTEX_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/** Sleeps while *word is `value`, at most for `time` (NULL: without end). May return early. */
-static inline void futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *time) {
+/** Sleeps while *word is `value`, at most for `time` (NULL: without end). May return early. True: the time is over. */
+static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *time) {
   enum { WAIT_PRIVATE = 128 }; /* FUTEX_WAIT_PRIVATE; musl-gcc has no <linux/futex.h> */
-  syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0);
+  return syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0) != 0 && errno == ETIMEDOUT;
 }
 
 /** Wakes one of those that sleep on the word. */

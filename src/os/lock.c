@@ -1,4 +1,4 @@
-/* lock.c - the waiting half of lock.h. */
+/* lock.c - the waiting half of lock.h, and what fork needs. */
 #define _GNU_SOURCE
 #include "os/lock.h"
 
@@ -6,15 +6,18 @@
 
 #include "os/futex.h"
 
-_Atomic uintptr_t lock_forking_thread;
-
-static _Thread_local char self_mark;
-
-uintptr_t lock_self(void) { return (uintptr_t)&self_mark; }
+_Atomic uint32_t lock_forking_thread;
+_Thread_local char lock_self_mark;
 
 /* Sections under these locks are short (a refill: under a microsecond), so a short spin finds most
  * of them free again before a sleep would have started. */
 enum { SPINS = 100 };
+
+/* A lock that is held for a fork is taken away after this long. A fork of a process of a GiB takes some 10 ms; what waits
+ * for ever pays this once. */
+enum { GRACE_MS = 20 };
+_Static_assert((int)GRACE_MS == (int)LOCK_PATIENCE_MS,
+               "a fork waits for another as everybody does");
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -24,19 +27,61 @@ static void relax(void) {
 #endif
 }
 
-void lock_wait(struct lock *lock) {
+static uint32_t look(const struct lock *lock) {
+  return atomic_load_explicit(&lock->state, memory_order_relaxed);
+}
+
+/* acquire on success: as in lock_acquire. A thread that forks changes nothing before it is inside, and leaves by a release,
+ * so whoever takes a lock away from it sees what the last one inside wrote. */
+static bool change(struct lock *lock, uint32_t from, uint32_t to) {
+  return atomic_compare_exchange_strong_explicit(&lock->state, &from, to, memory_order_acquire,
+                                                 memory_order_relaxed);
+}
+
+/* Enters where that needs no waiting: the lock is free, or the thread's own for a fork. */
+static bool enter(struct lock *lock, uint32_t state, uint32_t as) {
+  if (state == 0) return change(lock, 0, as);
+  /* Another may be taking it away just now: of the two one succeeds. */
+  bool mine_for_fork = (state & ~LOCK_FLAGS) == lock_self() && (state & LOCK_FOR_FORK) != 0;
+  return mine_for_fork && change(lock, state, state | LOCK_INSIDE);
+}
+
+/* May fail for a lock that is the thread's own for a fork, when another marks it just now. */
+bool lock_try(struct lock *lock) { return enter(lock, look(lock), lock_self()); }
+
+static bool spin(struct lock *lock, uint32_t as) {
   for (int i = 0; i < SPINS; i++) {
-    uint32_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);
-    if (state == 0 && atomic_compare_exchange_strong_explicit(
-                          &lock->state, &state, 1, memory_order_acquire, memory_order_relaxed))
-      return;
-    if (state == 2) break; /* others sleep already: join them */
+    uint32_t state = look(lock);
+    if (enter(lock, state, as)) return true;
+    if ((state & LOCK_WAITERS) != 0) break; /* others sleep already: join them */
     relax();
   }
+  return false;
+}
+
+/* Sleeps until the lock changes, at most `ms` milliseconds (OS_NO_TIMEOUT: without end). True: so long it did not. */
+static bool sleep_on(struct lock *lock, uint32_t state, uint32_t ms) {
+  uint32_t marked = state | LOCK_WAITERS;
+  if (state != marked && !change(lock, state, marked)) return false;
+  struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+  return futex_wait(&lock->state, marked, ms == OS_NO_TIMEOUT ? NULL : &time);
+}
+
+void lock_wait(struct lock *lock) {
+  uint32_t self = lock_self();
+  if (spin(lock, self)) return;
   int saved = errno;
-  /* acquire on the exchange that finds 0; a 2 left behind only costs one needless wake */
-  while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
-    futex_wait(&lock->state, 2, NULL);
+  bool waited = false; /* long enough for one that is held for a fork */
+  for (;;) {
+    uint32_t state = look(lock);
+    /* With LOCK_WAITERS, since others may sleep too; one that is left behind only costs a needless wake. */
+    if (enter(lock, state, self | LOCK_WAITERS)) break;
+    if (state == 0) continue;
+    bool for_fork = (state & LOCK_FOR_FORK) != 0;
+    bool may_take = for_fork && waited && (state & LOCK_INSIDE) == 0;
+    if (may_take && change(lock, state, self | LOCK_WAITERS)) break;
+    if (!may_take) waited = sleep_on(lock, state, for_fork ? GRACE_MS : OS_NO_TIMEOUT);
+  }
   errno = saved;
 }
 
@@ -44,4 +89,48 @@ void lock_wake(struct lock *lock) {
   int saved = errno;
   futex_wake(&lock->state);
   errno = saved;
+}
+
+/* release: as lock_release. The lock stays held for the fork. */
+void lock_leave(struct lock *lock) {
+  atomic_fetch_and_explicit(&lock->state, ~LOCK_INSIDE, memory_order_release);
+}
+
+/* --- around fork ---------------------------------------------------------------------------------- */
+
+void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up) {
+  uint32_t self = lock_self(), as = self | LOCK_FOR_FORK;
+  int saved = errno;
+  for (;;) {
+    uint32_t state = look(lock);
+    if ((state & ~LOCK_FLAGS) == self) break; /* for this fork, or interrupted inside */
+    bool for_fork = (state & LOCK_FOR_FORK) != 0 && (state & LOCK_INSIDE) == 0;
+    bool may_take = state == 0 || (for_fork && *patience_ms == 0);
+    if (may_take && change(lock, state, as | (state & LOCK_WAITERS))) break;
+    if (may_take) continue;
+    if (may_give_up && *patience_ms == 0) break;
+    bool bounded = may_give_up || (state & LOCK_FOR_FORK) != 0;
+    as |= LOCK_WAITERS; /* as in lock_wait */
+    bool in_vain = sleep_on(lock, state, bounded ? 1 : OS_NO_TIMEOUT);
+    if (in_vain && *patience_ms > 0) --*patience_ms;
+  }
+  errno = saved;
+}
+
+void lock_release_after_fork(struct lock *lock) {
+  uint32_t state = look(lock);
+  while (lock_holder(lock) == LOCK_MY_FORKS)
+    if (atomic_compare_exchange_weak_explicit(&lock->state, &state, 0, memory_order_release,
+                                              memory_order_relaxed)) {
+      if ((state & LOCK_WAITERS) != 0) lock_wake(lock);
+      return;
+    }
+}
+
+bool lock_is_whole_in_child(struct lock *lock) {
+  enum lock_holder holder = lock_holder(lock);
+  bool inside = holder == LOCK_MINE || (look(lock) & LOCK_INSIDE) != 0;
+  if (holder == LOCK_OTHERS || !inside)
+    atomic_store_explicit(&lock->state, 0, memory_order_relaxed);
+  return holder != LOCK_OTHERS;
 }

@@ -1,67 +1,109 @@
 /* lock.h - a mutual-exclusion lock of one word that sleeps in the kernel when it has to wait.
  *
- * Own code rather than pthread_mutex_t for two reasons: a word of zeros is a free lock (no
- * initialiser to run before the first malloc), and the child of a fork can set every lock free
- * again. The algorithm is the three-state futex mutex of U. Drepper, "Futexes Are Tricky" (2011).
+ * Own code rather than pthread_mutex_t for three reasons: a word of zeros is a free lock (no
+ * initialiser to run before the first malloc), the child of a fork has to know whether what a lock
+ * guards is whole, and a fork must not make others wait for it. The algorithm is the futex mutex with
+ * a flag for sleepers of U. Drepper, "Futexes Are Tricky" (2011); the word names its holder beside.
  *
- * While a thread forks it holds every lock of the library (api/fork.c). Handlers of other libraries
- * run inside that window and may allocate: for that thread, and only for it, acquire and release do
- * nothing, since it already holds everything.
+ * Fork. A thread that forks takes every lock (front/fork.c), so that nothing is half done when memory is
+ * copied. It holds them for the fork: it may enter what they guard, as handlers of other libraries make it, and
+ * then somebody else may take a lock away from it. For libc takes locks of its own after ours (of stdio,
+ * of the name service), whose holders may be in malloc and wait for us: without this all of them would wait for ever. A
+ * lock that was taken away tells the child that what it guards is not whole, and the child goes on without that
+ * (docs/architecture.md, fork).
  */
 #ifndef HAK_OS_LOCK_H
 #define HAK_OS_LOCK_H
 
 #include "os/os.h"
 
-/* 0 free, 1 held, 2 held and somebody may be asleep on it. */
+/* 0: free. Else LOCK_HELD, some bits of the holder's address in between, and the flags. */
 struct lock {
   _Atomic uint32_t state;
 };
 
-/* The thread that holds all locks around fork (lock_self()), 0 when nobody forks. */
-extern _Atomic uintptr_t lock_forking_thread;
+#define LOCK_HELD (UINT32_C(1) << 31)
+#define LOCK_WAITERS UINT32_C(1)  /* somebody may be asleep on it */
+#define LOCK_FOR_FORK UINT32_C(2) /* held by a thread that forks */
+#define LOCK_INSIDE UINT32_C(4)   /* the same, and it is in what the lock guards just now */
+#define LOCK_FLAGS (LOCK_WAITERS | LOCK_FOR_FORK | LOCK_INSIDE)
 
-/** A number that no other living thread has. */
-uintptr_t lock_self(void);
+/* The thread that holds the locks around fork (lock_self()), 0 when nobody forks. */
+extern _Atomic uint32_t lock_forking_thread HAK_HIDDEN;
 
-void lock_wait(struct lock *lock); /* slow half of lock_acquire */
-void lock_wake(struct lock *lock); /* slow half of lock_release */
+extern _Thread_local char lock_self_mark HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
-HAK_INLINE bool lock_is_mine_by_fork(void) {
-  /* relaxed: the value equals our own number only if this very thread stored it */
-  uintptr_t thread = atomic_load_explicit(&lock_forking_thread, memory_order_relaxed);
-  return HAK_UNLIKELY(thread != 0) && thread == lock_self();
+/** What the word of a lock is while the calling thread holds it, without flags. No two threads whose stacks lie less than
+ * 1 TiB apart have the same: each has pages of its own for its thread-local variables. */
+HAK_INLINE uint32_t lock_self(void) {
+  return LOCK_HELD | ((uint32_t)((uintptr_t)&lock_self_mark >> 12) << 3);
 }
+
+void lock_wait(struct lock *lock);  /* slow half of lock_acquire */
+void lock_wake(struct lock *lock);  /* slow half of lock_release */
+void lock_leave(struct lock *lock); /* the same, of a lock held for a fork */
 
 /** True when the lock was free and is now held by the caller. */
-HAK_INLINE bool lock_try(struct lock *lock) {
-  if (lock_is_mine_by_fork()) return true;
-  uint32_t free_state = 0;
-  /* acquire: what the last holder wrote is seen by the new one */
-  return atomic_compare_exchange_strong_explicit(&lock->state, &free_state, 1, memory_order_acquire,
-                                                 memory_order_relaxed);
-}
+bool lock_try(struct lock *lock);
 
 HAK_INLINE void lock_acquire(struct lock *lock) {
-  if (HAK_UNLIKELY(!lock_try(lock))) lock_wait(lock);
+  uint32_t free_state = 0;
+  /* acquire: what the last holder wrote is seen by the new one */
+  if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(
+          &lock->state, &free_state, lock_self(), memory_order_acquire, memory_order_relaxed)))
+    lock_wait(lock);
 }
 
 HAK_INLINE void lock_release(struct lock *lock) {
-  if (lock_is_mine_by_fork()) return;
+  /* relaxed: the holder alone changes anything but LOCK_WAITERS while it is inside */
+  if (HAK_UNLIKELY((atomic_load_explicit(&lock->state, memory_order_relaxed) & LOCK_FOR_FORK) !=
+                   0)) {
+    lock_leave(lock);
+    return;
+  }
   /* release: pairs with the acquire of the next holder */
-  if (HAK_UNLIKELY(atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2))
-    lock_wake(lock);
+  uint32_t state = atomic_exchange_explicit(&lock->state, 0, memory_order_release);
+  if (HAK_UNLIKELY((state & LOCK_WAITERS) != 0)) lock_wake(lock);
 }
 
-/** For a lock that others are about to see for the first time: free, unless this thread is forking; it
- * then counts as holding every lock, this one too. */
+/** For a lock that others are about to see for the first time: free, unless this thread is forking. */
 HAK_INLINE void lock_init(struct lock *lock) {
-  atomic_store_explicit(&lock->state, lock_is_mine_by_fork() ? 1 : 0, memory_order_relaxed);
+  uint32_t self = lock_self();
+  /* relaxed: the value equals our own number only if this very thread stored it */
+  bool forks = atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == self;
+  atomic_store_explicit(&lock->state, forks ? self | LOCK_FOR_FORK : 0, memory_order_relaxed);
 }
 
-/** Sets a lock free whoever held it. Only for the child of a fork, where no other thread exists. */
-HAK_INLINE void lock_reset(struct lock *lock) {
-  atomic_store_explicit(&lock->state, 0, memory_order_relaxed);
+/* --- around fork ---------------------------------------------------------------------------------- */
+
+/** For functions that show all locks of a room, in their order. */
+typedef void lock_visit(struct lock *lock, void *argument);
+
+/* Whose it is, as far as the calling thread cares. */
+enum lock_holder {
+  LOCK_OTHERS,   /* free, or another thread's */
+  LOCK_MINE,     /* the caller's, which is so in a signal handler that has interrupted it inside */
+  LOCK_MY_FORKS, /* the caller's for its fork */
+};
+
+HAK_INLINE enum lock_holder lock_holder(const struct lock *lock) {
+  /* relaxed: a word that names this thread is one that it wrote itself, or marked by a sleeper since */
+  uint32_t state = atomic_load_explicit(&lock->state, memory_order_relaxed);
+  if ((state & ~LOCK_FLAGS) != lock_self()) return LOCK_OTHERS;
+  return (state & LOCK_FOR_FORK) == 0 ? LOCK_MINE : LOCK_MY_FORKS;
 }
+
+/** Takes the lock for a fork, unless the calling thread holds it already. `*patience_ms` bounds for how long it waits for one
+ * that another thread holds for a fork, which it then takes away; with `may_give_up` for any holder, and the lock may then
+ * stay without. What was waited for in vain is taken off `*patience_ms`. */
+void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up);
+enum { LOCK_PATIENCE_MS = 20 };
+
+/** Sets a lock free that the calling thread holds for a fork; others stay as they are. */
+void lock_release_after_fork(struct lock *lock);
+
+/** In the child: sets the lock free, unless the calling thread was interrupted inside. False: some thread that the child
+ * does not have may have been inside, what the lock guards is not to be trusted. */
+bool lock_is_whole_in_child(struct lock *lock);
 
 #endif

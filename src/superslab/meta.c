@@ -8,7 +8,7 @@
 #define CHUNK (256 * KIB)
 
 static _Alignas(64) char first_chunk[FIRST_CHUNK];
-static struct lock meta_lock;
+struct lock meta_lock;
 static char *position = first_chunk, *limit = first_chunk + FIRST_CHUNK;
 static _Atomic uint64_t used;
 
@@ -38,6 +38,4 @@ void *meta_allocate(size_t bytes, size_t alignment) {
 
 uint64_t meta_bytes_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
 
-void meta_lock_acquire(void) { lock_acquire(&meta_lock); }
-void meta_lock_release(void) { lock_release(&meta_lock); }
-void meta_lock_reset(void) { lock_reset(&meta_lock); }
+void meta_forget(void) { position = limit; }

@@ -25,6 +25,7 @@ static uint64_t nonempty_lists[2];       /* bit i: lists[i], and lists[RUNS + i]
 static struct superslab *unused;         /* descriptors free for reuse */
 static uint64_t live, peak;              /* SuperSlabs */
 static uint64_t slices_in_use;           /* handed out as spans */
+static uint8_t era;                      /* of the lists; superslab_fork_child */
 static struct superslab *next_look;      /* where superslab_take_dirty goes on */
 static _Atomic size_t dirty_free_slices; /* written under the lock */
 
@@ -96,6 +97,7 @@ static unsigned list_for(const struct superslab *superslab) {
 static void list_insert(struct superslab *superslab) {
   unsigned list = list_for(superslab);
   superslab->list = (uint8_t)list;
+  superslab->era = era;
   superslab->prev = NULL;
   superslab->next = lists[list];
   if (lists[list] != NULL) lists[list]->prev = superslab;
@@ -281,6 +283,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   HAK_CHECK((superslab->free_mask & slices_mask(first, slices)) == 0);
   for (unsigned i = first; i < first + slices; i++)
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
+  if (HAK_UNLIKELY(superslab->era != era)) return false;
   unsigned before = dirty_slices_of(superslab);
   slices_in_use -= slices;
   superslab->free_mask |= slices_mask(first, slices);
@@ -357,7 +360,8 @@ bool span_resize(struct slab *span, unsigned slices) {
     slices_free(superslab, first + slices, old - slices, slices_mask(first + slices, old - slices));
   } else {
     uint32_t more = slices_mask(first + old, slices - old);
-    done = first + slices <= SLICES_PER_UNIT && (superslab->free_mask & more) == more;
+    done = first + slices <= SLICES_PER_UNIT && (superslab->free_mask & more) == more &&
+           superslab->era == era;
     if (done) {
       span_take(superslab, first + old, slices - old, KIND_LARGE, &zeroed);
       for (unsigned i = old; i < slices; i++) span[i].offset = (uint8_t)i;
@@ -504,22 +508,27 @@ void superslab_join(struct superslab *superslab) {
 
 /* --- fork ---------------------------------------------------------------------------------------------- */
 
-void superslab_fork_prepare(void) {
-  lock_acquire(&superslab_lock);
-  unit_lock_acquire();
-  meta_lock_acquire();
+void superslab_each_lock(lock_visit *visit, void *argument) {
+  visit(&superslab_lock, argument);
+  visit(&unit_lock, argument);
+  visit(&meta_lock, argument);
 }
 
-void superslab_fork_release(bool in_child) {
-  if (in_child) {
-    meta_lock_reset();
-    unit_lock_reset();
-    lock_reset(&superslab_lock);
-  } else {
-    meta_lock_release();
-    unit_lock_release();
-    lock_release(&superslab_lock);
-  }
+/* The lists may be cut in half: new ones, and those SuperSlabs are in none any more. Their blocks can be freed, but nothing
+ * more is taken from them, and they are not given up. */
+static void forget_lists(void) {
+  memset(lists, 0, sizeof lists);
+  memset(nonempty_lists, 0, sizeof nonempty_lists);
+  unused = next_look = NULL;
+  live = slices_in_use = 0;
+  atomic_store_explicit(&dirty_free_slices, 0, memory_order_relaxed);
+  era++;
+}
+
+void superslab_fork_child(void) {
+  if (!lock_is_whole_in_child(&superslab_lock)) forget_lists();
+  if (!lock_is_whole_in_child(&unit_lock)) unit_forget();
+  if (!lock_is_whole_in_child(&meta_lock)) meta_forget();
 }
 
 /* --- statistics -------------------------------------------------------------------------------------- */

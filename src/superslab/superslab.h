@@ -91,7 +91,9 @@ struct superslab {
   uint8_t list;                  /* superslab_lock: which list (superslab.c) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   bool explicit_pages;           /* once per use: of the kernel's reserved pool of huge pages */
-  uint32_t huge_units;           /* once per use: 0 for a SuperSlab, else units of a huge block */
+  uint8_t
+      era; /* superslab_lock: of the lists it is in; of another: in none, see superslab_fork_child */
+  uint32_t huge_units; /* once per use: 0 for a SuperSlab, else units of a huge block */
   union {
     size_t huge_usable; /* huge: bytes the program may use; only its holder changes it */
     uint32_t ends;      /* SuperSlab; superslab_lock: bit i: a Large span ended in slice i */
@@ -184,9 +186,9 @@ bool map_claim(const char *base, struct superslab *superslab);
  * 8 KiB. NULL when the OS refuses. */
 void *meta_allocate(size_t bytes, size_t alignment);
 uint64_t meta_bytes_used(void);
-void meta_lock_acquire(void);
-void meta_lock_release(void);
-void meta_lock_reset(void);
+extern struct lock meta_lock;
+/** In the child of a fork where what meta_lock guards is not whole: leaves what is left of the chunk. */
+void meta_forget(void);
 
 /* --- units (unit.c) --------------------------------------------------------------------------- */
 
@@ -241,9 +243,9 @@ struct unit_stats {
   uint64_t decommit_disabled;
 };
 void unit_stats_get(struct unit_stats *stats);
-void unit_lock_acquire(void);
-void unit_lock_release(void);
-void unit_lock_reset(void);
+extern struct lock unit_lock;
+/** In the child of a fork where what unit_lock guards is not whole: leaves the pool's memory where it is. */
+void unit_forget(void);
 
 /* --- spans and huge blocks (superslab.c) -------------------------------------------------------- */
 
@@ -314,9 +316,9 @@ bool huge_release(struct superslab *superslab, const char *base);
  * another unit), or NULL: it is as it was. */
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes);
 
-/** Locks of this room around fork, in the order of the glossary. */
-void superslab_fork_prepare(void);
-void superslab_fork_release(bool in_child);
+/** Locks of this room, in the order of the glossary. Their holders wait for no other. */
+void superslab_each_lock(lock_visit *visit, void *argument);
+void superslab_fork_child(void);
 
 struct superslab_stats {
   uint64_t live, peak, huge_live, huge_bytes, slab_bytes;

@@ -18,7 +18,7 @@ struct stuck_run {
   bool huge_pages;
 };
 
-static struct lock unit_lock;
+struct lock unit_lock;
 static struct warm_pool pool; /* under unit_lock */
 static struct stuck_run *stuck;
 
@@ -409,6 +409,8 @@ void unit_stats_get(struct unit_stats *stats) {
   stats->decommit_disabled = atomic_load_explicit(&decommit_disabled, memory_order_relaxed);
 }
 
-void unit_lock_acquire(void) { pool_lock(); }
-void unit_lock_release(void) { pool_unlock(); }
-void unit_lock_reset(void) { lock_reset(&unit_lock); }
+void unit_forget(void) {
+  pool = (struct warm_pool){0};
+  stuck = NULL;
+  atomic_store_explicit(&warm_units, 0, memory_order_relaxed);
+}

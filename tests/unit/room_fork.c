@@ -264,6 +264,7 @@ static void *in_new_thread(void *unused) {
 static void in_child(void) {
   alarm(60);
   signal(SIGSEGV, SIG_DFL); /* cmocka's would let the child go on with the next test */
+  for (size_t i = 0; i < offsetof(struct heap, classes); i++) EXPECT(((char *)stepped)[i] == 0);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap);
   memset(seen, 0, sizeof seen);
   pthread_t thread;

@@ -68,10 +68,68 @@ static void a_held_lock_is_refused_or_waited_for(void **state) {
   lock_release(&shared_lock);
   pthread_join(thread, NULL);
   assert_int_equal(counter, 1);
-  assert_true(lock_try(&shared_lock));
-  lock_reset(&shared_lock);
-  assert_true(lock_try(&shared_lock));
+}
+
+static bool held_by_other;
+
+static void *see_holder(void *unused) {
+  held_by_other = lock_holder(&shared_lock) == LOCK_OTHERS;
+  return unused;
+}
+
+static void a_lock_held_for_a_fork_can_be_entered_and_taken_away(void **state) {
+  (void)state;
+  pthread_t thread;
+  uint32_t patience = LOCK_PATIENCE_MS;
+  lock_acquire_for_fork(&shared_lock, &patience, false);
+  assert_int_equal(lock_holder(&shared_lock), LOCK_MY_FORKS);
+  assert_int_equal(pthread_create(&thread, NULL, see_holder, NULL), 0);
+  pthread_join(thread, NULL);
+  assert_true(held_by_other);
+  /* Its holder is let in, and holds it still when it leaves. */
+  lock_acquire(&shared_lock);
   lock_release(&shared_lock);
+  assert_true(lock_try(&shared_lock));
+  /* Nobody takes it away while it is inside. */
+  counter = 0;
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
+  usleep(5 * LOCK_PATIENCE_MS * 1000);
+  assert_int_equal(counter, 0);
+  lock_release(&shared_lock);
+  pthread_join(thread, NULL); /* without a release by us */
+  assert_int_equal(counter, 1);
+  lock_release_after_fork(&shared_lock); /* not ours any more */
+  assert_int_equal(atomic_load(&shared_lock.state), 0);
+}
+
+static void a_fork_waits_for_a_lock_only_for_a_while_if_it_must(void **state) {
+  (void)state;
+  pthread_t thread;
+  uint32_t patience = LOCK_PATIENCE_MS;
+  /* Held by the thread itself, which a signal handler has interrupted. */
+  lock_acquire(&shared_lock);
+  lock_acquire_for_fork(&shared_lock, &patience, true);
+  assert_int_equal(lock_holder(&shared_lock), LOCK_MINE);
+  assert_true(lock_is_whole_in_child(&shared_lock));
+  assert_int_equal(lock_holder(&shared_lock), LOCK_MINE);
+  counter = 0;
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
+  usleep(20000);
+  lock_release(&shared_lock);
+  pthread_join(thread, NULL);
+  assert_int_equal(counter, 1);
+  /* Another's, who keeps it. */
+  atomic_store(&shared_lock.state, LOCK_HELD);
+  lock_acquire_for_fork(&shared_lock, &patience, true);
+  assert_int_equal(patience, 0);
+  assert_int_equal(lock_holder(&shared_lock), LOCK_OTHERS);
+  assert_false(lock_is_whole_in_child(&shared_lock));
+  assert_int_equal(atomic_load(&shared_lock.state), 0);
+  /* Another fork's: it is taken away. */
+  atomic_store(&shared_lock.state, LOCK_HELD | LOCK_FOR_FORK);
+  lock_acquire_for_fork(&shared_lock, &patience, false);
+  assert_true(lock_is_whole_in_child(&shared_lock));
+  assert_int_equal(atomic_load(&shared_lock.state), 0);
 }
 
 /* --- report --------------------------------------------------------------------------------------- */
@@ -267,6 +325,8 @@ int main(void) {
       cmocka_unit_test(the_loader_is_known),
       cmocka_unit_test(one_thread_at_a_time_holds_a_lock),
       cmocka_unit_test(a_held_lock_is_refused_or_waited_for),
+      cmocka_unit_test(a_lock_held_for_a_fork_can_be_entered_and_taken_away),
+      cmocka_unit_test(a_fork_waits_for_a_lock_only_for_a_while_if_it_must),
       cmocka_unit_test(lines_are_what_was_put_together),
       cmocka_unit_test(long_lines_are_cut_and_end),
       cmocka_unit_test(a_bad_pointer_is_one_line_and_abort),

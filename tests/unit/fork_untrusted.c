@@ -1,0 +1,212 @@
+/* fork_untrusted.c - what a child may rely on of threads that it does not have: nothing that they did without a lock.
+ *
+ * Pages that a device may write to are copied at once at a fork, and a thread that writes to them does not wait: in the child
+ * they may be older than the lists that lead through them. Here the links of free blocks are overwritten before the fork,
+ * as such a page would look. And locks that others have taken from the forking thread: what they guard is left out.
+ */
+#include "unit_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "front/heap.h"
+
+#ifdef __SANITIZE_THREAD__
+int main(void) {
+  puts("skipped: ThreadSanitizer does not follow a child that starts a thread");
+  return 77;
+}
+#else
+
+enum { BLOCKS = 200, SIZE = 256, WAIT_S = 60 };
+#define STALE ((void *)(uintptr_t)0x7ff0dead0000)
+
+static void *blocks[BLOCKS], *of_main[BLOCKS];
+static struct heap *other;
+static atomic_int step;
+
+static void wait_for_step(int wanted) {
+  while (atomic_load(&step) < wanted) usleep(100);
+}
+
+/* A thread with free blocks in its bins, some for another heap in its slots, and some that were sent to it. */
+static void *hold_blocks(void *unused) {
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = hak_malloc(SIZE));
+  other = heap_of_thread();
+  atomic_store(&step, 1);
+  wait_for_step(2);
+  for (int i = 0; i < 10; i++) hak_free(of_main[i]); /* gathered in a slot */
+  for (int i = 0; i < BLOCKS / 2; i++) hak_free(blocks[i]);
+  atomic_store(&step, 3);
+  wait_for_step(4);
+  return unused;
+}
+
+static void overwrite_list(void *list, void **saved, size_t *count) {
+  while (list != NULL) {
+    void *next = *(void **)list;
+    saved[(*count)++] = list;
+    saved[(*count)++] = next;
+    *(void **)list = STALE;
+    list = next;
+  }
+}
+
+static void *use_in_thread(void *unused) {
+  void *mine[BLOCKS];
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < BLOCKS; i++) {
+      if ((mine[i] = hak_malloc(SIZE)) == NULL) _exit(4);
+      memset(mine[i], i, SIZE);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+      if (((unsigned char *)mine[i])[SIZE - 1] != (unsigned char)i) _exit(5);
+      hak_free(mine[i]);
+    }
+  }
+  return unused;
+}
+
+static void use_everything(void) {
+  alarm(WAIT_S);
+  signal(SIGSEGV, SIG_DFL);
+  signal(SIGBUS, SIG_DFL);
+  use_in_thread(NULL);
+  for (int i = BLOCKS / 2; i < BLOCKS; i++)
+    hak_free(blocks[i]); /* live blocks of the other thread */
+  pthread_t thread;
+  for (int i = 0; i < 2; i++) { /* the first gets the heap of the thread that is not there */
+    if (pthread_create(&thread, NULL, use_in_thread, NULL) != 0) _exit(6);
+    pthread_join(thread, NULL);
+  }
+  hak_purge();
+  use_in_thread(NULL);
+  hak_free(hak_malloc(300 * KIB));
+  hak_free(hak_malloc(3 * MIB));
+  _exit(0);
+}
+
+static void child_ends_well(pid_t child) {
+  int status = -1;
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void links_of_absent_threads_are_not_followed(void **state) {
+  (void)state;
+  pthread_t thread;
+  void *saved[8 * BLOCKS];
+  size_t count = 0;
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(of_main[i] = hak_malloc(SIZE));
+  struct heap *mine = heap_of_thread();
+  assert_int_equal(pthread_create(&thread, NULL, hold_blocks, NULL), 0);
+  wait_for_step(1);
+  atomic_store(&step, 2);
+  wait_for_step(3);
+  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) hak_free(blocks[i]);
+  remote_flush(mine); /* 20 blocks in the other's inbox */
+  unsigned size_class = class_for(SIZE);
+  overwrite_list(other->bins[size_class].head, saved, &count);
+  struct outgoing *slot = remote_slot(other, &mine->bins[size_class]);
+  assert_non_null(slot->head);
+  overwrite_list(slot->head, saved, &count);
+  void *sent = atomic_load(&other->inbox[size_class]);
+  assert_non_null(sent);
+  uint64_t second_word = ((uint64_t *)sent)[1];
+  overwrite_list(sent, saved, &count);
+  ((uint64_t *)sent)[1] = (uint64_t)(uintptr_t)STALE | UINT64_C(9) << 48;
+  assert_true(count > 20);
+  pid_t child = fork();
+  if (child == 0) {
+    for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
+    use_everything();
+  }
+  ((uint64_t *)sent)[1] = second_word;
+  for (size_t i = 0; i < count; i += 2) *(void **)saved[i] = saved[i + 1];
+  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
+  child_ends_well(child);
+  atomic_store(&step, 4);
+  pthread_join(thread, NULL);
+  for (int i = BLOCKS / 2; i < BLOCKS; i++) hak_free(blocks[i]);
+  for (int i = 10; i < BLOCKS; i++) hak_free(of_main[i]);
+}
+
+/* --- locks that are taken away ---------------------------------------------------------------------------------- */
+
+static struct lock *wanted[8];
+static size_t wanted_count;
+static atomic_bool has_all, may_end;
+
+/* As an allocation that waits for each of them. */
+static void *take_locks(void *unused) {
+  for (size_t i = 0; i < wanted_count; i++) lock_acquire(wanted[i]);
+  atomic_store(&has_all, true);
+  while (!atomic_load(&may_end)) usleep(100);
+  for (size_t i = wanted_count; i-- > 0;) lock_release(wanted[i]);
+  return unused;
+}
+
+/* A handler of another library that runs after ours, and waits for what another thread has, which waits for us. */
+static pthread_t taker;
+static bool handler_takes;
+
+static void on_fork(void) {
+  if (!handler_takes) return;
+  atomic_store(&has_all, false);
+  atomic_store(&may_end, false);
+  if (pthread_create(&taker, NULL, take_locks, NULL) != 0) abort();
+  while (!atomic_load(&has_all)) usleep(100);
+}
+
+static void fork_while_taken(void) {
+  handler_takes = true;
+  pid_t child = fork();
+  if (child == 0) {
+    handler_takes = false;
+    use_everything();
+  }
+  atomic_store(&may_end, true);
+  pthread_join(taker, NULL);
+  handler_takes = false;
+  child_ends_well(child);
+  use_in_thread(NULL);
+}
+
+static void locks_taken_from_a_fork_are_left_out(void **state) {
+  (void)state;
+  use_in_thread(NULL);
+  struct heap *mine = heap_of_thread();
+  struct lock *locks[] = {&superslab_lock, &unit_lock, &meta_lock, &mine->lock};
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = NULL;
+  for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+    wanted[0] = locks[i];
+    wanted_count = 1;
+    fork_while_taken();
+  }
+  /* All of them at once. */
+  wanted[0] = &mine->lock;
+  for (wanted_count = 1; wanted_count < 4; wanted_count++)
+    wanted[wanted_count] = locks[wanted_count - 1];
+  fork_while_taken();
+}
+
+/* Runs before hakmem's own handlers are registered, so that its prepare part comes after theirs. */
+__attribute__((constructor(101))) static void register_first(void) {
+  pthread_atfork(on_fork, NULL, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(links_of_absent_threads_are_not_followed),
+      cmocka_unit_test(locks_taken_from_a_fork_are_left_out),
+  };
+  return cmocka_run_group_tests_name("fork_untrusted", tests, NULL, NULL);
+}
+#endif
