@@ -34,6 +34,7 @@
  * a fork: the outermost one does the work. */
 static _Thread_local unsigned depth;
 static _Thread_local bool settled; /* the child's part of it is done */
+static _Thread_local int parent;   /* its process */
 
 static void each_lock(lock_visit *visit, void *argument) {
   release_each_lock(visit, argument);
@@ -60,10 +61,20 @@ static void give(struct lock *lock, void *argument) {
   lock_release_after_fork(lock);
 }
 
+static void settle_child(void) {
+  if (settled || os_process() == parent) return;
+  settled = true;
+  superslab_fork_child();
+  heap_fork_child();
+  release_fork_child();
+}
+
 static void prepare(void) {
   struct patience patience = {.ms = LOCK_PATIENCE_MS};
   if (depth++ > 0) return;
   settled = false;
+  parent = os_process();
+  atomic_store_explicit(&lock_settle_child, settle_child, memory_order_relaxed);
   each_lock(see_interrupted, &patience.may_give_up);
   each_lock(take, &patience);
   heap_fork_prepare();
@@ -81,12 +92,8 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
-  end();
-  if (settled) return;
-  settled = true;
-  superslab_fork_child();
-  heap_fork_child();
-  release_fork_child();
+  settle_child();
+  in_parent();
 }
 
 void fork_register(void) {

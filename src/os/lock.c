@@ -8,6 +8,7 @@
 
 _Atomic uint32_t lock_forking_thread;
 _Thread_local char lock_self_mark;
+_Atomic(void (*)(void)) lock_settle_child;
 
 /* Sections under these locks are short (a refill: under a microsecond), so a short spin finds most
  * of them free again before a sleep would have started. */
@@ -69,6 +70,9 @@ static bool sleep_on(struct lock *lock, uint32_t state, uint32_t ms) {
 
 void lock_wait(struct lock *lock) {
   uint32_t self = lock_self();
+  /* Handlers of other libraries may allocate in the child before ours runs. */
+  if (atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == self)
+    atomic_load_explicit(&lock_settle_child, memory_order_relaxed)();
   if (spin(lock, self)) return;
   int saved = errno;
   bool waited = false; /* long enough for one that is held for a fork */
@@ -78,7 +82,7 @@ void lock_wait(struct lock *lock) {
     if (enter(lock, state, self | LOCK_WAITERS)) break;
     if (state == 0) continue;
     bool for_fork = (state & LOCK_FOR_FORK) != 0;
-    bool may_take = for_fork && waited && (state & LOCK_INSIDE) == 0;
+    bool may_take = for_fork && waited && (state & (LOCK_INSIDE | LOCK_KEPT)) == 0;
     if (may_take && change(lock, state, self | LOCK_WAITERS)) break;
     if (!may_take) waited = sleep_on(lock, state, for_fork ? GRACE_MS : OS_NO_TIMEOUT);
   }
@@ -104,7 +108,7 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
   for (;;) {
     uint32_t state = look(lock);
     if ((state & ~LOCK_FLAGS) == self) break; /* for this fork, or interrupted inside */
-    bool for_fork = (state & LOCK_FOR_FORK) != 0 && (state & LOCK_INSIDE) == 0;
+    bool for_fork = (state & LOCK_FOR_FORK) != 0 && (state & (LOCK_INSIDE | LOCK_KEPT)) == 0;
     bool may_take = state == 0 || (for_fork && *patience_ms == 0);
     if (may_take && change(lock, state, as | (state & LOCK_WAITERS))) break;
     if (may_take) continue;
@@ -115,6 +119,11 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
     if (in_vain && *patience_ms > 0) --*patience_ms;
   }
   errno = saved;
+}
+
+void lock_keep_for_fork(struct lock *lock) {
+  if (lock_holder(lock) == LOCK_MY_FORKS)
+    atomic_fetch_or_explicit(&lock->state, LOCK_KEPT, memory_order_relaxed);
 }
 
 void lock_release_after_fork(struct lock *lock) {

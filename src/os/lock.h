@@ -26,7 +26,8 @@ struct lock {
 #define LOCK_WAITERS UINT32_C(1)  /* somebody may be asleep on it */
 #define LOCK_FOR_FORK UINT32_C(2) /* held by a thread that forks */
 #define LOCK_INSIDE UINT32_C(4)   /* the same, and it is in what the lock guards just now */
-#define LOCK_FLAGS (LOCK_WAITERS | LOCK_FOR_FORK | LOCK_INSIDE)
+#define LOCK_KEPT UINT32_C(8)     /* the same, and nobody takes it away */
+#define LOCK_FLAGS (LOCK_WAITERS | LOCK_FOR_FORK | LOCK_INSIDE | LOCK_KEPT)
 
 /* The thread that holds the locks around fork (lock_self()), 0 when nobody forks. */
 extern _Atomic uint32_t lock_forking_thread HAK_HIDDEN;
@@ -34,9 +35,9 @@ extern _Atomic uint32_t lock_forking_thread HAK_HIDDEN;
 extern _Thread_local char lock_self_mark HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
 /** What the word of a lock is while the calling thread holds it, without flags. No two threads whose stacks lie less than
- * 1 TiB apart have the same: each has pages of its own for its thread-local variables. */
+ * 512 GiB apart have the same: each has pages of its own for its thread-local variables. */
 HAK_INLINE uint32_t lock_self(void) {
-  return LOCK_HELD | ((uint32_t)((uintptr_t)&lock_self_mark >> 12) << 3);
+  return LOCK_HELD | ((uint32_t)((uintptr_t)&lock_self_mark >> 12) << 4);
 }
 
 void lock_wait(struct lock *lock);  /* slow half of lock_acquire */
@@ -92,6 +93,13 @@ HAK_INLINE enum lock_holder lock_holder(const struct lock *lock) {
   if ((state & ~LOCK_FLAGS) != lock_self()) return LOCK_OTHERS;
   return (state & LOCK_FOR_FORK) == 0 ? LOCK_MINE : LOCK_MY_FORKS;
 }
+
+/** What the child of a fork does first, of which lock.c knows only when: before the forking thread waits for any lock there.
+ * To be set before the locks are taken, and called again at the end of the fork. */
+extern _Atomic(void (*)(void)) lock_settle_child HAK_HIDDEN;
+
+/** Nobody takes the lock away, which the calling thread holds for its fork, if it does. */
+void lock_keep_for_fork(struct lock *lock);
 
 /** Takes the lock for a fork, unless the calling thread holds it already. `*patience_ms` bounds for how long it waits for one
  * that another thread holds for a fork, which it then takes away; with `may_give_up` for any holder, and the lock may then

@@ -111,6 +111,9 @@ uint64_t os_clock_ms(void);
  * could not be had. */
 bool os_thread_start(void (*body)(void));
 
+/** Number of the process. */
+int os_process(void);
+
 /** Lets other threads run. */
 void os_yield(void);
 

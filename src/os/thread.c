@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "os/fault.h"
 #include "os/futex.h"
@@ -44,6 +45,8 @@ bool os_thread_start(void (*body)(void)) {
   errno = saved;
   return error == 0;
 }
+
+int os_process(void) { return (int)getpid(); }
 
 void os_yield(void) { sched_yield(); }
 

@@ -157,6 +157,11 @@ static void *take_locks(void *unused) {
 static pthread_t taker;
 static bool handler_takes;
 
+/* In the child, before our own handler has run. */
+static void allocate_early(void) {
+  if (handler_takes) use_in_thread(NULL);
+}
+
 static void on_fork(void) {
   if (!handler_takes) return;
   atomic_store(&has_all, false);
@@ -182,24 +187,24 @@ static void fork_while_taken(void) {
 static void locks_taken_from_a_fork_are_left_out(void **state) {
   (void)state;
   use_in_thread(NULL);
-  struct heap *mine = heap_of_thread();
-  struct lock *locks[] = {&superslab_lock, &unit_lock, &meta_lock, &mine->lock};
-  for (int i = 0; i < BLOCKS; i++) blocks[i] = NULL;
-  for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+  enum { LOCKS = 4 };
+  struct heap *parked = heap_first() != heap_of_thread() ? heap_first() : heap_first()->next;
+  struct lock *locks[LOCKS] = {&parked->lock, &superslab_lock, &unit_lock, &meta_lock};
+  memset(blocks, 0, sizeof blocks);
+  for (size_t i = 0; i < LOCKS; i++) {
     wanted[0] = locks[i];
     wanted_count = 1;
     fork_while_taken();
   }
   /* All of them at once. */
-  wanted[0] = &mine->lock;
-  for (wanted_count = 1; wanted_count < 4; wanted_count++)
-    wanted[wanted_count] = locks[wanted_count - 1];
+  memcpy(wanted, locks, sizeof locks);
+  wanted_count = LOCKS;
   fork_while_taken();
 }
 
 /* Runs before hakmem's own handlers are registered, so that its prepare part comes after theirs. */
 __attribute__((constructor(101))) static void register_first(void) {
-  pthread_atfork(on_fork, NULL, NULL);
+  pthread_atfork(on_fork, NULL, allocate_early);
 }
 
 int main(void) {
