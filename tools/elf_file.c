@@ -33,6 +33,7 @@
 /* More than any real program has; a bound on what a damaged header can make us read. */
 #define MAX_HEADERS 512
 #define MAX_DYNAMIC 4096
+#define MAX_NOTES 64
 
 static const char *machine_name(unsigned machine) {
   switch (machine) {
@@ -117,6 +118,25 @@ static void read_needed(int fd, struct elf_file *file, const Elf64_Phdr *headers
   }
 }
 
+/* Go's linker writes a note of the owner "Go" into every program. */
+static bool has_go_note(int fd, const Elf64_Phdr *notes) {
+  static const char owner[4] = "Go";
+  uint64_t offset = notes->p_offset;
+  uint64_t end = offset + notes->p_filesz;
+  for (int i = 0; i < MAX_NOTES && end > offset && end - offset >= sizeof(Elf64_Nhdr); i++) {
+    struct {
+      Elf64_Nhdr header;
+      char owner[sizeof owner];
+    } note;
+    if (!read_at(fd, &note, sizeof note, offset)) return false;
+    if (note.header.n_namesz == sizeof owner && memcmp(note.owner, owner, sizeof owner) == 0)
+      return true;
+    offset += sizeof note.header + ((uint64_t)note.header.n_namesz + 3) / 4 * 4 +
+              ((uint64_t)note.header.n_descsz + 3) / 4 * 4;
+  }
+  return false;
+}
+
 static void read_program_headers(int fd, struct elf_file *file, const Elf64_Ehdr *header) {
   static Elf64_Phdr headers[MAX_HEADERS];
   unsigned count = header->e_phnum;
@@ -136,6 +156,7 @@ static void read_program_headers(int fd, struct elf_file *file, const Elf64_Ehdr
         return;
       }
     }
+    if (headers[i].p_type == PT_NOTE && has_go_note(fd, &headers[i])) file->is_go = true;
     if (headers[i].p_type == PT_DYNAMIC) read_needed(fd, file, headers, count, &headers[i]);
   }
 }

@@ -16,6 +16,7 @@ struct elf_file {
   char interpreter[PATH_MAX]; /* "": no dynamic linker asked for */
   bool needs_glibc;           /* libc.so.6 is among its libraries */
   bool needs_musl;            /* musl's libc.so is */
+  bool is_go;                 /* has Go's note */
   char machine[48];           /* for messages, set for every ELF file: "AArch64, 64-bit" */
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "elf_symbols.h"
 #include "hakmem.h"
 
 #define TEXT_OF(number) #number
@@ -31,6 +32,16 @@ struct search {
   FILE *log;
 };
 
+/* By its symbols, not by its name: a program would run without hakmem, and nothing would say so. */
+static const char *problem_of(int fd) {
+  bool allocates = elf_symbol_find(fd, "malloc") == SYMBOL_EXPORTED &&
+                   elf_symbol_find(fd, "free") == SYMBOL_EXPORTED;
+  bool is_hakmem = elf_symbol_find(fd, "hak_version") == SYMBOL_EXPORTED;
+  if (is_hakmem && allocates) return NULL;
+  if (is_hakmem) return "has no malloc: it is hakmem for programs that call hak_malloc themselves";
+  return allocates ? "is another allocator, not hakmem" : "is not hakmem: it has no malloc";
+}
+
 /* Reads the file as a library; `why` gets what is wrong with it. */
 static bool read_library(const char *path, struct library *library, const char **why) {
   if (realpath(path, library->path) == NULL) {
@@ -43,6 +54,7 @@ static bool read_library(const char *path, struct library *library, const char *
     return false;
   }
   elf_file_read(fd, &library->elf);
+  library->problem = problem_of(fd);
   close(fd);
   if (!library->elf.is_elf || library->elf.damaged) *why = "not a shared library";
   else if (!library->elf.is_ours) *why = "a library for another machine";
@@ -94,8 +106,8 @@ static bool search_all(struct search *search, const char *variant) {
   return look(search, HAKMEM_LIBDIR, "");
 }
 
-bool library_find(enum library_kind kind, const char *given, const char *variant,
-                  struct library *library) {
+bool library_locate(enum library_kind kind, const char *given, const char *variant,
+                    struct library *library) {
   if (given != NULL) {
     const char *why = NULL;
     if (read_library(given, library, &why)) return true;
@@ -125,11 +137,34 @@ bool library_find(enum library_kind kind, const char *given, const char *variant
   return found;
 }
 
+bool library_find(enum library_kind kind, const char *given, const char *variant,
+                  struct library *library) {
+  if (!library_locate(kind, given, variant, library)) return false;
+  if (library->problem != NULL) complain("%s: %s", library->path, library->problem);
+  return library->problem == NULL;
+}
+
+/* Does the dynamic linker replace a part of the path by something else? */
+static bool has_token(const char *path) {
+  static const char *const tokens[] = {"ORIGIN", "LIB", "PLATFORM"};
+  for (const char *dollar = strchr(path, '$'); dollar != NULL; dollar = strchr(dollar + 1, '$'))
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
+      if (strncmp(dollar + 1 + (dollar[1] == '{'), tokens[i], strlen(tokens[i])) == 0) return true;
+  return false;
+}
+
 bool library_set_preload(const struct library *library) {
   if (strpbrk(library->path, ": \t\n") != NULL) {
     complain(
         "%s: the dynamic linker cannot preload a path with a space or a colon; put the library "
         "elsewhere",
+        library->path);
+    return false;
+  }
+  if (has_token(library->path)) {
+    complain(
+        "%s: the dynamic linker cannot preload a path with $ORIGIN, $LIB or $PLATFORM, which it "
+        "replaces; put the library elsewhere",
         library->path);
     return false;
   }

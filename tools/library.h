@@ -10,6 +10,7 @@
 struct library {
   char path[PATH_MAX]; /* absolute */
   struct elf_file elf;
+  const char *problem; /* why preloading it would not put a program on hakmem, or NULL */
 };
 
 enum library_kind { LIBRARY_RUN, LIBRARY_TRACE }; /* libhakmem.so, libhakmem-trace.so */
@@ -19,6 +20,10 @@ enum library_kind { LIBRARY_RUN, LIBRARY_TRACE }; /* libhakmem.so, libhakmem-tra
  * where it looked, and returns false when there is none that can be preloaded. */
 bool library_find(enum library_kind kind, const char *given, const char *variant,
                   struct library *library);
+
+/** The same, and one that is not hakmem is no error: `library->problem` says so. */
+bool library_locate(enum library_kind kind, const char *given, const char *variant,
+                    struct library *library);
 
 /** Puts the library in front of LD_PRELOAD in this process's environment. Complains and returns false
  * when that cannot be done. */

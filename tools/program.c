@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "env_command.h"
 #include "settings.h"
 
 #define MAX_SCRIPT_DEPTH 5 /* the kernel's own limit for scripts run by scripts */
 #define LINE_SIZE 256      /* of a "#!" line, the kernel's too */
+#define MAX_ENV_WORDS 128  /* so far env's arguments are followed to the program that it starts */
 
 /* --- finding it ----------------------------------------------------------------------------- */
 
@@ -110,8 +112,15 @@ static int check_elf(const char *path, int fd, const struct stat *status,
     return EXIT_CANNOT_RUN;
   }
   snprintf(program->starter, sizeof program->starter, "%s", path);
+  program->is_go = file->is_go;
   if (file->interpreter[0] == 0) {
     if (is_dynamic_linker(status)) return 0;
+    if (file->is_go) {
+      complain("%s: is a statically linked Go program: no library can be preloaded into it, and Go "
+               "manages its memory itself",
+               path);
+      return EXIT_CANNOT_RUN;
+    }
     complain("%s: is statically linked: no library can be preloaded into it (it can be linked with "
              "libhakmem.a)",
              path);
@@ -128,28 +137,48 @@ static int check_elf(const char *path, int fd, const struct stat *status,
     return EXIT_CANNOT_RUN;
   }
   memcpy(program->dynamic_linker, file->interpreter, sizeof program->dynamic_linker);
+  /* Its own malloc is found before that of any library, preloaded or not. */
+  enum elf_symbol own = elf_symbol_find(fd, "malloc");
+  program->own_malloc = own == SYMBOL_EXPORTED || own == SYMBOL_HIDDEN ? own : SYMBOL_NONE;
+  enum elf_symbol version = elf_symbol_find(fd, "hak_version");
+  program->has_hakmem = version == SYMBOL_EXPORTED || version == SYMBOL_HIDDEN;
   return 0;
 }
 
 static int check_file(const char *path, int depth, const struct library *library,
                       struct program *program);
 
-/* `#!/usr/bin/env name`: the program that matters is the one that env will start. Its absence is for
- * env to report. */
-static int check_env(const char *interpreter, char *argument, int depth,
-                     const struct library *library, struct program *program) {
-  const char *slash = strrchr(interpreter, '/');
-  if (strcmp(slash != NULL ? slash + 1 : interpreter, "env") != 0) return 0;
-  char *rest = NULL;
-  for (char *word = strtok_r(argument, " \t", &rest); word != NULL;
-       word = strtok_r(NULL, " \t", &rest)) {
-    if (strchr(word, '=') != NULL || (word[0] == '-' && strncmp(word, "-S", 2) != 0)) continue;
-    if (strncmp(word, "-S", 2) == 0) word += 2;
-    if (word[0] == 0) continue;
-    char path[PATH_MAX];
-    return resolve(word, path) == 0 ? check_file(path, depth + 1, library, program) : 0;
+/* Is it env, and not a script of that name? */
+static bool is_env(const char *path, const struct program *program) {
+  const char *slash = strrchr(path, '/');
+  return strcmp(slash != NULL ? slash + 1 : path, "env") == 0 &&
+         strcmp(path, program->starter) == 0;
+}
+
+/* `env name`: the program that matters is the one that env will start. */
+static int check_env(const char *path, char **words, int depth, const struct library *library,
+                     struct program *program) {
+  struct env_command command = env_command_read(words);
+  if (command.program == NULL || command.looks_elsewhere) return 0; /* for env to report */
+  if (command.drops_preload) {
+    complain("%s: env starts '%s' without the LD_PRELOAD that puts it on hakmem", path,
+             command.program);
+    return EXIT_CANNOT_RUN;
   }
-  return 0;
+  char target[PATH_MAX];
+  int error = resolve(command.program, target);
+  if (error != 0) {
+    bool in_path = error == ENOENT && strchr(command.program, '/') == NULL;
+    const char *hint =
+        strpbrk(command.program, " \t") != NULL ? " (env cuts it up with -S only)" : "";
+    complain("%s: env is to start '%s': %s%s", path, command.program,
+             in_path ? "not found in PATH" : strerror(error), hint);
+    return error == ENOENT || error == ENOTDIR ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+  }
+  int code = check_file(target, depth + 1, library, program);
+  if (code != 0 || !is_env(target, program)) return code;
+  return depth < MAX_SCRIPT_DEPTH ? check_env(path, command.arguments, depth + 1, library, program)
+                                  : 0;
 }
 
 /* `line` starts with "#!". */
@@ -179,8 +208,15 @@ static int check_script(const char *path, char *line, int depth, const struct li
     }
     return error == ENOENT || error == ENOTDIR ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
   }
+  program->is_script = true;
   int code = check_file(interpreter, depth + 1, library, program);
-  return code != 0 ? code : check_env(interpreter, argument, depth, library, program);
+  if (code != 0 || !is_env(interpreter, program)) return code;
+  /* One argument, as the kernel passes it, then the script itself. */
+  argument += strspn(argument, " \t");
+  for (size_t end = strlen(argument); end > 0 && strchr(" \t", argument[end - 1]) != NULL; end--)
+    argument[end - 1] = 0;
+  char *words[] = {argument, NULL};
+  return argument[0] != 0 ? check_env(path, words, depth, library, program) : 0;
 }
 
 static int check_file(const char *path, int depth, const struct library *library,
@@ -212,19 +248,53 @@ static int check_file(const char *path, int depth, const struct library *library
   return code;
 }
 
-int program_find(const char *name, const struct library *library, struct program *program) {
+static int find(const char *name, const struct library *library, struct program *program) {
   memset(program, 0, sizeof *program);
   int error = resolve(name, program->path);
   memcpy(program->starter, program->path, sizeof program->starter);
-  if (error == ENOENT && strchr(name, '/') == NULL) {
+  if (error == ENOENT && name[0] != 0 && strchr(name, '/') == NULL) {
     complain("'%s': not found in PATH", name);
     return EXIT_NO_PROGRAM;
   }
   if (error != 0) {
-    complain("%s: %s", name, strerror(error));
+    complain("'%s': %s", name, strerror(error));
     return error == ENOENT || error == ENOTDIR ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
   }
   return check_file(program->path, 0, library, program);
+}
+
+int program_find(const char *name, const struct library *library, struct program *program) {
+  int code = find(name, library, program);
+  return code != 0 ? code : program_refuse_own_malloc(program);
+}
+
+int program_examine(char **argv, const struct library *library, struct program *program) {
+  int code = find(argv[0], library, program);
+  if (code != 0 || !is_env(program->path, program)) return code;
+  /* -S writes into its word, which env itself has to get whole. */
+  char *words[MAX_ENV_WORDS] = {NULL};
+  size_t count = 0;
+  for (; count < MAX_ENV_WORDS - 1 && argv[count + 1] != NULL && code == 0; count++)
+    if ((words[count] = strdup(argv[count + 1])) == NULL) code = EXIT_CANNOT_RUN;
+  if (code == 0) code = check_env(program->path, words, 0, library, program);
+  else complain("%s", strerror(ENOMEM));
+  for (size_t i = 0; i < count; i++) free(words[i]);
+  return code;
+}
+
+int program_refuse_own_malloc(const struct program *program) {
+  if (program->own_malloc == SYMBOL_NONE || program->has_hakmem) return 0;
+  if (program->own_malloc == SYMBOL_EXPORTED) {
+    complain("%s: brings its own malloc, which the dynamic linker finds before a preloaded one: it "
+             "cannot run on hakmem",
+             program->starter);
+    return EXIT_CANNOT_RUN;
+  }
+  complain(
+      "note: %s brings its own malloc for its own calls: only its libraries and the programs that "
+      "it starts run on hakmem",
+      program->starter);
+  return 0;
 }
 
 /* --- running it ----------------------------------------------------------------------------- */

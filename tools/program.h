@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "elf_symbols.h"
 #include "library.h"
 
 struct program {
@@ -13,12 +14,24 @@ struct program {
   char starter[PATH_MAX];        /* the ELF program that the kernel starts: path itself, or the
                                    interpreter of a script */
   char dynamic_linker[PATH_MAX]; /* of the starter; "" when it could not be read */
-  bool needs_shell;              /* a text without "#!": a shell runs it, as execvp(3) does */
+  enum elf_symbol own_malloc;    /* SYMBOL_EXPORTED: it wins over the library's for everybody;
+                                    SYMBOL_HIDDEN: the starter's own calls go there */
+  bool has_hakmem;               /* linked in: its own malloc is ours */
+  bool is_go;
+  bool is_script;
+  bool needs_shell; /* a text without "#!": a shell runs it, as execvp(3) does */
 };
 
 /** Finds `name` as execvp(3) would and checks that `library` can be preloaded into it. Returns 0, or
  * complains and returns EXIT_CANNOT_RUN or EXIT_NO_PROGRAM. */
 int program_find(const char *name, const struct library *library, struct program *program);
+
+/** The same for a program with its arguments, argv: the program that `env` starts counts, not env. And
+ * one that brings its own malloc is not refused: `own_malloc` says so. */
+int program_examine(char **argv, const struct library *library, struct program *program);
+
+/** Refuses a program whose own malloc wins: complains and returns EXIT_CANNOT_RUN, else 0. */
+int program_refuse_own_malloc(const struct program *program);
 
 /** Executes it in place of this process, after a word about variables that the library does not know,
  * which its processes then do not repeat. Returns only on failure, with the exit code, after having

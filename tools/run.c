@@ -88,7 +88,8 @@ int command_run(int argc, char **argv) {
   static struct library library;
   static struct program program;
   if (!library_find(LIBRARY_RUN, arguments.library, arguments.variant, &library)) return EXIT_USAGE;
-  int code = program_find(arguments.program[0], &library, &program);
+  int code = program_examine(arguments.program, &library, &program);
+  if (code == 0) code = program_refuse_own_malloc(&program);
   if (code != 0) return code;
   if (!library_set_preload(&library)) return EXIT_USAGE;
   if ((arguments.profile != NULL && setenv("HAKMEM_PROFILE", arguments.profile, 1) != 0) ||

@@ -85,6 +85,13 @@ class TestCase(unittest.TestCase):
         shutil.copy(source, path)
         return path
 
+    def build(self, name, source, *flags):
+        """A program or library made of the C text `source`."""
+        text = self.write(name + ".c", source)
+        built = execute([CC, "-fno-builtin", "-o", self.path(name), text, *flags])
+        self.assert_code(built, 0)
+        return self.path(name)
+
     def assert_code(self, result, code):
         self.assertEqual(result.code, code, result)
 

@@ -156,6 +156,25 @@ class Doctor(TestCase):
         self.assertRegex(result.out, re.escape(SUBJECT) + r": malloc comes from the library in all")
         self.assertNotIn("pid ", result.out, "the program was started")
 
+    def test_arguments_of_the_program(self):
+        """They are the program's, with and without --."""
+        for arguments in (["sh", "-c", "echo ran"], ["--", "sh", "-c", "echo ran"], ["sh", "--library"]):
+            result = hakmem("doctor", *arguments)
+            self.assert_code(result, 0)
+            self.assertIn("malloc comes from the library in all", result.out)
+            self.assertNotIn("ran\n", result.out)
+
+    def test_target_of_env(self):
+        result = hakmem("doctor", "env", "A=1", SUBJECT)
+        self.assert_code(result, 0)
+        self.assertRegex(result.out, rf"note  /.*/env starts {re.escape(SUBJECT)}\n")
+        self.assertRegex(result.out, re.escape(SUBJECT) + r": malloc comes from the library in all")
+        script = self.write("script", f"#!/usr/bin/env {os.path.basename(SUBJECT)}\n")
+        path = os.path.dirname(SUBJECT) + ":" + os.environ["PATH"]
+        result = hakmem("doctor", script, env=environment(PATH=path))
+        self.assert_code(result, 0)
+        self.assertIn(f"note  {script} is a script; {SUBJECT} runs it", result.out)
+
     def test_script(self):
         script = self.write("script", "#!/bin/sh\necho ran\n")
         result = hakmem("doctor", script)

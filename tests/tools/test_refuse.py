@@ -162,6 +162,34 @@ class Scripts(TestCase):
             result = hakmem("run", script, env=environment(PATH=path))
             self.assert_refused(result, 126, self.path("fixed"), "statically linked")
 
+    def test_missing_program_of_env(self):
+        for line, name in (("#!/usr/bin/env no-such-program", "no-such-program"),
+                           ("#!/usr/bin/env -S A=1 no-such-program -x", "no-such-program"),
+                           ("#!/usr/bin/env sh -e", "sh -e")):  # fmt: skip
+            script = self.write("script", line + "\n")
+            self.assert_refused(hakmem("run", script), 127, script, f"env is to start '{name}'")
+            doctor = hakmem("doctor", script)
+            self.assert_code(doctor, 127)
+            self.assertIn(f"env is to start '{name}'", doctor.err)
+
+    def test_env_as_the_program(self):
+        for before in ([], ["A=1"], ["-u", "A"], ["-uA", "-v", "--unset=A", "--"], ["-S", "A=1"],
+                       ["env", "B=1"]):  # fmt: skip
+            self.assert_refused(hakmem("run", "env", *before, STATIC), 126, STATIC, "statically linked")
+            result = hakmem("run", "--", "env", *before, SUBJECT)
+            self.assert_code(result, 0)
+            self.assertIn("allocator hakmem", result.out)
+        self.assert_refused(hakmem("run", "env", "no-such-program"), 127, "'no-such-program'")
+        for rest in ([], ["A=1"], ["-C", "/", "true"], ["PATH=/nowhere:/usr/bin:/bin", "true"],
+                     ["-S", "sh -c 'exit 0'"]):  # fmt: skip
+            self.assert_code(hakmem("run", "env", *rest), 0)
+
+    def test_env_that_drops_the_library(self):
+        for drop in (["-i"], ["-"], ["-u", "LD_PRELOAD"], ["LD_PRELOAD="], ["--ignore-environment"],
+                     ["-vi"], ["-S", "-i A=1"]):  # fmt: skip
+            self.assert_refused(hakmem("run", "env", *drop, SUBJECT), 126, "without the LD_PRELOAD")
+        self.assert_code(hakmem("run", "env", "-i"), 0)
+
     def test_missing_interpreter(self):
         script = self.write("script", "#!/no/such/interpreter -x\n")
         self.assert_refused(hakmem("run", script), 127, script, "/no/such/interpreter: No such file")

@@ -252,6 +252,16 @@ class FindLibrary(TestCase):
         result = hakmem("run", "--library", self.path("none.so"), SUBJECT)
         self.assert_refused(result, 2, "none.so: No such file or directory")
 
+    def test_a_path_that_the_dynamic_linker_rewrites(self):
+        for directory in ("$ORIGIN", "a${LIB}b", "$PLATFORM"):
+            os.mkdir(self.path(directory))
+            library = self.copy(LIBRARY, os.path.join(directory, "libhakmem.so"))
+            result = hakmem("run", "--library", library, SUBJECT)
+            self.assert_refused(result, 2, "$ORIGIN, $LIB or $PLATFORM")
+        os.mkdir(self.path("$money$"))
+        library = self.copy(LIBRARY, "$money$/libhakmem.so")
+        self.assert_uses(TOOL, library, "--library", library)
+
     def test_a_path_that_cannot_be_preloaded(self):
         for directory in ("two words", "a:b"):
             os.mkdir(self.path(directory))
