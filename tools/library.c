@@ -12,6 +12,7 @@
 #include "cli.h"
 #include "elf_symbols.h"
 #include "hakmem.h"
+#include "own_path.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -79,20 +80,20 @@ static bool look(struct search *search, const char *base, const char *sub) {
   return false;
 }
 
-/* The directory of this tool; false when /proc is not there. */
+/* The directory of this tool; false when it is not known. */
 static bool own_directory(char *directory, size_t size) {
-  ssize_t length = readlink("/proc/self/exe", directory, size - 1);
-  if (length <= 0) return false;
-  directory[length] = 0;
-  char *slash = strrchr(directory, '/');
-  if (slash == NULL) return false;
-  *(slash == directory ? slash + 1 : slash) = 0;
-  return true;
+  const char *path = own_path();
+  if (path == NULL) return false;
+  const char *slash = strrchr(path, '/');
+  int length = slash == path ? 1 : (int)(slash - path);
+  return snprintf(directory, size, "%.*s", length, path) < (int)size;
 }
 
 static bool search_all(struct search *search, const char *variant) {
   char directory[PATH_MAX];
   bool known = own_directory(directory, sizeof directory);
+  if (!known)
+    fputs("  (where the tool itself lies is not known: /proc is not there)\n", search->log);
   if (variant != NULL && strcmp(variant, HAKMEM_TOOL_VARIANT) != 0) {
     /* Only a build tree holds several variants: build/VARIANT/. */
     char sub[64];

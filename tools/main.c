@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "own_path.h"
 #include "probe.h"
 
 struct command {
@@ -87,6 +88,7 @@ static int help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  own_path_start(argc > 0 ? argv[0] : NULL);
   if (argc < 2) {
     print_help(stderr);
     return EXIT_USAGE;

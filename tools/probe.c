@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "own_path.h"
 
 /* What has to come from the library: the C functions, and operator new and delete. */
 static const char *const functions[] = {
@@ -85,13 +86,17 @@ static _Noreturn void be_child(const struct library *library, bool quiet, int ou
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(null, STDERR_FILENO);
   }
-  if (library_set_preload(library)) execv("/proc/self/exe", arguments);
+  if (library_set_preload(library)) execv(own_path(), arguments);
   _exit(EXIT_CANNOT_RUN);
 }
 
 bool probe_run(const struct library *library, bool quiet, struct probe *probe) {
   memset(probe, 0, sizeof *probe);
   int ends[2];
+  if (own_path() == NULL) {
+    complain("cannot find the tool itself, to start it on the library: /proc is not there");
+    return false;
+  }
   if (pipe2(ends, O_CLOEXEC) != 0) {
     complain("%s", strerror(errno));
     return false;

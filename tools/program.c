@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "env_command.h"
+#include "own_path.h"
 #include "settings.h"
 
 #define MAX_SCRIPT_DEPTH 5 /* the kernel's own limit for scripts run by scripts */
@@ -70,7 +71,8 @@ static int resolve(const char *name, char *path) {
 /* The dynamic linker may be run as a program; it has none itself, but preloads all the same. */
 static bool is_dynamic_linker(const struct stat *status) {
   static struct elf_file own;
-  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  const char *tool = own_path();
+  int fd = tool != NULL ? open(tool, O_RDONLY | O_CLOEXEC) : -1;
   if (fd < 0) return false;
   elf_file_read(fd, &own);
   close(fd);

@@ -183,6 +183,30 @@ class Run(TestCase):
             self.assertEqual((result.out, result.err), (expected, ""))
 
 
+# Takes /proc away from a program that it is preloaded into.
+WITHOUT_PROC = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define REFUSE(path, result) if (strncmp(path, "/proc", 5) == 0) return errno = ENOENT, result
+#define REAL(name) static __typeof__(name) *real; if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name)
+ssize_t readlink(const char *path, char *to, size_t size) {
+  REFUSE(path, -1); REAL(readlink); return real(path, to, size);
+}
+char *realpath(const char *path, char *to) { REFUSE(path, NULL); REAL(realpath); return real(path, to); }
+int execv(const char *path, char *const argv[]) { REFUSE(path, -1); REAL(execv); return real(path, argv); }
+int open(const char *path, int flags, ...) {
+  va_list list; va_start(list, flags); mode_t mode = va_arg(list, mode_t); va_end(list);
+  REFUSE(path, -1); REAL(open); return real(path, flags, mode);
+}
+"""
+
+
 class FindLibrary(TestCase):
     """The tool is copied to where it would be installed."""
 
@@ -212,6 +236,52 @@ class FindLibrary(TestCase):
         os.makedirs(self.path("elsewhere"))
         os.symlink("../bin/hakmem", self.path("elsewhere/hakmem"))
         self.assert_uses(self.path("elsewhere/hakmem"), library)
+
+    def ways_to_call(self):
+        """Each with its directory and PATH."""
+        os.makedirs(self.path("elsewhere"))
+        os.symlink("../bin/hakmem", self.path("elsewhere/hakmem"))
+        path = os.environ["PATH"]
+        return ((self.path("bin/hakmem"), "/", path), ("./hakmem", self.path("bin"), path),
+                ("bin/../bin/hakmem", self.directory, path), ("elsewhere/hakmem", self.directory, path),
+                ("hakmem", "/", self.path("bin") + ":" + path), ("hakmem", self.path("bin"), ":" + path),
+                ("hakmem", "/", "/nonexistent:" + self.path("elsewhere") + ":" + path))  # fmt: skip
+
+    def test_without_proc(self):
+        _, library = self.install("lib")
+        preload = self.build("without.so", WITHOUT_PROC, "-shared", "-fPIC")
+        for tool, directory, path in self.ways_to_call():
+            env = environment(PATH=path, LD_PRELOAD=preload)
+            result = execute([tool, "run", "--", SUBJECT], env=env, cwd=directory)
+            self.assert_code(result, 0)
+            self.assertEqual(facts(result)["LD_PRELOAD"], f"{library}:{preload}", tool)
+            for command in (["version"], ["doctor", SUBJECT]):
+                result = execute([tool, *command], env=env, cwd=directory)
+                self.assert_code(result, 0)
+                self.assertIn(library, result.out)
+
+    def test_with_nothing_in_proc(self):
+        _, library = self.install("lib")
+        hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if os.geteuid() != 0:
+            hide.insert(1, "-r")
+        if execute([*hide, "test", "!", "-e", "/proc/self"]).code != 0:
+            self.skipTest("/proc cannot be hidden here")
+        for tool, directory, path in self.ways_to_call():
+            env = environment(PATH=path)
+            result = execute([*hide, tool, "run", "--", SUBJECT], env=env, cwd=directory)
+            self.assert_code(result, 0)
+            self.assertEqual(facts(result)["LD_PRELOAD"], library, tool)
+
+    def test_called_through_the_dynamic_linker(self):
+        tool, library = self.install("lib")
+        linker = execute([CC, "-print-file-name=ld-linux-x86-64.so.2"]).out.strip()
+        if not os.path.isabs(linker):
+            self.skipTest("not x86-64")
+        result = execute([linker, tool, "run", "--", SUBJECT])
+        self.assert_code(result, 0)
+        self.assertEqual(facts(result)["LD_PRELOAD"], library, result)
+        self.assertIn(library, execute([linker, tool, "version"]).out)
 
     def test_variant_of_a_build_tree(self):
         os.makedirs(self.path("build/standard"))
