@@ -46,6 +46,9 @@ install)
   if grep -rIlF -e "$work_dir/first" -e "$build_dir" "$prefix"; then
     fail "the files above name the build tree or the first prefix"
   fi
+  for file in bash-completion/completions/hakmem zsh/site-functions/_hakmem fish/vendor_completions.d/hakmem.fish; do
+    [ -e "$prefix/share/$file" ] || [ ! -e "$build_dir/hakmem" ] || fail "share/$file was not installed"
+  done
   page=$(find "$prefix" -name 'hakmem.1*')
   [ -n "$page" ] || ! command -v scdoc >/dev/null || fail "hakmem.1 was not installed"
   for link in libhakmem.so libhakmem-api.so; do
