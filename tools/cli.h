@@ -2,7 +2,9 @@
 #ifndef HAKMEM_CLI_H
 #define HAKMEM_CLI_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 /* As env(1) and nice(1): what goes wrong before the program runs is told apart from the program's own
  * exit codes as far as possible. */
@@ -14,6 +16,10 @@ enum {
 
 /** One line on stderr: "hakmem COMMAND: ...". The command is the one being executed. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** A line as complain() writes it: control characters as '?'. */
+void print_line(FILE *out, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 
 /** Called once, before any complain(). */
 void set_command_name(const char *name);

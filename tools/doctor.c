@@ -71,9 +71,8 @@ void doctor_report(const char *verdict, const char *format, ...) {
   printf("%-5s ", verdict);
   va_list arguments;
   va_start(arguments, format);
-  vprintf(format, arguments);
+  print_line(stdout, format, arguments);
   va_end(arguments);
-  putchar('\n');
 }
 
 /* --- the general check ---------------------------------------------------------------------- */

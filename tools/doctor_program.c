@@ -53,13 +53,6 @@ static _Noreturn void be_listing(const struct library *library, const struct pro
   _exit(EXIT_CANNOT_RUN);
 }
 
-static bool is_glibc_linker(const char *path) {
-  const char *slash = strrchr(path, '/');
-  const char *name = slash != NULL ? slash + 1 : path;
-  return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld64.so", 7) == 0 ||
-         strncmp(name, "ld.so", 5) == 0;
-}
-
 /* One line of the listing: `from` takes malloc from `to`. */
 struct binding {
   struct binding *next;
@@ -217,10 +210,18 @@ static void free_listing(struct listing *listing) {
 
 void doctor_check_program(const struct library *library, const struct program *program) {
   report_own_malloc(program);
-  if (!is_glibc_linker(program->dynamic_linker)) {
-    doctor_report("note",
-                  "%s: which malloc it gets is not known: its dynamic linker is not glibc's",
+  if (program->dynamic_linker[0] == 0) {
+    doctor_report("note", "%s: which malloc it gets is not known: it says of no dynamic linker",
                   program->starter);
+    return;
+  }
+  /* Any other may be a program that a stranger put there. */
+  if (!program_is_own_linker(program->dynamic_linker)) {
+    doctor_report(
+        "note",
+        "%s: which malloc it gets is not known: its dynamic linker is not that of this tool, "
+        "and is not started",
+        program->starter);
     return;
   }
   int ends[2];

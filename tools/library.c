@@ -18,7 +18,7 @@
 #define TEXT(number) TEXT_OF(number)
 
 /* The name that an installation without development files has comes first. */
-enum { NAMES = 2 };
+enum { NAMES = 2, MOST_VARIANT = 40 };
 static const char *const file_names[][NAMES] = {
     [LIBRARY_RUN] = {"libhakmem.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem.so"},
     [LIBRARY_TRACE] = {"libhakmem-trace.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem-trace.so"},
@@ -49,7 +49,8 @@ static bool read_library(const char *path, struct library *library, const char *
     *why = strerror(errno);
     return false;
   }
-  int fd = open(library->path, O_RDONLY | O_CLOEXEC);
+  /* A pipe without a writer must not make us wait. */
+  int fd = open(library->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     *why = strerror(errno);
     return false;
@@ -96,7 +97,7 @@ static bool search_all(struct search *search, const char *variant) {
     fputs("  (where the tool itself lies is not known: /proc is not there)\n", search->log);
   if (variant != NULL && strcmp(variant, HAKMEM_TOOL_VARIANT) != 0) {
     /* Only a build tree holds several variants: build/VARIANT/. */
-    char sub[64];
+    char sub[MOST_VARIANT + 4];
     snprintf(sub, sizeof sub, "../%s", variant);
     return known && look(search, directory, sub);
   }
@@ -107,12 +108,26 @@ static bool search_all(struct search *search, const char *variant) {
   return look(search, HAKMEM_LIBDIR, "");
 }
 
+/* The name of a directory beside the tool's, and nothing else. */
+static bool is_variant(const char *name) {
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
+  return length > 0 && length <= MOST_VARIANT && name[length] == 0;
+}
+
 bool library_locate(enum library_kind kind, const char *given, const char *variant,
                     struct library *library) {
+  if (given != NULL && variant != NULL) {
+    complain("--library and --variant cannot be used together");
+    return false;
+  }
+  if (variant != NULL && !is_variant(variant)) {
+    complain("--variant %s: not the name of a variant", variant);
+    return false;
+  }
   if (given != NULL) {
     const char *why = NULL;
     if (read_library(given, library, &why)) return true;
-    complain("%s: %s", given, why);
+    complain(given[0] != 0 ? "%s: %s" : "'%s': %s", given, why);
     return false;
   }
   struct search search = {.kind = kind, .library = library};

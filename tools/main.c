@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "own_path.h"
@@ -30,13 +32,30 @@ static const char *command_name = "";
 
 void set_command_name(const char *name) { command_name = name; }
 
+void print_line(FILE *out, const char *format, va_list arguments) {
+  char *line = NULL;
+  int length = vasprintf(&line, format, arguments);
+  /* What a file or a user named may hold anything, and a terminal obeys control characters. */
+  for (int i = 0; i < length; i++)
+    fputc((unsigned char)line[i] < 0x20 || line[i] == 0x7f ? '?' : line[i], out);
+  if (length < 0) fputs(format, out);
+  else free(line);
+  fputc('\n', out);
+}
+
 void complain(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   fprintf(stderr, "hakmem%s%s: ", command_name[0] != 0 ? " " : "", command_name);
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
+  print_line(stderr, format, arguments);
   va_end(arguments);
+}
+
+/* A pipe, or a file, that we open must not become the output of a child. Not in commands that become a
+ * program: it inherits what it would have had. */
+static void fill_standard_descriptors(void) {
+  for (int fd = 0; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 static void print_help(FILE *out) {
@@ -63,6 +82,8 @@ static int execute(const struct command *command, int argc, char **argv) {
   program_invocation_short_name = name;
   set_command_name(command->name);
   argp_err_exit_status = EXIT_USAGE;
+  if (command->execute != command_run && command->execute != command_trace)
+    fill_standard_descriptors();
   int code = command->execute(argc, argv);
   /* A full disk or a closed pipe must not look like success. */
   if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -81,6 +81,11 @@ static bool is_dynamic_linker(const struct stat *status) {
          linker.st_dev == status->st_dev && linker.st_ino == status->st_ino;
 }
 
+bool program_is_own_linker(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && is_dynamic_linker(&status);
+}
+
 static bool is_musl(const char *dynamic_linker) {
   const char *slash = strrchr(dynamic_linker, '/');
   return strncmp(slash != NULL ? slash + 1 : dynamic_linker, "ld-musl", 7) == 0;

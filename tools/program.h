@@ -33,6 +33,9 @@ int program_examine(char **argv, const struct library *library, struct program *
 /** Refuses a program whose own malloc wins: complains and returns EXIT_CANNOT_RUN, else 0. */
 int program_refuse_own_malloc(const struct program *program);
 
+/** Is it the dynamic linker that started this tool? */
+bool program_is_own_linker(const char *path);
+
 /** Executes it in place of this process, after a word about variables that the library does not know,
  * which its processes then do not repeat. Returns only on failure, with the exit code, after having
  * complained. */

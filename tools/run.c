@@ -16,6 +16,7 @@ struct arguments {
   const char *variant;
   const char *library;
   const char *stats; /* NULL or a value of HAKMEM_STATS */
+  bool bare_stats;   /* given without one */
   char **program;    /* the program and its arguments, NULL-terminated */
 };
 
@@ -42,13 +43,12 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return 0;
   case KEY_STATS:
     arguments->stats = value != NULL ? value : "text";
+    arguments->bare_stats = value == NULL;
     if (!option_accepts(option_find("HAKMEM_STATS"), arguments->stats))
       argp_failure(state, EXIT_USAGE, 0, "--stats=%s: unknown; accepted: %s", value,
                    option_find("HAKMEM_STATS")->accepted);
     return 0;
   case KEY_VARIANT:
-    if (value[0] == 0 || strspn(value, "abcdefghijklmnopqrstuvwxyz") != strlen(value))
-      argp_failure(state, EXIT_USAGE, 0, "--variant %s: not the name of a variant", value);
     arguments->variant = value;
     return 0;
   case KEY_LIBRARY:
@@ -81,14 +81,13 @@ int command_run(int argc, char **argv) {
   struct arguments arguments = {0};
   /* In order: what follows the program's name is the program's. */
   if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments) != 0) return EXIT_USAGE;
-  if (arguments.library != NULL && arguments.variant != NULL) {
-    complain("--library and --variant cannot be used together");
-    return EXIT_USAGE;
-  }
   static struct library library;
   static struct program program;
   if (!library_find(LIBRARY_RUN, arguments.library, arguments.variant, &library)) return EXIT_USAGE;
   int code = program_examine(arguments.program, &library, &program);
+  if (code == EXIT_NO_PROGRAM && arguments.bare_stats &&
+      option_accepts(option_find("HAKMEM_STATS"), arguments.program[0]))
+    complain("a format stands behind =: --stats=%s", arguments.program[0]);
   if (code == 0) code = program_refuse_own_malloc(&program);
   if (code != 0) return code;
   if (!library_set_preload(&library)) return EXIT_USAGE;

@@ -210,6 +210,61 @@ class Scripts(TestCase):
         self.assert_refused(hakmem("run", script), 126, "too many scripts")
 
 
+class Odd(TestCase):
+    """What nobody means to pass, and somebody does."""
+
+    def test_library_that_is_no_file(self):
+        os.mkfifo(self.path("pipe"))
+        for name in (self.path("pipe"), self.directory, "/dev/null", "/dev/zero"):
+            self.assert_refused(hakmem("run", "--library", name, SUBJECT), 2, name, "not a shared library")
+        self.assert_refused(hakmem("run", "--library=", SUBJECT), 2, "''")
+        self.assert_refused(hakmem("run", "--library=" + "x" * 5000, SUBJECT), 2, "too long")
+
+    def test_control_characters_stay_out_of_the_terminal(self):
+        script = self.write("script", "#!/bin/\033]0;title\007\n")
+        for arguments in (["run", script], ["run", "\033[31mred\nline"], ["doctor", script]):
+            result = hakmem(*arguments)
+            self.assert_code(result, 127)
+            self.assertNotRegex(result.err[:-1], "[\x00-\x1f\x7f]", result)
+
+    def test_names_of_variants(self):
+        for command in ("run", "doctor"):
+            for name in ("", "../x", "a" * 200):
+                result = hakmem(command, "--variant", name, "true")
+                self.assert_code(result, 2)
+                self.assertIn("not the name of a variant", result.err)
+            result = hakmem(command, "--variant=fast", "--library", LIBRARY, "true")
+            self.assert_code(result, 2)
+            self.assertIn("cannot be used together", result.err)
+
+    def test_format_of_stats_without_its_sign(self):
+        result = hakmem("run", "--stats", "json", "true")
+        self.assert_code(result, 127)
+        self.assertIn("--stats=json", result.err)
+
+    def test_closed_descriptors(self):
+        """They stay closed for the program, and do not confuse the tool's own children."""
+        for closed in ("<&-", "2>&-", "<&- 2>&-"):
+            for command in ("version", "doctor", f"doctor '{SUBJECT}'"):
+                result = execute(["sh", "-c", f"'{TOOL}' {command} {closed}"])
+                self.assert_code(result, 0)
+                self.assertIn(LIBRARY, result.out)
+        result = execute(["sh", "-c", f"'{TOOL}' version >&-"])
+        self.assert_code(result, 1)
+        self.assertIn("cannot write", result.err)
+        result = execute(["sh", "-c", f"'{TOOL}' run ls /proc/self/fd 2>&- <&-"])
+        self.assertNotIn("2", result.out.split(), result)
+
+    def test_doctor_starts_no_foreign_dynamic_linker(self):
+        marker = self.path("marker")
+        evil = self.write("ld-linux-x86-64.so.2", f"#!/bin/sh\ntouch {marker}\n")
+        program = self.build("program", "int main(void) { return 0; }", f"-Wl,--dynamic-linker={evil}")
+        result = hakmem("doctor", program)
+        self.assert_code(result, 0)
+        self.assertIn("is not started", result.out)
+        self.assertFalse(os.path.exists(marker))
+
+
 class Usage(TestCase):
     def test_mistakes(self):
         for arguments, words in (
