@@ -64,11 +64,18 @@ static unsigned slices_for(size_t bytes) {
   return bytes == 0 ? 1 : (unsigned)((bytes + SLICE_BYTES - 1) >> SLICE_SHIFT);
 }
 
+/* What a thread has to take before new SuperSlabs may have huge pages: 200 threads with three blocks each are no load
+ * that fills them. */
+#define TAKEN_LEAST (4 * MIB)
+
 /* Huge pages once so much is mapped that the untouched rest of one weighs little. Not for a block that is shorter than
  * its alignment: the unit that is made for it holds one or two of its like, in 100 KiB of pages perhaps. */
-static enum span_pages pages_for(unsigned slices, unsigned slice_alignment) {
-  bool enough = unit_mapped_bytes() >= HUGE_PAGES_FROM;
-  return enough && slices >= slice_alignment ? PAGES_HUGE : PAGES_SMALL;
+static enum span_pages pages_for(struct span_cache *cache, unsigned slices,
+                                 unsigned slice_alignment) {
+  if (cache == NULL || slices < slice_alignment) return PAGES_SMALL;
+  cache->taken += (size_t)slices << SLICE_SHIFT;
+  bool enough = cache->taken >= TAKEN_LEAST && unit_mapped_bytes() >= HUGE_PAGES_FROM;
+  return enough ? PAGES_HUGE : PAGES_SMALL;
 }
 
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed) {
@@ -81,7 +88,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   *zeroed = false;
   struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
   if (span == NULL) {
-    enum span_pages pages = pages_for(slices, slice_alignment);
+    enum span_pages pages = pages_for(cache, slices, slice_alignment);
     span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
   }
   return span != NULL ? slab_base(span) : NULL;
@@ -122,6 +129,7 @@ bool large_resize(struct slab *span, size_t bytes) {
 
 size_t span_cache_flush(struct span_cache *cache) {
   size_t bytes = 0;
+  cache->taken = 0;
   for (uint32_t count; (count = span_count(cache)) > 0;) {
     struct slab *span = span_at(cache, count - 1);
     cache_remove(cache, count - 1);

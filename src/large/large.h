@@ -20,6 +20,7 @@ struct span_cache {
   _Atomic uint32_t changes; /* spans that went in or out so far */
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
+  size_t taken;             /* its thread's: bytes that the cache could not serve so far */
   _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 

@@ -5,6 +5,7 @@
 #include "observe/report.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/whole.h"
 
 /* Under superslab_lock. */
 static uint64_t huge_live, huge_bytes;
@@ -31,16 +32,36 @@ static void count_in(const struct superslab *superslab, bool from_os) {
   lock_release(&superslab_lock);
 }
 
-/* Asks for huge pages in new units of a block, from the one numbered `from` on. The last, partly used unit
- * stays with small pages if what it leaves unused is more than so small a part of the block, and in lean
+static void advise(char *base, size_t from, size_t to) {
+  if (to > from) os_advise_huge(base + (from << UNIT_SHIFT), (to - from) << UNIT_SHIFT);
+}
+
+/* Asks for huge pages in new units of a block, from the one numbered `from` on, but not in the one numbered `but`
+ * (NO_UNIT: in all). The last, partly used unit stays with small pages if what it leaves unused is more than so small a part of the block, and in lean
  * processes in any case (docs/decisions/0004). */
 #define UNUSED_SHARE 4
-static void huge_advise(char *base, size_t from, size_t bytes) {
+#define NO_UNIT SIZE_MAX
+static void huge_advise(char *base, size_t from, size_t bytes, size_t but) {
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
   size_t units = units_for(bytes), unused = (units << UNIT_SHIFT) - bytes;
   size_t bearable = option_value(SS_MEM_LEAN) ? 0 : bytes / UNUSED_SHARE;
   if (unused > bearable) units--;
-  if (units > from) os_advise_huge(base + (from << UNIT_SHIFT), (units - from) << UNIT_SHIFT);
+  if (but != NO_UNIT) {
+    advise(base, from, but < units ? but : units);
+    from = but + 1;
+  }
+  advise(base, from, units);
+}
+
+/* Are new units for a block likely to be written altogether? One that grows was. */
+static enum whole_answer expectation(struct superslab *superslab, struct unit_run run,
+                                     size_t to_come) {
+  size_t units = superslab->huge_units;
+  if (to_come > 0 || units > WHOLE_UNITS_MOST) return WHOLE_YES;
+  if (run.huge_pages || run.used == units || option_value(SS_HUGEPAGE) != HUGEPAGE_THP)
+    return WHOLE_NO;
+  /* Pages that were in use before would tell nothing. */
+  return whole_expected((enum whole_kind)units, run.used > 0 ? NULL : superslab);
 }
 
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
@@ -56,7 +77,10 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
     if (map_set(run.base, units, superslab)) {
-      if (!run.huge_pages) huge_advise(run.base, to_come + run.used, bytes);
+      enum whole_answer whole = expectation(superslab, run, to_come);
+      size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
+      if (whole != WHOLE_NO && !run.huge_pages)
+        huge_advise(run.base, to_come + run.used, bytes, but);
       count_in(superslab, run.from_os);
       *zeroed = run.zeroed;
       return superslab;
@@ -79,6 +103,7 @@ static void descriptor_retire(struct superslab *superslab) {
   lock_acquire(&superslab_lock);
   huge_live--;
   huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
+  whole_forget(superslab);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
 }
@@ -97,6 +122,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   char *base = superslab->base;
   size_t units = superslab->huge_units;
   bool explicit_pages = superslab->explicit_pages;
+  whole_last_look(superslab);
   map_clear(base, units);
   descriptor_retire(superslab);
   unit_release(base, units, explicit_pages);
@@ -106,6 +132,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
 static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
   lock_acquire(&superslab_lock);
   huge_bytes += ((uint64_t)units - superslab->huge_units) << UNIT_SHIFT;
+  whole_forget(superslab);
   superslab->huge_units = (uint32_t)units;
   lock_release(&superslab_lock);
   superslab->huge_usable = round_to_page(bytes);
@@ -160,7 +187,7 @@ static bool huge_extend(struct superslab *superslab, size_t bytes) {
     unit_release(end, more, false);
     return false;
   }
-  huge_advise(superslab->base, old, bytes);
+  huge_advise(superslab->base, old, bytes, NO_UNIT);
   return true;
 }
 

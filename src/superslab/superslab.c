@@ -12,6 +12,7 @@
 #include "observe/report.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/whole.h"
 
 #define ALL_SLICES UINT32_MAX
 
@@ -34,12 +35,13 @@ static _Atomic size_t dirty_free_slices; /* written under the lock */
 struct superslab *descriptor_new(void) {
   lock_acquire(&superslab_lock);
   struct superslab *superslab = unused;
-  if (superslab != NULL) unused = superslab->next;
+  bool used_before = superslab != NULL;
+  if (used_before) unused = superslab->next;
   lock_release(&superslab_lock);
   if (superslab == NULL) superslab = meta_allocate(sizeof *superslab, 64);
   if (superslab == NULL) return NULL;
   _Atomic(uint64_t) *guard_bits = superslab->guard_bits;
-  if (superslab->was_used) memset(superslab, 0, sizeof *superslab);
+  if (used_before) memset(superslab, 0, sizeof *superslab);
 #if HAK_HARDENED
   if (guard_bits == NULL) guard_bits = meta_allocate(UNIT_BYTES / 16 / 8, 64);
   if (guard_bits == NULL) {
@@ -51,7 +53,6 @@ struct superslab *descriptor_new(void) {
   }
 #endif
   superslab->guard_bits = guard_bits;
-  superslab->was_used = true;
   return superslab;
 }
 
@@ -169,15 +170,19 @@ static bool may_spread(void) { return live * SLICES_PER_UNIT <= 2 * slices_in_us
 
 /* --- spans ------------------------------------------------------------------------------------------ */
 
-static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted) {
+static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted,
+                              bool as_sample) {
   superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
-  if (wanted && run.zeroed && !run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP &&
-      !option_value(SS_MEM_LEAN))
-    superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
+  if (!run.zeroed || run.huge_pages || option_value(SS_HUGEPAGE) != HUGEPAGE_THP ||
+      option_value(SS_MEM_LEAN))
+    return;
+  if (as_sample && wanted) wanted = whole_expected(WHOLE_SPANS, superslab) == WHOLE_YES;
+  else if (as_sample) whole_offer(WHOLE_SPANS, superslab);
+  if (wanted) superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
 }
 
-/* A new SuperSlab, not yet listed. */
-static struct superslab *superslab_new(bool huge_pages, bool *from_os) {
+/* A new SuperSlab, not yet listed. `as_sample`: for Large blocks, whose use decides about huge pages. */
+static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool *from_os) {
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
   struct unit_run run = unit_acquire(1, UNIT_BYTES);
@@ -190,7 +195,7 @@ static struct superslab *superslab_new(bool huge_pages, bool *from_os) {
       lock_acquire(&superslab_lock);
       if (++live > peak) peak = live;
       lock_release(&superslab_lock);
-      advise_huge_pages(superslab, run, huge_pages);
+      advise_huge_pages(superslab, run, huge_pages, as_sample);
       return superslab;
     }
     unit_release(run.base, 1, run.huge_pages);
@@ -242,7 +247,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   if (superslab == NULL) superslab = find_room(slices, alignment, !whole, ROOM_ANYWHERE, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
-    superslab = superslab_new(pages != PAGES_SMALL, &from_os);
+    bool as_sample = kind == KIND_LARGE && alignment == 1;
+    superslab = superslab_new(pages != PAGES_SMALL, as_sample, &from_os);
     lock_acquire(&superslab_lock);
     if (superslab != NULL) {
       list_insert(superslab);
@@ -272,6 +278,7 @@ static bool list_or_take_out(struct superslab *superslab) {
   }
   count_dirty(dirty_slices_of(superslab), 0);
   list_remove(superslab);
+  whole_forget(superslab);
   map_clear(superslab->base, 1);
   live--;
   return true;
@@ -521,6 +528,7 @@ static void forget_lists(void) {
   memset(nonempty_lists, 0, sizeof nonempty_lists);
   unused = next_look = NULL;
   live = slices_in_use = 0;
+  whole_forget_all();
   atomic_store_explicit(&dirty_free_slices, 0, memory_order_relaxed);
   era++;
 }

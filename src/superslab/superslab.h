@@ -99,7 +99,7 @@ struct superslab {
     uint32_t ends;      /* SuperSlab; superslab_lock: bit i: a Large span ended in slice i */
   };
   bool huge_pages;     /* once per use: explicit, or transparent huge pages are asked for */
-  bool was_used;       /* meta: needs clearing before the next use */
+  _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (whole.h) */
   uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
   uint32_t given_mask; /* superslab_lock: bit i: slice i is free and was given back lazily */

@@ -49,10 +49,7 @@ void warm_insert(struct warm_pool *pool, struct warm_run run) {
     pool->units += other.units;
     run = below ? joined(other, run) : joined(run, other);
   }
-  size_t at = pool->count++;
-  for (; at > 0 && (int64_t)(pool->runs[at - 1].since_ms - run.since_ms) > 0; at--)
-    pool->runs[at] = pool->runs[at - 1];
-  pool->runs[at] = run;
+  pool->runs[pool->count++] = run;
 }
 
 /* `units` of the run at an index, from its end or its front. */
@@ -127,19 +124,28 @@ void warm_missed(struct warm_pool *pool, size_t units, size_t in_use) {
   if (pool->grown_units > in_use / 2) pool->grown_units = in_use / 2;
 }
 
+/* The first run that is too old; pool->count: there is none. */
+static size_t find_old(const struct warm_pool *pool) {
+  uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS);
+  if (pool->count == 0 || decay == 0 || option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_DONTNEED)
+    return pool->count;
+  uint64_t now = os_clock_ms();
+  size_t at = 0;
+  while (at < pool->count && now - pool->runs[at].since_ms < decay) at++;
+  return at;
+}
+
 size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
                          struct warm_run *victims, size_t most) {
-  uint64_t decay = (uint64_t)option_value(WARM_POOL_DECAY_MS);
-  uint64_t now = decay != 0 && pool->count != 0 ? os_clock_ms() : 0;
   bool full = incoming != 0 && warm_is_full(pool);
   size_t taken = 0;
   while (taken < most && pool->count > 0) {
     size_t budget = to_nothing ? 0 : warm_budget(pool);
     bool over = pool->units + incoming > budget || full;
-    bool old = decay != 0 && now - pool->runs[0].since_ms >= decay &&
-               option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_DONTNEED;
+    size_t at = find_old(pool);
+    bool old = at < pool->count;
     if (!over && !old) break;
-    struct warm_run run = victims[taken++] = warm_remove(pool, 0);
+    struct warm_run run = victims[taken++] = warm_remove(pool, old ? at : 0);
     full = false;
     if (!old) warm_no_room_for(pool, run.units);
     else pool->grown_units -= run.units < pool->grown_units ? run.units : pool->grown_units;

@@ -15,7 +15,7 @@
 struct warm_run {
   char *base;
   size_t units;
-  uint64_t since_ms;
+  uint64_t since_ms; /* when its longest part came */
   bool zeroed;
   bool huge_pages;   /* explicit ones */
   bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
@@ -25,7 +25,7 @@ struct warm_run {
 enum { WARM_RUNS = 64 };
 
 struct warm_pool {
-  struct warm_run runs[WARM_RUNS]; /* oldest first */
+  struct warm_run runs[WARM_RUNS]; /* what came last, or was joined with it, at the end */
   size_t count;
   size_t units;       /* of all runs */
   size_t grown_units; /* what it may hold beyond its first size */
@@ -51,8 +51,8 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct wa
 /** Up to `most` runs that together have at most `units`, the longest first; returns how many. */
 size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces, size_t most);
 
-/** Takes out, oldest first, up to `most` runs that have to go: over the budget once `incoming` units are in, or
- * too old. `to_nothing`: there is no budget. Returns how many. */
+/** Takes out up to `most` runs that have to go: those that are too old, and from the front what is over the budget once
+ * `incoming` units are in. `to_nothing`: there is no budget. Returns how many. */
 size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
                          struct warm_run *victims, size_t most);
 

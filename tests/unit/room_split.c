@@ -8,11 +8,31 @@
 #include "observe/counters.h"
 #include "policy/options.h"
 #include "superslab/superslab.h"
+#include "superslab/whole.h"
 
 static int start(void **state) {
   (void)state;
   options_read();
   return map_init() ? 0 : -1;
+}
+
+/* All memory is expected to be written whole, since samples of each kind were. */
+static int expect_whole(void **state) {
+  (void)state;
+  static struct superslab samples[WHOLE_KINDS];
+  char *memory = mmap(NULL, UNIT_BYTES * WHOLE_KINDS, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return -1;
+  memset(memory, 1, UNIT_BYTES * WHOLE_KINDS);
+  whole_forget_all();
+  for (unsigned i = 0; i < WHOLE_KINDS; i++) {
+    samples[i] = (struct superslab){.base = memory, .huge_units = i};
+    if (i > 0) samples[i].huge_usable = i * UNIT_BYTES;
+    whole_offer((enum whole_kind)i, &samples[i]);
+    if (whole_expected((enum whole_kind)i, NULL) != WHOLE_YES) return -1;
+  }
+  munmap(memory, UNIT_BYTES * WHOLE_KINDS);
+  return 0;
 }
 
 /* Does the mapping of the address have this flag in /proc/self/smaps? */
@@ -189,10 +209,10 @@ static void fresh_pages_are_for_where_half_is_in_use(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(huge_blocks_ask_for_what_they_fill),
-      cmocka_unit_test(lean_leaves_the_rest_in_small_pages),
-      cmocka_unit_test(split_units_do_not_use_up_the_mappings),
-      cmocka_unit_test(fresh_pages_are_for_where_half_is_in_use),
+      cmocka_unit_test_setup(huge_blocks_ask_for_what_they_fill, expect_whole),
+      cmocka_unit_test_setup(lean_leaves_the_rest_in_small_pages, expect_whole),
+      cmocka_unit_test_setup(split_units_do_not_use_up_the_mappings, expect_whole),
+      cmocka_unit_test_setup(fresh_pages_are_for_where_half_is_in_use, expect_whole),
   };
   return cmocka_run_group_tests_name("split", tests, start, NULL);
 }
