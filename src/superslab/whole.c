@@ -96,8 +96,8 @@ static void offer(struct kind *kind, struct superslab *superslab) {
   atomic_store_explicit(&superslab->sample, true, memory_order_relaxed);
 }
 
-enum whole_answer whole_expected(enum whole_kind number, struct superslab *superslab) {
-  struct kind *kind = &kinds[number];
+enum whole_answer whole_expected(enum whole_kind of, struct superslab *superslab) {
+  struct kind *kind = &kinds[of];
   lock_acquire(&superslab_lock);
   if (kind->left == 0 && kind->sample != NULL) look(kind, false);
   offer(kind, superslab);
@@ -109,9 +109,9 @@ enum whole_answer whole_expected(enum whole_kind number, struct superslab *super
   return answer;
 }
 
-void whole_offer(enum whole_kind number, struct superslab *superslab) {
+void whole_offer(enum whole_kind of, struct superslab *superslab) {
   lock_acquire(&superslab_lock);
-  offer(&kinds[number], superslab);
+  offer(&kinds[of], superslab);
   lock_release(&superslab_lock);
 }
 

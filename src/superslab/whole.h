@@ -27,10 +27,10 @@ HAK_INLINE size_t whole_sample_unit(size_t units) { return units > 2 ? units / 2
 
 /** Is such memory expected to be written whole? `superslab` (or NULL) names new units that read as zeros and have small
  * pages so far; it may become the sample. Takes superslab_lock. */
-enum whole_answer whole_expected(enum whole_kind kind, struct superslab *superslab);
+enum whole_answer whole_expected(enum whole_kind of, struct superslab *superslab);
 
 /** Makes these units the sample if there is none, without a question. Takes superslab_lock. */
-void whole_offer(enum whole_kind kind, struct superslab *superslab);
+void whole_offer(enum whole_kind of, struct superslab *superslab);
 
 /** Before a Huge block is freed: the last look at it, if it is a sample. Takes superslab_lock then. */
 void whole_last_look(struct superslab *superslab);
