@@ -79,7 +79,7 @@ void statistics_print_json(void) {
   struct figure os[FIGURES_MOST];
   totals_get(&totals, true);
   unsigned os_count = get_os(&totals, os); /* before the buffer below counts as one call more */
-  struct json json = {.text = os_map(BUFFER_BYTES, OS_READ_WRITE), .room = BUFFER_BYTES};
+  struct json json = {.text = os_map(BUFFER_BYTES), .room = BUFFER_BYTES};
   if (json.text == NULL) {
     struct report line;
     report_start(&line);

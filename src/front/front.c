@@ -85,7 +85,6 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
   struct heap *heap = heap_of_thread();
   struct span_cache *cache = span_cache_of(heap);
-  if (map_slices == 0) return fail(); /* not even the address map could be reserved */
   void *block = large_allocate(cache, size, alignment, zeroed);
   if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment)) {
     heap_purge();

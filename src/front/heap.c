@@ -105,11 +105,7 @@ static void refuse_libc_where_there_is_none(void) {
 #endif
 }
 
-/* What is done once even if the address map cannot be had at the first attempt. */
 static void read_options_and_make_key(void) {
-  static bool done;
-  if (done) return;
-  done = true;
   options_read();
   refuse_libc_where_there_is_none();
   /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */
@@ -123,20 +119,17 @@ static void prewarm(void) {
   lock_release(&superslab_lock);
 }
 
-static bool initialise(void) {
-  if (atomic_load_explicit(&initialised, memory_order_acquire)) return true;
+static void initialise(void) {
+  if (atomic_load_explicit(&initialised, memory_order_acquire)) return;
   fork_register();
   lock_acquire(&heap_list_lock);
-  bool done = atomic_load_explicit(&initialised, memory_order_relaxed);
-  if (!done) {
+  if (!atomic_load_explicit(&initialised, memory_order_relaxed)) {
     read_options_and_make_key();
-    done = option_value(FORCE_LIBC_ALLOC) || map_init();
-    if (done && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
-    /* release: options and map are read without the lock afterwards */
-    if (done) atomic_store_explicit(&initialised, true, memory_order_release);
+    if (!option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
+    /* release: options are read without the lock afterwards */
+    atomic_store_explicit(&initialised, true, memory_order_release);
   }
   lock_release(&heap_list_lock);
-  return done;
 }
 
 static void list(struct heap *heap) {
@@ -200,7 +193,9 @@ struct heap *heap_of_thread(void) {
   struct heap *heap = thread_heap;
   if (HAK_LIKELY(heap != &heap_none)) return heap;
   if (counting_heap != NULL) return counting_heap;
-  if (thread_ended || !initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
+  if (thread_ended) return NULL;
+  initialise();
+  if (option_value(FORCE_LIBC_ALLOC)) return NULL;
   /* musl allocates when fork handlers are registered: then the thread has one by now. */
   if ((heap = heap_if_any()) != NULL) return heap;
   heap = take_heap();
@@ -216,7 +211,8 @@ struct heap *heap_of_thread(void) {
 }
 
 struct heap *heap_borrow(void) {
-  if (!initialise() || option_value(FORCE_LIBC_ALLOC)) return NULL;
+  initialise();
+  if (option_value(FORCE_LIBC_ALLOC)) return NULL;
   return take_heap();
 }
 
@@ -227,7 +223,8 @@ void heap_return(struct heap *heap) { park(heap); }
 size_t heap_purge(void) {
   struct superslab_stats before, after;
   struct unit_stats units_before, units_after;
-  if (!initialise() || option_value(FORCE_LIBC_ALLOC)) return 0;
+  initialise();
+  if (option_value(FORCE_LIBC_ALLOC)) return 0;
   superslab_stats_get(&before, false);
   unit_stats_get(&units_before);
   struct heap *mine = heap_if_any();

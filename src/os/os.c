@@ -35,6 +35,9 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -70,10 +73,7 @@ static void *map_with(void *address, size_t bytes, int protection, int flags) {
   return succeeded(p != MAP_FAILED, saved) ? p : NULL;
 }
 
-void *os_map(size_t bytes, enum os_protection protection) {
-  return map_with(NULL, bytes, protection == OS_READ ? PROT_READ : PROT_READ | PROT_WRITE,
-                  MAP_NORESERVE);
-}
+void *os_map(size_t bytes) { return map_with(NULL, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE); }
 
 void *os_map_at(void *address, size_t bytes) {
   void *p = map_with(address, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
@@ -100,12 +100,6 @@ bool os_unmap(void *address, size_t bytes) {
   int saved = errno;
   count_call(&os_counts.munmap);
   return succeeded(!os_fault_now() && munmap(address, bytes) == 0, saved);
-}
-
-bool os_make_writable(void *address, size_t bytes) {
-  int saved = errno;
-  count_call(&os_counts.mprotect);
-  return succeeded(!os_fault_now() && mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0, saved);
 }
 
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
@@ -142,6 +136,38 @@ static bool advise(void *address, size_t bytes, int advice) {
   int saved = errno;
   count_call(&os_counts.madvise);
   return succeeded(!os_fault_now() && madvise(address, bytes, advice) == 0, saved);
+}
+
+/* Set once a kernel refuses MADV_GUARD_INSTALL as unknown (before 6.13): asked no more. */
+static atomic_bool guard_unknown;
+
+/* Pages that cannot be touched: without a mapping of their own where the kernel can do that. */
+static void guard(char *address, size_t bytes) {
+  int saved = errno;
+  if (!atomic_load_explicit(&guard_unknown, memory_order_relaxed)) {
+    count_call(&os_counts.madvise);
+    if (os_fault_now() || madvise(address, bytes, MADV_GUARD_INSTALL) == 0) return;
+    if (errno == EINVAL) atomic_store_explicit(&guard_unknown, true, memory_order_relaxed);
+  }
+  count_call(&os_counts.mprotect);
+  (void)succeeded(!os_fault_now() && mprotect(address, bytes, PROT_NONE) == 0, saved);
+  errno = saved;
+}
+
+void *os_map_guarded(size_t bytes) {
+  size_t page = os_page_size();
+  bytes = (bytes + page - 1) & ~(page - 1);
+  char *p = os_map(bytes + 2 * page);
+  if (p == NULL) return NULL;
+  guard(p, page);
+  guard(p + page + bytes, page);
+  return p + page;
+}
+
+bool os_unmap_guarded(void *address, size_t bytes) {
+  size_t page = os_page_size();
+  bytes = (bytes + page - 1) & ~(page - 1);
+  return os_unmap((char *)address - page, bytes + 2 * page);
 }
 
 bool os_decommit(void *address, size_t bytes) { return advise(address, bytes, MADV_DONTNEED); }
@@ -228,7 +254,7 @@ size_t os_longest_mapping(void) {
 }
 
 static bool map_and_unmap(size_t bytes) {
-  void *p = os_map(bytes, OS_READ_WRITE);
+  void *p = os_map(bytes);
   return p != NULL && (os_unmap(p, bytes), true);
 }
 

@@ -40,10 +40,13 @@ struct os_counts {
 };
 extern struct os_counts os_counts;
 
-enum os_protection { OS_READ, OS_READ_WRITE };
-
 /** Maps `bytes` of zeroed private memory, no swap reserved. NULL on failure. */
-void *os_map(size_t bytes, enum os_protection protection);
+void *os_map(size_t bytes);
+
+/** The same between two pages that cannot be touched, as far as the kernel grants them. */
+void *os_map_guarded(size_t bytes);
+/** Removes such a mapping. */
+bool os_unmap_guarded(void *address, size_t bytes);
 
 /** The same at exactly `address`, never over an existing mapping. NULL when it is taken or refused. */
 void *os_map_at(void *address, size_t bytes);
@@ -53,9 +56,6 @@ void *os_map_huge_pages(size_t bytes, size_t page_bytes);
 
 /** Removes a mapping; false when the kernel refuses (too many mappings): it is then still there. */
 bool os_unmap(void *address, size_t bytes);
-
-/** Makes read-only pages writable. */
-bool os_make_writable(void *address, size_t bytes);
 
 /** Moves the mapping [from, from + from_bytes) over the reservation at `to` and makes it `to_bytes`
  * long; the pages move, nothing is copied. False: both are as they were. */

@@ -1,6 +1,8 @@
 /* meta.c - memory for descriptors and heaps: a bump pointer over chunks that are never given back.
  *
- * The first chunk lies in .bss, so a small program needs no system call and no page for it.
+ * The first chunk lies in .bss, so a small program needs no system call and no page for it. The kernel may place others right
+ * beside user memory: they lie between guard pages, so that a linear overflow ends before them. In front of .bss lies
+ * the library's code, which is read-only.
  */
 #include "superslab/superslab.h"
 
@@ -24,7 +26,7 @@ void *meta_allocate(size_t bytes, size_t alignment) {
   char *p = take(bytes, alignment);
   if (p == NULL) {
     size_t chunk_bytes = bytes + alignment > CHUNK ? bytes + alignment : CHUNK;
-    char *chunk = os_map(chunk_bytes, OS_READ_WRITE);
+    char *chunk = os_map_guarded(chunk_bytes);
     if (chunk != NULL) {
       position = chunk;
       limit = chunk + chunk_bytes;

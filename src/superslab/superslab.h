@@ -112,49 +112,86 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
 
 /* --- address map: pointer -> bin, pointer -> superslab (map.c) -------------------------------------- */
 
-/* Two flat tables over the whole address space, reserved at once; pages of them take memory only where
- * memory of ours lies.
+/* Two levels. A leaf stands for 4 GiB of addresses and has two tables:
  *
- * map_bins[address >> 16] is the bin that a block of that slice goes to when its owner frees it; NULL
- * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more than this
- * one load, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
+ * `bins`, by slice: the bin that a block of that slice goes to when its owner frees it; NULL
+ * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more
+ * than this entry, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
  * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
  * to put the block, and a block that lands with a former owner is still in exactly one place
  * (front/remote.c).
  *
- * map_superslabs[address >> 21] is the descriptor of a unit; NULL: not ours.
+ * `superslabs`, by unit: its descriptor; NULL: not ours.
  *
- * The tables cover slices [0, map_slices). All three are written once, before the first unit is mapped. */
-extern _Atomic(struct bin *) *map_bins HAK_HIDDEN;
-extern _Atomic(struct superslab *) *map_superslabs HAK_HIDDEN;
-extern uintptr_t map_slices HAK_HIDDEN;
+ * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
+ * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
+ * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0016). */
+#define LEAF_SHIFT 32
+#define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
+#define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
+
+struct map_leaf {
+  _Atomic(struct bin *) bins[LEAF_SLICES];
+  _Atomic(struct superslab *) superslabs[LEAF_UNITS];
+};
 
 #if defined(__aarch64__)
 #define MAP_ADDRESS_BITS 48
 #else
 #define MAP_ADDRESS_BITS 47
 #endif
-/* map_slices of the full tables; smaller where the address space is limited. */
-#define MAP_FULL_SLICES ((uintptr_t)1 << (MAP_ADDRESS_BITS - SLICE_SHIFT))
+#define MAP_LEAVES ((uintptr_t)1 << (MAP_ADDRESS_BITS - LEAF_SHIFT))
 
-/** False for addresses that the tables have no entry for: nothing of ours. */
+/* In .bss, on pages of its own: what lies beside it is written by others, and this hardly ever. */
+struct map {
+  struct map_leaf none;
+  _Alignas(4096) _Atomic int64_t root[MAP_LEAVES];
+};
+extern struct map map HAK_HIDDEN;
+
+/** False for addresses that the root has no entry for: nothing of ours. */
 HAK_INLINE bool map_has_entry(const void *pointer) {
-  return (uintptr_t)pointer >> SLICE_SHIFT < map_slices;
+  return (uintptr_t)pointer >> LEAF_SHIFT < MAP_LEAVES;
 }
 
-/** The bin that a block goes to; only where map_has_entry(pointer).
- * relaxed: a program that has a pointer got it from the allocating thread by its own
- * synchronisation, which carries the entry along; for a garbage pointer either answer will do. */
+/* Adds to `index` what the root says of an address.
+ * relaxed: a program that has a pointer got it from the allocating thread by its own synchronisation, which carries root
+ * and entry along. For a garbage pointer any answer will do; one that finds a leaf finds it zeroed by the kernel. */
+HAK_INLINE uintptr_t map_index(uintptr_t address, uintptr_t index) {
+#if defined(__x86_64__)
+  /* One instruction instead of three: compilers do not fold an atomic load into the sum. */
+  __asm__("addq %1, %0" : "+r"(index) : "m"(map.root[address >> LEAF_SHIFT]) : "cc");
+  return index;
+#else
+  return index +
+         (uintptr_t)atomic_load_explicit(&map.root[address >> LEAF_SHIFT], memory_order_relaxed);
+#endif
+}
+
+/* Address of an entry, `index` entries behind the start of its leaf. In numbers, since the leaf is another object than the map. */
+HAK_INLINE uintptr_t map_entry(const void *pointer, uint32_t index) {
+  return (uintptr_t)&map + map_index((uintptr_t)pointer, index) * sizeof(void *);
+}
+
+HAK_INLINE _Atomic(struct bin *) *map_bin_entry(const void *pointer) {
+  return (_Atomic(struct bin *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
+}
+
+HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer) {
+  return (_Atomic(struct superslab *) *)map_entry(
+      pointer, LEAF_SLICES + ((uint32_t)(uintptr_t)pointer >> UNIT_SHIFT));
+}
+
+/** The bin that a block goes to; only where map_has_entry(pointer). */
 HAK_INLINE struct bin *map_bin(const void *pointer) {
-  return atomic_load_explicit(&map_bins[(uintptr_t)pointer >> SLICE_SHIFT], memory_order_relaxed);
+  return atomic_load_explicit(map_bin_entry(pointer), memory_order_relaxed);
 }
 
 /** The unit that `pointer` is in, NULL when it is not ours. */
 HAK_INLINE struct superslab *map_superslab(const void *pointer) {
   if (!map_has_entry(pointer)) return NULL;
   /* acquire: pairs with map_set, so that the descriptor is seen filled in even by a guess at an address */
-  return atomic_load_explicit(&map_superslabs[(uintptr_t)pointer >> UNIT_SHIFT],
-                              memory_order_acquire);
+  return atomic_load_explicit(map_superslab_entry(pointer), memory_order_acquire);
 }
 
 /** Descriptor of the slice that `pointer` is in, NULL when it is not ours. */
@@ -164,13 +201,7 @@ HAK_INLINE struct slab *map_slab(const void *pointer) {
   return &superslab->slabs[((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT];
 }
 
-/** Reserves the table. False when not even the smallest can be had; may be called again. */
-bool map_init(void);
-/** True when the table covers units [first, first + count) and they may be used. */
-bool map_covers(const char *base, size_t units);
-/** Where to try to place units next when the table is small (0: anywhere). */
-char *map_next_hint(size_t units, size_t alignment);
-/** Enters units; false, and none is entered, when the table could not be made writable. */
+/** Enters units; false, and none is entered, when there is no memory for a leaf, or they lie beyond the root. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
 /** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
 void map_set_bin(const char *base, size_t slices, struct bin *bin);

@@ -130,35 +130,21 @@ static void give_back_all(const struct warm_run *runs, size_t count_runs) {
   for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
 }
 
-static char *map_by_hint(size_t units, size_t alignment) {
-  enum { TRIES = 16 };
-  for (int i = 0; i < TRIES; i++) {
-    char *hint = map_next_hint(units, alignment);
-    char *p = hint != NULL ? os_map_at(hint, units << UNIT_SHIFT) : NULL;
-    if (p != NULL) return p;
-  }
-  return NULL;
-}
-
 static char *map_aligned(size_t units, size_t alignment) {
   size_t bytes = units << UNIT_SHIFT;
-  if (map_slices < MAP_FULL_SLICES) return map_by_hint(units, alignment);
   /* Since Linux 6.7 the kernel aligns such lengths to 2 MiB by itself: one call. */
-  char *p = os_map(bytes, OS_READ_WRITE);
+  char *p = os_map(bytes);
   if (p == NULL) return NULL;
-  if (((uintptr_t)p & (alignment - 1)) == 0 && map_covers(p, units)) return p;
+  if (((uintptr_t)p & (alignment - 1)) == 0) return p;
   os_unmap(p, bytes);
   count(&fallback_mmap, 1);
-  p = os_map(bytes + alignment, OS_READ_WRITE);
+  p = os_map(bytes + alignment);
   if (p == NULL) return NULL;
   size_t head = (size_t)(-(uintptr_t)p & (alignment - 1));
   /* A trim that the kernel refuses leaves address space that nobody touches. */
   if (head != 0) os_unmap(p, head);
   if (alignment - head != 0) os_unmap(p + head + bytes, alignment - head);
-  p += head;
-  if (map_covers(p, units)) return p;
-  os_unmap(p, bytes);
-  return NULL;
+  return p + head;
 }
 
 /* `ordinary`: no explicit huge pages. */
@@ -167,10 +153,6 @@ static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
   size_t bytes = units << UNIT_SHIFT;
   if (!ordinary && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
     run.base = os_map_huge_pages(bytes, UNIT_BYTES);
-    if (run.base != NULL && !map_covers(run.base, units)) {
-      os_unmap(run.base, bytes);
-      run.base = NULL;
-    }
     run.huge_pages = run.base != NULL;
     count(run.huge_pages ? &huge_alloc : &huge_fail, 1);
     if (!run.huge_pages) count(&fallback_mmap, 1);
@@ -279,7 +261,7 @@ static struct unit_run map_missed(size_t units, size_t alignment) {
 struct unit_run unit_acquire(size_t units, size_t alignment) {
   struct unit_run run = {0};
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
-  if (units == 0 || units >= map_slices / SLICES_PER_UNIT) return run;
+  if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
   bool from_os = !take_warm(units, alignment, &run);
   if (from_os) {
     run = map_missed(units, alignment);
@@ -331,7 +313,7 @@ struct unit_run unit_reserve(size_t units, size_t empty) {
 }
 
 bool unit_extend(char *end, size_t units) {
-  if (!map_covers(end, units) || os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
+  if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
   count(&units_mapped, units);
   size_t filled = 0;
   if (fill(end, units, &filled)) return true;

@@ -16,7 +16,7 @@ static int start(void **state) {
   (void)state;
   options_read();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
-  return map_init() ? 0 : -1;
+  return 0;
 }
 
 /* --- what there is ---------------------------------------------------------------------------- */

@@ -198,7 +198,7 @@ static void memory_calls_are_counted_and_keep_errno(void **state) {
   errno = 1234;
   uint64_t mapped = atomic_load(&os_counts.mmap), unmapped = atomic_load(&os_counts.munmap);
   size_t bytes = 4 * MIB;
-  char *p = os_map(bytes, OS_READ_WRITE);
+  char *p = os_map(bytes);
   assert_non_null(p);
   assert_true(block_is_zero(p, bytes));
   memset(p, 1, bytes);
@@ -214,19 +214,9 @@ static void memory_calls_are_counted_and_keep_errno(void **state) {
   assert_int_equal(errno, 1234);
 }
 
-static void read_only_memory_can_be_made_writable(void **state) {
-  (void)state;
-  char *p = os_map(MIB, OS_READ);
-  assert_non_null(p);
-  assert_int_equal(p[5], 0);
-  assert_true(os_make_writable(p, 64 * KIB));
-  p[5] = 1;
-  assert_true(os_unmap(p, MIB));
-}
-
 static void moved_pages_keep_their_bytes(void **state) {
   (void)state;
-  char *from = os_map(MIB, OS_READ_WRITE), *to = os_map(4 * MIB, OS_READ_WRITE);
+  char *from = os_map(MIB), *to = os_map(4 * MIB);
   assert_true(from != NULL && to != NULL);
   fill_block(from, MIB, 6);
   assert_true(os_move(from, MIB, to, 4 * MIB));
@@ -242,7 +232,7 @@ static void resident_pages_are_counted(void **state) {
     print_message("skipped: emulators of larger pages count those of the host\n");
     skip();
   }
-  char *memory = os_map(bytes, OS_READ_WRITE);
+  char *memory = os_map(bytes);
   assert_non_null(memory);
   os_advise_small(memory, bytes);
   assert_int_equal(os_resident_part(memory, bytes), 0);
@@ -275,10 +265,10 @@ static void faults_come_where_they_were_ordered(void **state) {
   (void)state;
   os_fault_reset();
   os_fault_fail_nth(2);
-  char *first = os_map(MIB, OS_READ_WRITE);
+  char *first = os_map(MIB);
   errno = 1234;
   assert_non_null(first);
-  assert_null(os_map(MIB, OS_READ_WRITE));
+  assert_null(os_map(MIB));
   assert_int_equal(errno, 1234);
   assert_true(os_decommit(first, MIB));
   assert_int_equal(os_fault_calls(), 3);
@@ -294,7 +284,7 @@ static void faults_come_where_they_were_ordered(void **state) {
   int failed = 0;
   os_fault_random(7, 300);
   for (int i = 0; i < 1000; i++) {
-    char *p = os_map(4096, OS_READ);
+    char *p = os_map(4096);
     failed += p == NULL;
     while (p != NULL && !os_unmap(p, 4096)) failed++;
   }
@@ -331,7 +321,6 @@ int main(void) {
       cmocka_unit_test(long_lines_are_cut_and_end),
       cmocka_unit_test(a_bad_pointer_is_one_line_and_abort),
       cmocka_unit_test(memory_calls_are_counted_and_keep_errno),
-      cmocka_unit_test(read_only_memory_can_be_made_writable),
       cmocka_unit_test(moved_pages_keep_their_bytes),
       cmocka_unit_test(resident_pages_are_counted),
       cmocka_unit_test(the_environment_is_found),

@@ -20,7 +20,7 @@ enum { EFFORT = 8 };
 static int start(void **state) {
   (void)state;
   options_read();
-  return map_init() ? 0 : -1;
+  return 0;
 }
 
 static bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
@@ -39,7 +39,6 @@ static void map_finds_a_unit_by_any_of_its_bytes(void **state) {
   char *base = reserve_unit();
   struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
   assert_non_null(superslab);
-  assert_true(map_covers(base, 1));
   assert_null(map_superslab(base));
   assert_true(map_set(base, 1, superslab));
   for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
@@ -92,22 +91,84 @@ static void map_has_no_bin_for_foreign_addresses(void **state) {
       uintptr_t address = (foreign[i] & ~(UNIT_BYTES - 1)) | slice << SLICE_SHIFT;
       assert_null(map_superslab((const void *)address));
       if (map_has_entry((const void *)address)) assert_null(map_bin((const void *)address));
-      else assert_true(address >> SLICE_SHIFT >= map_slices);
+      else assert_true(address >> MAP_ADDRESS_BITS != 0);
     }
 }
 
 static const char *unit_address(uintptr_t unit) { return (const char *)(unit << UNIT_SHIFT); }
 
-static void map_covers_only_its_table(void **state) {
+static void map_enters_nothing_beyond_its_root(void **state) {
   (void)state;
-  uintptr_t map_limit = map_slices / SLICES_PER_UNIT;
-  assert_true(map_covers(unit_address(map_limit / 2), 1));
-  assert_true(map_covers(unit_address(map_limit / 2), map_limit / 2));
-  assert_true(map_covers(unit_address(map_limit - 1), 1));
-  assert_false(map_covers(unit_address(map_limit - 1), 2));
-  assert_false(map_covers(unit_address(map_limit), 1));
-  assert_false(map_covers(unit_address(map_limit / 2), SIZE_MAX));
-  assert_false(map_covers((const char *)UINTPTR_MAX, 1));
+  const uintptr_t units = (uintptr_t)1 << (MAP_ADDRESS_BITS - UNIT_SHIFT);
+  struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
+  assert_true(map_set(unit_address(units - 1), 1, superslab));
+  assert_ptr_equal(map_superslab(unit_address(units - 1)), superslab);
+  map_clear(unit_address(units - 1), 1);
+  assert_false(map_set(unit_address(units - 1), 2, superslab));
+  assert_null(map_superslab(unit_address(units - 1)));
+  assert_false(map_set(unit_address(units), 1, superslab));
+}
+
+/* Leaves stand for 4 GiB each. */
+static void units_on_both_sides_of_a_leafs_end_are_entered(void **state) {
+  (void)state;
+  const uintptr_t end = (uintptr_t)5 << 32; /* nothing is mapped so low */
+  struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
+  const char *base = (const char *)(end - 2 * UNIT_BYTES);
+  size_t units = 4 + LEAF_UNITS;
+  assert_null(map_superslab(base));
+  assert_null(map_bin(base));
+  assert_true(map_set(base, units, superslab));
+  for (size_t i = 0; i < units; i++)
+    assert_ptr_equal(map_superslab(base + (i << UNIT_SHIFT)), superslab);
+  assert_null(map_superslab(base - 1));
+  assert_null(map_superslab(base + (units << UNIT_SHIFT)));
+  struct bin *bin = (struct bin *)(void *)superslab;
+  const char *slices = (const char *)(end - 3 * SLICE_BYTES);
+  map_set_bin(slices, 6, bin);
+  for (size_t i = 0; i < 6; i++) assert_ptr_equal(map_bin(slices + i * SLICE_BYTES), bin);
+  assert_null(map_bin(slices - 1));
+  assert_null(map_bin(slices + 6 * SLICE_BYTES));
+  map_set_bin(slices, 6, NULL);
+  assert_true(map_claim(base, superslab));
+  assert_false(map_claim(base, superslab));
+  map_clear(base, units);
+  for (size_t i = 0; i < units; i++) assert_null(map_superslab(base + (i << UNIT_SHIFT)));
+}
+
+/* What the kernel says of a page beside memory: is nobody let in? */
+static bool is_guarded(const char *page) {
+  int pipe_ends[2];
+  assert_int_equal(pipe(pipe_ends), 0);
+  bool refused = write(pipe_ends[1], page, 1) < 0;
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  return refused;
+}
+
+static void metadata_lies_between_guard_pages(void **state) {
+  (void)state;
+  size_t page = os_page_size();
+  char *memory = os_map_guarded(5 * page);
+  assert_non_null(memory);
+  assert_true(block_is_zero(memory, 5 * page));
+  memset(memory, 1, 5 * page);
+  assert_true(is_guarded(memory - 1) && is_guarded(memory + 5 * page));
+  assert_false(is_guarded(memory) || is_guarded(memory + 5 * page - 1));
+  assert_true(os_unmap_guarded(memory, 5 * page));
+  /* The leaf of a unit, and chunks of descriptors. */
+  char *base = hak_malloc(100);
+  _Atomic(struct bin *) *entry =
+      map_bin_entry((char *)((uintptr_t)base >> LEAF_SHIFT << LEAF_SHIFT));
+  assert_true(is_guarded((char *)entry - 1));
+  assert_true(is_guarded((char *)entry + sizeof(struct map_leaf)) ||
+              is_guarded((char *)entry + sizeof(struct map_leaf) + page - 1));
+  hak_free(base);
+  char *descriptor = meta_allocate(200 * KIB, 64); /* a chunk of its own */
+  char *next = meta_allocate(200 * KIB, 64);
+  assert_true(descriptor != NULL && next != NULL);
+  assert_true(is_guarded((char *)((uintptr_t)descriptor & ~(page - 1)) - 1));
+  assert_true(is_guarded((char *)((uintptr_t)next & ~(page - 1)) - 1));
 }
 
 /* --- metadata ------------------------------------------------------------------------------------- */
@@ -170,7 +231,6 @@ static void units_are_aligned_apart_and_what_they_say(void **state) {
     char *base = held[i].run.base;
     assert_non_null(base);
     assert_true(is_aligned(base, alignment));
-    assert_true(map_covers(base, held[i].units));
     for (size_t u = 0; u < held[i].units; u++) {
       char *first = base + (u << UNIT_SHIFT), *last = first + UNIT_BYTES - 1;
       if (held[i].run.zeroed) {
@@ -281,7 +341,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
   struct unit_stats before = unit_figures();
   struct unit_run run = unit_reserve(2, 2);
   assert_non_null(run.base);
-  assert_true(run.zeroed && is_aligned(run.base, UNIT_BYTES) && map_covers(run.base, 2));
+  assert_true(run.zeroed && is_aligned(run.base, UNIT_BYTES));
   assert_true(block_is_zero(run.base, 2 * UNIT_BYTES));
   assert_int_equal(unit_figures().units_warm, before.units_warm);
   assert_int_equal(unit_figures().bytes_mapped, before.bytes_mapped + 2 * UNIT_BYTES);
@@ -294,7 +354,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
 static void units_refuse_what_no_address_space_holds(void **state) {
   (void)state;
   assert_null(unit_acquire(0, UNIT_BYTES).base);
-  assert_null(unit_acquire(map_slices / SLICES_PER_UNIT, UNIT_BYTES).base);
+  assert_null(unit_acquire(MAP_LEAVES * LEAF_UNITS, UNIT_BYTES).base);
   assert_null(unit_acquire(SIZE_MAX >> UNIT_SHIFT, UNIT_BYTES).base);
   assert_null(unit_acquire(SIZE_MAX, UNIT_BYTES).base);
 }
@@ -576,7 +636,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
       cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
-      cmocka_unit_test(map_covers_only_its_table),
+      cmocka_unit_test(map_enters_nothing_beyond_its_root),
+      cmocka_unit_test(units_on_both_sides_of_a_leafs_end_are_entered),
       cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
       cmocka_unit_test(units_are_aligned_apart_and_what_they_say),
       cmocka_unit_test(prewarmed_units_are_resident_and_come_first),
@@ -591,6 +652,8 @@ int main(void) {
       cmocka_unit_test(the_second_free_is_told),
       cmocka_unit_test(huge_blocks_of_any_alignment),
       cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+      cmocka_unit_test(
+          metadata_lies_between_guard_pages), /* last: makes a SuperSlab that has room */
   };
   return cmocka_run_group_tests_name("superslab", tests, start, NULL);
 }
