@@ -73,8 +73,8 @@ HAK_API void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size);
 HAK_API void *hak_aligned_alloc(size_t alignment, size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE(2)
     HAK_ATTR_ALIGN(1);
 
-/** POSIX: 0, EINVAL (alignment not a power of two multiple of sizeof(void *)) or ENOMEM; errno is
- * kept and *out is written only on success. */
+/** POSIX: 0, EINVAL (alignment not a power of two multiple of sizeof(void *)) or ENOMEM. errno is
+ * kept, but that ENOMEM is there, too, as with glibc; *out is written only on success. */
 HAK_API int hak_posix_memalign(void **out, size_t alignment, size_t size);
 
 /** Bytes the block really holds (>= the size asked for); 0 for NULL. */

@@ -45,7 +45,8 @@ int api_posix_memalign(void **out, size_t alignment, size_t size) {
   if (!is_power_of_two(alignment) || alignment < sizeof(void *)) return EINVAL;
   int saved = errno;
   void *block = api_aligned_alloc(alignment, size);
-  errno = saved;
+  /* As glibc, where programs read it; EINVAL, above, is told by the result alone there. */
+  errno = block != NULL ? saved : ENOMEM;
   if (block == NULL) return ENOMEM;
   *out = block;
   return 0;
