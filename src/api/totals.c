@@ -16,9 +16,18 @@ __attribute__((no_sanitize("thread"))) static uint64_t bytes_held(const struct h
   return sent_back > 0 ? bytes + (uint64_t)sent_back : bytes;
 }
 
+/* The pool is under a lock of its own, hence of another moment: it is no more than what is mapped beside the rest. */
+static uint64_t plausible_warm(uint64_t units_warm, const struct superslab_stats *s) {
+  uint64_t others = (s->live << UNIT_SHIFT) + s->huge_bytes;
+  uint64_t rest = s->bytes_mapped > others ? (s->bytes_mapped - others) >> UNIT_SHIFT : 0;
+  return units_warm < rest ? units_warm : rest;
+}
+
 void totals_get(struct totals *totals, bool deep) {
   superslab_stats_get(&totals->superslab, deep);
   unit_stats_get(&totals->unit);
+  totals->unit.bytes_mapped = totals->superslab.bytes_mapped;
+  totals->unit.units_warm = plausible_warm(totals->unit.units_warm, &totals->superslab);
   heap_counts(&totals->heaps_active, &totals->heaps_parked);
   totals->metadata_bytes = meta_bytes_used();
   totals->in_use = totals->in_bins = totals->pinned = totals->cached = totals->given = 0;
@@ -26,7 +35,7 @@ void totals_get(struct totals *totals, bool deep) {
   for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     totals->in_bins += bytes_held(heap);
   const struct superslab_stats *s = &totals->superslab;
-  uint64_t out = s->block_bytes_carved - s->block_bytes_free;
+  uint64_t out = s->block_bytes_carved - s->block_bytes_free; /* never below 0 */
   totals->in_use =
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
   totals->given = s->given_bytes;

@@ -19,7 +19,7 @@ struct totals {
   uint64_t given;  /* pages given back inside slabs and Large blocks */
 };
 
-/** Fills `*totals` without stopping anybody: sums may be a moment apart. */
+/** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. */
 void totals_get(struct totals *totals, bool deep);
 
 /* Of one size class, of all Large or of all Huge blocks (enum in observe/counters.h). */

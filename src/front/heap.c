@@ -68,8 +68,8 @@ static void park(struct heap *heap) {
   lock_acquire(&heap_list_lock);
   heap->next_parked = parked_heaps;
   parked_heaps = heap;
+  atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed); /* before who takes it subtracts */
   lock_release(&heap_list_lock);
-  atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed);
   /* A program ends with its last thread, which must not be the helper, waiting. */
   if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) background_hurry();
 }

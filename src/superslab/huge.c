@@ -24,12 +24,16 @@ static size_t round_to_page(size_t bytes) {
   return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
 }
 
-static void count_in(const struct superslab *superslab, bool from_os) {
-  lock_acquire(&superslab_lock);
-  counters_supply(COUNTED_HUGE, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
+/* The caller holds superslab_lock. A block is in the figures after its units are counted as mapped, and out of them before
+ * the first one goes: who reads both finds no more bytes of huge blocks than are mapped. */
+static void count_in(const struct superslab *superslab) {
   huge_live++;
   huge_bytes += (uint64_t)superslab->huge_units << UNIT_SHIFT;
-  lock_release(&superslab_lock);
+}
+
+static void count_out(const struct superslab *superslab) {
+  huge_live--;
+  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
 }
 
 static void advise(char *base, size_t from, size_t to) {
@@ -81,7 +85,10 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
       size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
       if (whole != WHOLE_NO && !run.huge_pages)
         huge_advise(run.base, to_come + run.used, bytes, but);
-      count_in(superslab, run.from_os);
+      lock_acquire(&superslab_lock);
+      counters_supply(COUNTED_HUGE, run.from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
+      count_in(superslab);
+      lock_release(&superslab_lock);
       *zeroed = run.zeroed;
       return superslab;
     }
@@ -96,16 +103,6 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
 
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   return huge_new(bytes, alignment, 0, zeroed);
-}
-
-/* Takes a block out of the figures and makes its descriptor free. */
-static void descriptor_retire(struct superslab *superslab) {
-  lock_acquire(&superslab_lock);
-  huge_live--;
-  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
-  whole_forget(superslab);
-  descriptor_free(superslab);
-  lock_release(&superslab_lock);
 }
 
 /* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
@@ -124,7 +121,11 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   bool explicit_pages = superslab->explicit_pages;
   whole_last_look(superslab);
   map_clear(base, units);
-  descriptor_retire(superslab);
+  lock_acquire(&superslab_lock);
+  count_out(superslab);
+  whole_forget(superslab);
+  descriptor_free(superslab);
+  lock_release(&superslab_lock);
   unit_release(base, units, explicit_pages);
   return true;
 }
@@ -167,14 +168,23 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   size_t old = from->huge_units;
   /* All out of the map (the first unit is by the claim) before the address range is free for others. */
   map_clear(from->base + UNIT_BYTES, old - 1);
+  lock_acquire(&superslab_lock);
+  count_out(from);
+  lock_release(&superslab_lock);
   if (!move_pages(from, to->base)) {
     /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
      * be undone. */
     if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
     huge_release(to, to->base);
+    lock_acquire(&superslab_lock);
+    count_in(from);
+    lock_release(&superslab_lock);
     return NULL;
   }
-  descriptor_retire(from);
+  lock_acquire(&superslab_lock);
+  whole_forget(from);
+  descriptor_free(from);
+  lock_release(&superslab_lock);
   return to;
 }
 

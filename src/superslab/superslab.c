@@ -555,10 +555,13 @@ static void add_blocks(const struct superslab *superslab, struct superslab_stats
       stats->given_bytes += bytes;
     } else if (kind == KIND_SLAB) {
       uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
-      stats->block_bytes_carved += size * atomic_load_explicit(&slab->carved, memory_order_relaxed);
       uint64_t in_holes = atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
-      stats->block_bytes_free +=
-          size * (atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes);
+      uint64_t free = atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes;
+      uint64_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
+      /* Its owner changes them while they are read, so that they may be of different moments. */
+      if (size * carved > bytes) carved = bytes / size;
+      stats->block_bytes_carved += size * carved;
+      stats->block_bytes_free += size * (free < carved ? free : carved);
       for (unsigned j = i; j < i + slab->slices && j < SLICES_PER_UNIT; j++)
         stats->given_bytes += holes_of(&superslab->slabs[j]) * os_page_size();
     }
@@ -571,6 +574,7 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
   stats->live = live;
   stats->peak = peak;
   huge_counts(&stats->huge_live, &stats->huge_bytes);
+  stats->bytes_mapped = unit_mapped_bytes();
   for (unsigned list = 0; list < LISTS; list++)
     for (const struct superslab *s = lists[list]; s != NULL; s = s->next) {
       stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;

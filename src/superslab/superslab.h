@@ -352,7 +352,9 @@ void superslab_each_lock(lock_visit *visit, void *argument);
 void superslab_fork_child(void);
 
 struct superslab_stats {
-  uint64_t live, peak, huge_live, huge_bytes, slab_bytes;
+  /* All of one moment: memory counts as mapped before it is in one of the others, and is in none when it is unmapped. So
+   * bytes_mapped >= live units + huge_bytes, and live units >= slab_bytes, whatever other threads do. */
+  uint64_t live, peak, huge_live, huge_bytes, slab_bytes, bytes_mapped;
   uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
   /* bytes of blocks: ever made; of these, free in their slabs */
   uint64_t block_bytes_carved, block_bytes_free;
