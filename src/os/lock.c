@@ -3,6 +3,7 @@
 #include "os/lock.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "os/futex.h"
 
@@ -91,7 +92,7 @@ void lock_wait(struct lock *lock) {
 
 void lock_wake(struct lock *lock) {
   int saved = errno;
-  futex_wake(&lock->state);
+  futex_wake(&lock->state, 1);
   errno = saved;
 }
 
@@ -118,6 +119,8 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
     bool in_vain = sleep_on(lock, state, bounded ? 1 : OS_NO_TIMEOUT);
     if (in_vain && *patience_ms > 0) --*patience_ms;
   }
+  /* The wake that came here was perhaps another's, who sleeps without end: all look again, and find a fork now. */
+  if ((as & LOCK_WAITERS) != 0) futex_wake(&lock->state, INT_MAX);
   errno = saved;
 }
 

@@ -59,6 +59,6 @@ void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
 
 void os_wake(_Atomic uint32_t *word) {
   int saved = errno;
-  futex_wake(word);
+  futex_wake(word, 1);
   errno = saved;
 }

@@ -1,15 +1,15 @@
 /* fork.pml - fork() while other threads are inside the allocator.
  *
- * Models: src/front/fork.c (prepare, in_parent, in_child, fork_register_once), src/front/heap.c
- * (heap_of_thread, take_heap, new_heap, heap_purge, heap_fork_prepare, heap_fork_release),
- * src/front/refill.c (front_refill, adopt), src/superslab/superslab.c (superslab_fork_prepare and
- * _release, span_acquire, superslab_new), src/os/lock.h (lock_is_mine_by_fork, lock_init).
+ * Models: src/front/fork.c (prepare, in_parent, in_child, fork_register), src/front/heap.c
+ * (heap_of_thread, take_heap, new_heap, heap_purge, heap_each_lock), src/front/refill.c (front_refill, adopt),
+ * src/superslab/superslab.c (superslab_each_lock, span_acquire, superslab_new), src/os/lock.h (lock_init), src/os/lock.c
+ * (enter).
  * Three threads run ROUNDS operations each: refill with adoption and a new SuperSlab, a huge
  * block, a purge, or a fork with a handler of another library that allocates inside our window.
  * Only the first thread has a heap at the start; the others make theirs when they allocate, be it
  * inside the window.
- * Left out: what the locks guard (to be inside is to enter and leave); how a lock sleeps
- * (lock.pml); parked heaps (park.pml; a heap that is reused is locked by the fork like any other).
+ * Left out: what the locks guard (to be inside is to enter and leave); how a lock sleeps, and how one is taken away from a
+ * fork (lock.pml); parked heaps (park.pml; a heap that is reused is locked by the fork like any other).
  * Asserted: one thread at most is inside a section, the forking thread with the locks it need not
  * take counted; at the moment of the fork nobody is inside any, so that what the child gets is
  * whole once it has set the locks free; a lock is released by its holder; no deadlock; all locks

@@ -1,70 +1,101 @@
-/* lock.pml - the lock of one word that sleeps in the kernel.
+/* lock.pml - the lock of one word that sleeps in the kernel, and what a fork may do with it.
  *
- * Models: src/os/lock.h (lock_try, lock_acquire, lock_release), src/os/lock.c (lock_wait,
- * lock_wake).
- * Three threads take the lock ROUNDS times each; in the last round each only tries it.
- * Left out: the number of spins (each look may be the last one), pause instructions, errno, and
- * the forking thread (fork.pml). Each atomic operation of the code is one step; FUTEX_WAIT
- * compares and falls asleep in one step, FUTEX_WAKE wakes any one sleeper, as the kernel
- * guarantees.
+ * Models: src/os/lock.h (lock_acquire, lock_release), src/os/lock.c (lock_try, lock_wait, lock_wake, lock_leave,
+ * lock_acquire_for_fork, lock_release_after_fork, lock_is_whole_in_child).
+ * Two threads take the lock ROUNDS times each; in the last round each only tries it. A third one holds it for a fork. It may
+ * enter what the lock guards, and it cannot end its fork before the first thread has come to its end: as if that one held
+ * a lock of libc's, which the fork takes after this one.
+ * Left out: the number of spins (each look may be the last one), pause instructions, errno, signal handlers. Each atomic
+ * operation of the code is one step; FUTEX_WAIT compares and falls asleep in one step, FUTEX_WAKE wakes any one
+ * sleeper, as the kernel guarantees. Time passes at any moment.
  * Asserted: one thread at most is inside; the word is not 0 while one is; nobody sleeps for ever
- * (all threads reach their end: a lost wake-up is an invalid end state); at the end the lock is
- * free.
+ * (all threads reach their end: a lost wake-up is an invalid end state); what the child takes for whole has nobody
+ * inside at the moment of the fork; at the end the lock is free.
  * SPURIOUS: the kernel also ends one sleep without a wake (a signal).
  *
- * check: states 386,494
- * check SPURIOUS: states 782,272
+ * check: states 437,979
+ * check SPURIOUS: states 901,724
  * mutant NO_WAKE: invalid end state (release wakes nobody)
  * mutant SLEEP_UNCOMPARED: invalid end state (sleep without a look at the word)
- * mutant WOKEN_TAKES_AS_1: invalid end state (the woken forgets that others sleep)
+ * mutant WOKEN_FORGETS: invalid end state (the woken forgets that others sleep)
  * mutant TRY_IN_TWO_STEPS: assertion violated (load, then store)
+ * mutant NO_PATIENCE_ENDS: invalid end state (a lock held for a fork is waited for without end)
+ * mutant TAKES_FROM_INSIDE: assertion violated (the forking thread is inside when its lock is taken away)
+ * mutant FORK_KEEPS_THE_WAKE: invalid end state (another sleeper does not learn that the lock is held for a fork now)
+ * mutant GIVES_UNCOMPARED: assertion violated (the fork's end sets a lock free that was taken from it)
+ * mutant CHILD_TRUSTS: assertion violated (the child does not look who holds the lock)
  */
 #define THREADS 3
+#define FORKER 2
 #define ROUNDS 3
 
-byte state;           /* the futex word: 0 free, 1 held, 2 held and somebody may be asleep */
+#define FREE 0
+#define ME (_pid + 1)
+
+/* The futex word: who holds it, and its flags. */
+byte owner;
+bool waiters, for_fork, in_it;
+
 bool asleep[THREADS];
-byte inside;          /* threads between acquire and release */
+byte inside; /* threads between acquire and release */
 byte ended;
+bool first_ended;
 #ifdef SPURIOUS
 byte spurious = 1;
 #endif
 
-/* lock_try; `got` says whether it is held now. */
+#define UNCHANGED                                                                                  \
+  (owner == o && waiters == w && for_fork == f && in_it == i)
+
+inline look() { d_step { o = owner; w = waiters; f = for_fork; i = in_it } }
+
 inline try_lock() {
 #ifdef TRY_IN_TWO_STEPS
-  got = (state == 0);
+  got = (owner == FREE);
   if
-  :: got -> state = 1
+  :: got -> d_step { owner = ME; waiters = false; for_fork = false; in_it = false }
   :: else
   fi
 #else
   d_step {
-    got = (state == 0);
+    got = (owner == FREE);
     if
-    :: got -> state = 1
+    :: got -> owner = ME
     :: else
     fi
   }
 #endif
 }
 
-inline futex_wait() {
+/* Falls asleep on the word that was looked at; `timed`: time may end it, which `waited` says then. */
+inline sleep_on(timed) {
   d_step {
+    marked = UNCHANGED;
     if
-#ifdef SLEEP_UNCOMPARED
-    :: true -> asleep[_pid] = true
-#else
-    :: state == 2 -> asleep[_pid] = true
-    :: else /* EAGAIN */
-#endif
+    :: marked -> waiters = true; w = true
+    :: else
     fi
   }
   if
-  :: !asleep[_pid]
-#ifdef SPURIOUS
-  :: d_step { spurious > 0 && asleep[_pid] -> spurious--; asleep[_pid] = false }
+  :: marked ->
+     d_step {
+       if
+#ifdef SLEEP_UNCOMPARED
+       :: true -> asleep[_pid] = true
+#else
+       :: UNCHANGED -> asleep[_pid] = true
+       :: else /* EAGAIN */
 #endif
+       fi
+     }
+     if
+     :: !asleep[_pid]
+     :: d_step { timed && asleep[_pid] -> asleep[_pid] = false; waited = true }
+#ifdef SPURIOUS
+     :: d_step { spurious > 0 && asleep[_pid] -> spurious--; asleep[_pid] = false }
+#endif
+     fi
+  :: else
   fi
 }
 
@@ -79,64 +110,88 @@ inline futex_wake() {
   }
 }
 
+#ifdef NO_PATIENCE_ENDS
+#define TIMED false
+#else
+#define TIMED f
+#endif
+#ifdef TAKES_FROM_INSIDE
+#define MAY_TAKE (f && waited)
+#else
+#define MAY_TAKE (f && waited && !i)
+#endif
+#ifdef WOKEN_FORGETS
+#define MARK false
+#else
+#define MARK true
+#endif
+
 inline lock_wait() {
-  do
-  :: true -> /* one look of the spin loop */
-     old = state;
-     if
-     :: old == 0 ->
-        try_lock();
-        if
-        :: got -> break
-        :: else
-        fi
-     :: old == 2 -> break
-     :: else
-     fi
-  :: break /* enough of it */
-  od;
+  waited = false;
   do
   :: got -> break
   :: else ->
-#ifdef WOKEN_TAKES_AS_1
-     d_step {
-       old = state;
-       if
-       :: old == 0 -> state = 1
-       :: else -> state = 2
-       fi
-     }
-#else
-     d_step { old = state; state = 2 }
-#endif
+     look();
      if
-     :: old == 0 -> got = true
-     :: else -> futex_wait()
+     :: o == FREE ->
+        d_step {
+          if
+          :: UNCHANGED -> owner = ME; waiters = MARK; got = true
+          :: else
+          fi
+        }
+     :: o == ME && f -> /* the forking thread's own */
+        d_step {
+          if
+          :: UNCHANGED -> in_it = true; got = true
+          :: else
+          fi
+        }
+     :: o != FREE && o != ME && MAY_TAKE ->
+        d_step {
+          if
+          :: UNCHANGED -> owner = ME; waiters = true; for_fork = false; in_it = false; got = true
+          :: else
+          fi
+        }
+     :: o != FREE && o != ME && !MAY_TAKE -> waited = false; sleep_on(TIMED)
      fi
   od
 }
 
 inline critical_section() {
-  d_step { inside++; assert(inside == 1 && state != 0) }
-  d_step { assert(inside == 1 && state != 0); inside-- }
+  d_step { inside++; assert(inside == 1 && owner != FREE) }
+  d_step { assert(inside == 1 && owner != FREE); inside-- }
 }
 
 inline lock_release() {
-  d_step { old = state; state = 0 }
-#ifndef NO_WAKE
   if
-  :: old == 2 -> futex_wake()
-  :: else
-  fi
+  :: for_fork -> in_it = false
+  :: else ->
+     d_step { w = waiters; owner = FREE; waiters = false; in_it = false }
+#ifndef NO_WAKE
+     if
+     :: w -> futex_wake()
+     :: else
+     fi
 #endif
+  fi
 }
 
-active [THREADS] proctype thread() {
-  byte old, round;
-  bool got;
+inline end() {
+  atomic {
+    ended++;
+    assert(ended < THREADS || owner == FREE)
+  }
+}
+
+active [2] proctype thread() {
+  byte round, o;
+  bool got, w, f, i, marked, waited;
   do
   :: round < ROUNDS ->
      round++;
+     got = false;
      try_lock();
      if
      :: got
@@ -144,10 +199,92 @@ active [THREADS] proctype thread() {
      :: !got && round == ROUNDS -> break /* as an adopter, that gives up */
      fi;
      critical_section();
-     lock_release();
-     got = false
+     lock_release()
   :: else -> break
   od;
-  ended++;
-  assert(ended < THREADS || state == 0)
+  if
+  :: _pid == 0 -> first_ended = true
+  :: else
+  fi;
+  end()
+}
+
+/* No other fork is under way, so this one waits for as long as it takes. */
+inline acquire_for_fork() {
+  do
+  :: true ->
+     look();
+     if
+     :: o == FREE ->
+        d_step {
+          got = UNCHANGED;
+          if
+          :: got -> owner = ME; for_fork = true; waiters = slept
+          :: else
+          fi
+        }
+        if
+        :: got -> break
+        :: else
+        fi
+     :: else -> slept = true; sleep_on(false)
+     fi
+  od;
+#ifndef FORK_KEEPS_THE_WAKE
+  if
+  :: slept -> d_step { asleep[0] = false; asleep[1] = false; asleep[2] = false }
+  :: else
+  fi
+#endif
+}
+
+inline release_after_fork() {
+  do
+  :: true ->
+     look();
+     if
+#ifdef GIVES_UNCOMPARED
+     :: true -> d_step { owner = FREE; waiters = false; for_fork = false; in_it = false } futex_wake(); break
+#else
+     :: o == ME && f ->
+        d_step {
+          got = UNCHANGED;
+          if
+          :: got -> owner = FREE; waiters = false; for_fork = false; in_it = false
+          :: else
+          fi
+        }
+        if
+        :: got && w -> futex_wake(); break
+        :: got && !w -> break
+        :: else
+        fi
+     :: else -> break
+#endif
+     fi
+  od
+}
+
+active proctype forker() {
+  byte o;
+  bool got, w, f, i, marked, waited, slept;
+  acquire_for_fork();
+  if
+  :: true -> /* a handler of another library allocates */
+     got = false;
+     lock_wait();
+     critical_section();
+     lock_release()
+  :: true
+  fi;
+  first_ended; /* libc's lock */
+  d_step { /* the child gets memory as it is now */
+#ifdef CHILD_TRUSTS
+    assert(inside == 0)
+#else
+    assert(!(owner == ME && for_fork) || inside == 0)
+#endif
+  }
+  release_after_fork();
+  end()
 }
