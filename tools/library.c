@@ -186,6 +186,10 @@ bool library_set_preload(const struct library *library) {
   }
   const char *before = getenv("LD_PRELOAD");
   char *value = NULL;
+  size_t own = strlen(library->path);
+  if (before != NULL && strncmp(before, library->path, own) == 0 &&
+      (before[own] == 0 || strchr(": ", before[own]) != NULL))
+    return true; /* by a `hakmem run` further up */
   int length = before != NULL && before[0] != 0 ? asprintf(&value, "%s:%s", library->path, before)
                                                 : asprintf(&value, "%s", library->path);
   if (length < 0 || setenv("LD_PRELOAD", value, 1) != 0) {

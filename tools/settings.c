@@ -15,6 +15,7 @@ enum { PREFIX_LENGTH = sizeof prefix - 1 };
 
 /* By this the library learns what was complained of: names, with | between them. */
 static const char told[] = "HAKMEM_TOLD";
+enum { MOST_TOLD = 8192 };
 
 /* As in src/policy/options.c: programs of ours that have variables of their own. */
 static const char *const foreign_prefixes[] = {"HAKMEM_BENCH_", "HAKMEM_TEST_", "HAKMEM_LAB_"};
@@ -102,6 +103,8 @@ static bool is_told(char **names, const char *name, size_t length) {
     word += word_length + (word[word_length] == '|');
   }
   char *more = NULL;
+  /* The kernel takes no variable of 128 KiB; beyond this the library tells, too. */
+  if (strlen(*names) + length > MOST_TOLD) return false;
   if (asprintf(&more, "%s%s%.*s", *names, **names != 0 ? "|" : "", (int)length, name) < 0)
     return false; /* told once more than needed */
   free(*names);

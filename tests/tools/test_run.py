@@ -78,6 +78,17 @@ class Run(TestCase):
         self.assertEqual(got["LD_PRELOAD"], f"{LIBRARY}:{libm}", result)
         self.assertEqual(got["allocator"], "hakmem", result)
 
+    def test_library_stands_there_once(self):
+        result = hakmem("run", TOOL, "run", TOOL, "run", SUBJECT)
+        self.assertEqual(facts(result)["LD_PRELOAD"], LIBRARY, result)
+
+    def test_more_mistakes_than_a_variable_holds(self):
+        mistakes = {f"HAKMEM_{i:0100}": "1" for i in range(1500)}
+        result, got = self.subject(env=environment(**mistakes))
+        self.assert_code(result, 0)
+        self.assertEqual(got["allocator"], "hakmem")
+        self.assertEqual(result.err.count("hakmem run: "), 1500)
+
     def test_profile(self):
         for profile in ("speed", "balanced", "lean", "MIXED_TINYV3_C7_SAFE"):
             result, got = self.subject(before=["--profile", profile])
