@@ -1,6 +1,6 @@
 /* fast.h - the fast paths of malloc and free; everything else is a call away.
  *
- * 16 (malloc) and 17 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
+ * 16 (malloc) and 20 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
  * option test. `docs/architecture.md` walks through both.
  */
 #ifndef HAK_FAST_H

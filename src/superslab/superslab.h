@@ -125,7 +125,7 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
  *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
- * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0016). */
+ * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017). */
 #define LEAF_SHIFT 32
 #define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
 #define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
