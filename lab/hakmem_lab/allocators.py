@@ -94,7 +94,7 @@ def read_peers(paths: Paths) -> list[Allocator]:
         return []
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise LabError(f"{file}: not JSON: {error}; `make peers` writes it anew") from None
     if not isinstance(entries, list):
         raise LabError(f"{file}: a list of peers is wanted; `make peers` writes it anew")

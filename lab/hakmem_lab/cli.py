@@ -44,7 +44,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount, count_instructions
 from hakmem_lab.measure import DEFAULT_TIMEOUT, Launcher
 from hakmem_lab.paths import Paths, find_paths, parse_cpus
-from hakmem_lab.results import read_result
+from hakmem_lab.printable import printable_lines, with_printable_texts
+from hakmem_lab.results import ResultKeeper, read_result, understood
 from hakmem_lab.rows import Row
 from hakmem_lab.runner import Reporter
 
@@ -106,9 +107,9 @@ def suite_command(
     launcher = timing_launcher(paths, cpus, timeout)
     rounds = rounds or (2 if quick else 5)
     result = timed_result("suite", chosen, paths, launcher, rounds=rounds, quick=quick)
-    output = output or paths.bench / ("quick.json" if quick else "results.json")
+    keeper = ResultKeeper(output or paths.bench / ("quick.json" if quick else "results.json"))
     calls = not quick if system_calls is None else system_calls
-    measure(result, chosen_rows, rounds, launcher, output, calls)
+    measure(result, chosen_rows, rounds, launcher, keeper, calls)
 
 
 @app.command("programs")
@@ -132,10 +133,10 @@ def programs_command(
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = timing_launcher(paths, cpus, timeout)
     result = timed_result("programs", chosen, paths, launcher, rounds=rounds)
+    keeper = ResultKeeper(output or paths.bench / "programs.json")
     reporter = Reporter()
     ready = programs.prepare_all(paths, [p for p in found if p.row.name in wanted], reporter.line)
-    output = output or paths.bench / "programs.json"
-    measure(result, ready, rounds, launcher, output, system_calls)
+    measure(result, ready, rounds, launcher, keeper, system_calls)
 
 
 @app.command("ab", context_settings={"allow_interspersed_args": False})
@@ -190,7 +191,8 @@ def ab_command(
         refuse_a_program_without_preloads(chosen_rows[0], chosen)
     launcher = timing_launcher(paths, cpus, timeout)
     result = timed_result("ab", chosen, paths, launcher, rounds=rounds, build_change=build_change)
-    measure(result, chosen_rows, rounds, launcher, output or paths.bench / "ab.json", False)
+    keeper = ResultKeeper(output or paths.bench / "ab.json")
+    measure(result, chosen_rows, rounds, launcher, keeper, False)
 
 
 @app.command("instructions")
@@ -225,6 +227,7 @@ def instructions_command(
         "HAKMEM_BENCH_MIN_SIZE": str(min_size),
         "HAKMEM_BENCH_MAX_SIZE": str(max_size),
     }
+    keeper = ResultKeeper(output or paths.bench / "instructions.json")
     reporter = Reporter()
     try:
         for index, allocator in enumerate(chosen, start=1):
@@ -238,7 +241,7 @@ def instructions_command(
             result.instructions.append(count)
     except KeyboardInterrupt:
         result.interrupted = True
-    finish(result, output or paths.bench / "instructions.json")
+    finish(result, keeper)
 
 
 for module in (
@@ -258,7 +261,9 @@ def show_command(
     file: Annotated[Path, typer.Argument(help="A result that another command kept.")],
 ) -> None:
     """Prints the tables of a result again."""
-    show.print_result(read_result(file))
+    result = read_result(file)
+    with understood(file):
+        show.print_result(result)
 
 
 @app.command("rank")
@@ -270,13 +275,14 @@ def rank_command(
     ] = None,
 ) -> None:
     """Says whether two results, a program's and its replay's, put the allocators in one order."""
-    results = read_result(first), read_result(second)
+    results = [with_printable_texts(read_result(file)) for file in (first, second)]
     row = ranking.choose_row(results[0], first_row, first)
     other = ranking.choose_row(results[1], None, second)
     names = ranking.common_allocators(row, other, results[0])
     if len(names) < 2:
         raise LabError(f"{first} and {second}: fewer than two allocators ran in both")
-    ranking.print_ranking(row, other, names, tables.make_console())
+    with understood(f"{first} and {second}"):
+        ranking.print_ranking(row, other, names, tables.make_console())
 
 
 @app.command("version")
@@ -297,5 +303,5 @@ def main() -> None:
     try:
         app(prog_name="hakmem-lab")
     except LabError as error:
-        print(f"hakmem-lab: {error}", file=sys.stderr)
+        print(f"hakmem-lab: {printable_lines(str(error))}", file=sys.stderr)
         sys.exit(2)

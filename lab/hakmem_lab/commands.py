@@ -13,7 +13,7 @@ from hakmem_lab.machine import describe_machine
 from hakmem_lab.measure import Launcher, environment_of, warm_mib
 from hakmem_lab.paths import Paths, parse_cpus
 from hakmem_lab.preload import preload_problem
-from hakmem_lab.results import Result, write_result
+from hakmem_lab.results import Result, ResultKeeper
 from hakmem_lab.rows import Row
 from hakmem_lab.runner import CountFunction, Reporter, run_rounds
 from hakmem_lab.syscalls import count_system_calls, strace
@@ -101,7 +101,7 @@ def measure(
     chosen: list[Row],
     rounds: int,
     launcher: Launcher,
-    output: Path,
+    keeper: ResultKeeper,
     system_calls: bool,
 ) -> None:
     """Runs, prints, keeps the result, and ends the command with its exit code."""
@@ -112,14 +112,17 @@ def measure(
         rounds,
         launcher.run,
         counter(launcher, system_calls, reporter),
-        lambda partial: write_result(partial, output),
+        keeper.partial,
         reporter,
     )
-    finish(result, output)
+    finish(result, keeper)
 
 
-def finish(result: Result, output: Path) -> None:
-    write_result(result, output)
-    show.print_result(result, file=output)
+def finish(result: Result, keeper: ResultKeeper) -> None:
+    """Prints and keeps the result. It is printed even where it cannot be kept."""
+    kept = keeper.whole(result)
+    show.print_result(result, file=keeper.file if kept or keeper.elsewhere else None)
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if not kept:
+        raise typer.Exit(1)

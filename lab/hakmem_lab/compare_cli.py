@@ -32,10 +32,11 @@ from hakmem_lab.measure import users_environment
 from hakmem_lab.paths import find_paths
 from hakmem_lab.preload import script_behind
 from hakmem_lab.ready import parse_ready, split_command
-from hakmem_lab.results import Result, write_result
+from hakmem_lab.results import Result, ResultKeeper
 from hakmem_lab.rows import Row
 from hakmem_lab.runner import CountFunction, Reporter, RunFunction, run_rounds
 from hakmem_lab.server import Plan, ServerTrial, server_row
+from hakmem_lab.summary import base_of, output_verdict
 
 PROGRAM_TIMEOUT = 600.0  # seconds; a user's program may take its time
 DEFAULT_ROUNDS = 10
@@ -161,16 +162,30 @@ def say_that_it_is_a_script(reporter: Reporter, row: Row) -> None:
         reporter.line(f"{script} is a script: its interpreter and all it starts are measured")
 
 
+def wrong_contenders(result: Result) -> list[str]:
+    """Those that crashed, failed, or gave another output than the base, and which it was."""
+    base = base_of(result)
+    wrong: list[str] = []
+    for name in result.allocator_names():
+        if any(row.failure(name) for row in result.rows):
+            wrong.append(f"{name} failed")
+        elif any(output_verdict(row, name, base) == "differs" for row in result.rows):
+            wrong.append(f"{name} gave another output")
+    return wrong
+
+
 def run_comparison(
     result: Result,
     row: Row,
     rounds: int,
     run: RunFunction,
     count: CountFunction | None,
-    output: Path,
+    keeper: ResultKeeper,
     reporter: Reporter,
+    fail: bool,
 ) -> None:
-    """Runs, prints, keeps the result; ends the command with 1 when no run went well."""
+    """Runs, prints, keeps the result; ends the command with 1 when no run went well, or, with
+    `fail`, when one did not."""
 
     def warm_up() -> None:
         reporter.line("a first run, not counted, brings files into memory")
@@ -183,12 +198,15 @@ def run_comparison(
         rounds,
         run,
         count,
-        lambda partial: write_result(partial, output),
+        keeper.partial,
         reporter,
         warm_up if row.group == "program" else None,
     )
-    finish(result, output)
+    finish(result, keeper)
     if not any(r.failure is None for r in result.rows[0].runs):
+        raise typer.Exit(1)
+    if fail and (wrong := wrong_contenders(result)):
+        reporter.line(f"--fail: {', '.join(wrong)}")
         raise typer.Exit(1)
 
 
@@ -306,6 +324,14 @@ def compare_command(
             help="Finds latencies: one group, or value, kind, percentile and unit (default ms).",
         ),
     ] = None,
+    fail: Annotated[
+        bool,
+        typer.Option(
+            "--fail",
+            help="Exit code 1 when it crashed or failed on any allocator, or, with --same-output,"
+            " gave another output there.",
+        ),
+    ] = False,
     output: OutputOption = None,
     root: RootOption = None,
 ) -> None:
@@ -352,10 +378,10 @@ def compare_command(
     counting = counter(launcher, system_calls, reporter)
     say_what_is_left_out(reporter)
     say_that_it_is_a_script(reporter, row)
-    output = output or paths.bench / "compare.json"
+    keeper = ResultKeeper(output or paths.bench / "compare.json")
     if plan is None:
         result.settings["measure"] = measure
-        run_comparison(result, row, rounds, launcher.run, counting, output, reporter)
+        run_comparison(result, row, rounds, launcher.run, counting, keeper, reporter, fail)
         return
     trial = ServerTrial(result, plan, launcher, reporter.line)
     result.settings |= {
@@ -366,7 +392,7 @@ def compare_command(
         "cpus_of_load": trial.load_cpus,
     }
     count = trial.count if counting else None
-    run_comparison(result, row, rounds, trial.run, count, output, reporter)
+    run_comparison(result, row, rounds, trial.run, count, keeper, reporter, fail)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.printable import printable_lines
+from hakmem_lab.reading import read_bytes
 from hakmem_lab.statistics import Floats
 
 STDIN = "-"
@@ -93,7 +95,7 @@ def read_text(source: str | Path) -> str:
     try:
         if str(source) == STDIN:
             return sys.stdin.buffer.read().decode()
-        return Path(source).read_bytes().decode()
+        return read_bytes(source).decode()
     except OSError as error:
         raise LabError(f"{source}: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -146,7 +148,7 @@ def reported(program: str) -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program}: {printable_lines(str(error))}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import zstandard
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.reading import refuse_kind
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
@@ -372,6 +373,8 @@ def read_trace(
     damage is a LabError unless `damaged`, which then reads up to it. What lies behind a damage is
     left out: a lost frame's frees would be missing there."""
     try:
+        if path.exists():
+            refuse_kind(path, path.stat().st_mode, pipes=False)
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
             stream.seek(0)

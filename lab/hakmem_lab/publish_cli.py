@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.keep import check_output
 from hakmem_lab.page_model import change_texts, shorten_paths
+from hakmem_lab.printable import print_lines
 from hakmem_lab.report_cli import StripOption
 from hakmem_lab.results import Result, read_result, write_result
 
@@ -73,16 +75,18 @@ def publish_command(
     ] = None,
 ) -> None:
     """Writes a result anew for others: paths from the repository on, versions filled in."""
+    check_output("--output", output)
     result = set_versions(read_result(file), parse_versions(version or []))
     result = shorten_paths(result, strip or [])
     try:
         write_result(result, output)
     except OSError as error:
         raise LabError(f"--output {output}: {error.strerror}") from None
-    print(f"written: {output}")
+    print_lines([f"written: {output}"])
     left = paths_left(result)
     if left:
-        print(f"paths of this machine are left, --strip takes them out: {', '.join(left[:5])}")
+        shown = ", ".join(left[:5])
+        print_lines([f"paths of this machine are left, --strip takes them out: {shown}"])
 
 
 def register(app: typer.Typer) -> None:

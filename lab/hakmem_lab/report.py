@@ -32,7 +32,8 @@ from hakmem_lab.page_tables import (
     tables_of,
     unit_of,
 )
-from hakmem_lab.results import Result
+from hakmem_lab.printable import with_printable_texts
+from hakmem_lab.results import Result, understood
 from hakmem_lab.runner import Pace, Reporter
 from hakmem_lab.soak import (
     DEFAULT_WARM_UP,
@@ -341,6 +342,8 @@ def render(
 ) -> str:
     """The page's text; a result with many rows takes seconds."""
     reporter = reporter or Reporter()
+    results = [(file, with_printable_texts(result)) for file, result in results]
+    soaks = with_printable_texts(soaks)
     pace = Pace([str(file) for file, _ in results])
     sections: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
@@ -348,8 +351,9 @@ def render(
         for file, result in results:
             reporter.step(str(file), pace, len(results))
             start = time.monotonic()
-            sections.append(section_of(file, result))
-            figures.append(figures_of(result))
+            with understood(file):
+                sections.append(section_of(file, result))
+                figures.append(figures_of(result))
             pace.finish(str(file), time.monotonic() - start)
     summaries = [summarise(run, warm_up) for run in soaks.series]
     environment = jinja2.Environment(

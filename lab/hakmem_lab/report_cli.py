@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.keep import Keeper
 from hakmem_lab.page_model import shorten_paths
+from hakmem_lab.printable import print_lines
 from hakmem_lab.report import read_soaks, render
 from hakmem_lab.results import read_result
 from hakmem_lab.soak import DEFAULT_WARM_UP, parse_warm_up
@@ -35,11 +37,10 @@ def split_sources(files: Sequence[Path], soaks: Sequence[Path]) -> tuple[list[Pa
     return results, [*soaks, *(file for file, soak in zip(files, is_soak, strict=True) if soak)]
 
 
-def write_page(text: str, output: Path) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"--output {output}: {error.strerror}") from None
+def write_page(text: str, keeper: Keeper) -> None:
+    """Ends the command with 1 when the page is not where it was to be."""
+    if not keeper.save(text):
+        raise typer.Exit(1)
 
 
 def report_command(
@@ -61,10 +62,11 @@ def report_command(
     results, soaks = split_sources(files or [], soak or [])
     if not results and not soaks:
         raise LabError("report: a result (JSON) or a soak (CSV) is wanted")
+    keeper = Keeper(output, make_directories=False)
     read = [(file, shorten_paths(read_result(file), strip or [])) for file in results]
     page = render(read, read_soaks(soaks), warm_up)
-    write_page(page, output)
-    print(f"written: {output}, {len(page.encode()) / 1e6:.1f} MB")
+    write_page(page, keeper)
+    print_lines([f"written: {output}, {len(page.encode()) / 1e6:.1f} MB"])
 
 
 def register(app: typer.Typer) -> None:

@@ -5,7 +5,8 @@ printed.
 """
 
 import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -19,7 +20,9 @@ from hakmem_lab import __version__
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.errors import LabError
 from hakmem_lab.instructions import InstructionCount
+from hakmem_lab.keep import Keeper, write_whole
 from hakmem_lab.measure import Run
+from hakmem_lab.reading import locate, read_json
 from hakmem_lab.rows import Row
 
 SCHEMA_VERSION = 1
@@ -97,32 +100,39 @@ def schema() -> dict[str, Any]:
 
 
 def write_result(result: Result, file: Path) -> None:
-    """Writes the file anew, in one step: a reader sees the old one or the new one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(asdict(result), indent=1) + "\n", encoding="utf-8")
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(file, as_text(result))
 
 
-def locate(path: "list[str | int]") -> str:
-    """A place in the file for a reader: rows[3].runs[0].wall_s"""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".") or "the whole"
+def as_text(result: Result) -> str:
+    return json.dumps(asdict(result), indent=1) + "\n"
+
+
+class ResultKeeper:
+    """Keeps a result, round by round; made before the first run (keep.py)."""
+
+    def __init__(self, file: Path) -> None:
+        self.keeper = Keeper(file)
+
+    @property
+    def file(self) -> Path:
+        """Where it is."""
+        return self.keeper.place
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.keeper.elsewhere is not None
+
+    def partial(self, result: Result) -> None:
+        self.keeper.save(as_text(result), last=False)
+
+    def whole(self, result: Result) -> bool:
+        """False: not where it was to be."""
+        return self.keeper.save(as_text(result))
 
 
 def read_result(file: Path) -> Result:
     """Reads a result file; a LabError says what is wrong with a bad one, and where."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise LabError(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise LabError(f"{file}: not a result file: not text") from None
-    except ValueError as error:
-        raise LabError(f"{file}: not JSON, or cut off: {error}") from None
+    content = read_json(file)
     if not isinstance(content, dict) or "schema_version" not in content:
         raise LabError(f"{file}: not a result of hakmem-lab: it has no schema_version")
     if content["schema_version"] != SCHEMA_VERSION:
@@ -134,7 +144,7 @@ def read_result(file: Path) -> Result:
     fault = jsonschema.exceptions.best_match(validator.iter_errors(content))
     if fault is not None:
         message = fault.message if len(fault.message) < 200 else fault.message[:200] + "..."
-        raise LabError(f"{file}: {locate(list(fault.absolute_path))}: {message}")
+        raise LabError(f"{file}: {locate(tuple(fault.absolute_path))}: {message}")
     names = {allocator["name"] for allocator in content["allocators"]}
     for index, row in enumerate(content["rows"]):
         for number, run in enumerate(row["runs"]):
@@ -151,3 +161,14 @@ def read_result(file: Path) -> Result:
         for entry in content["rows"]
     ]
     return Result(**fields)
+
+
+@contextmanager
+def understood(where: Path | str) -> Iterator[None]:
+    """Around what makes figures of a file that somebody may have changed: a field that its kind of
+    result has and this one lacks is an error of one line, too."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise LabError(f"{where}: not as hakmem-lab writes it: {what}") from error

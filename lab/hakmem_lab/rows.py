@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.paths import Paths
+from hakmem_lab.reading import read_bytes
 
 Measure = Literal["throughput", "cpu", "wall"]
 GROUPS = ("single", "threads", "large", "touch", "many-threads")
@@ -59,10 +60,9 @@ class Row:
 def read_toml(path: Path, table: str) -> list[dict[str, Any]]:
     """The tables [[`table`]] of a TOML file."""
     try:
-        with path.open("rb") as stream:
-            content = tomllib.load(stream)
-    except OSError as error:
-        raise LabError(f"{path}: {error.strerror}") from None
+        content = tomllib.loads(read_bytes(path).decode())
+    except RecursionError:
+        raise LabError(f"{path}: not TOML: lists nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LabError(f"{path}: not TOML: {error}") from None
     entries = content.get(table)

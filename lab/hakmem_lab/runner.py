@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from hakmem_lab.allocators import Allocator
 from hakmem_lab.measure import Run
+from hakmem_lab.printable import printable
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.rows import Row
 from hakmem_lab.statistics import order_of_round
@@ -56,7 +57,7 @@ class Reporter:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}  {task.fields[left]}"),
             console=self.console,
@@ -73,12 +74,16 @@ class Reporter:
     def step(self, what: str, pace: Pace, total: int) -> None:
         left = f"about {show_duration(pace.seconds_left())} left" if pace.known else ""
         self.progress.update(
-            self.task, description=what, completed=total - len(pace.left), total=total, left=left
+            self.task,
+            description=printable(what),
+            completed=total - len(pace.left),
+            total=total,
+            left=left,
         )
 
     def line(self, text: str) -> None:
         """A line that stays; a failure, or where there is no bar, a round's end."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def round_done(self, text: str, pace: Pace) -> None:
         if not self.console.is_terminal:

@@ -9,11 +9,13 @@ from hakmem_lab.allocators import hakmem
 from hakmem_lab.csv_table import read_table
 from hakmem_lab.errors import LabError
 from hakmem_lab.fragmentation import is_fragmentation
+from hakmem_lab.keep import Keeper
 from hakmem_lab.page_model import shorten_paths
 from hakmem_lab.paths import Paths, find_paths
+from hakmem_lab.printable import print_lines, with_printable_texts
 from hakmem_lab.report import soak_files
 from hakmem_lab.report_cli import SoakOption, StripOption, split_sources, write_page
-from hakmem_lab.results import read_result
+from hakmem_lab.results import read_result, understood
 from hakmem_lab.scorecard import Evidence, SoakRun, Source
 from hakmem_lab.scorecard_page import Origin, render_scorecard
 from hakmem_lab.soak import read_series
@@ -52,7 +54,7 @@ def read_evidence(
         return name
 
     for file in results:
-        result = shorten_paths(read_result(file), strip)
+        result = with_printable_texts(shorten_paths(read_result(file), strip))
         evidence.results.append(Source(name_origin(file), result))
     tables = [(file, read_table(file)) for file in soak_files(soaks)]
     for file, table in tables:
@@ -90,12 +92,14 @@ def scorecard_command(
     version = hakmem(paths).version
     given, soaks = split_sources([*(results or []), *(files or [])], soak or [])
     usual_results, usual_soaks = usual_sources(paths, version)
+    keeper = Keeper(output or paths.root / "docs/scorecard.md", make_directories=False)
     evidence, origins = read_evidence(
         paths, given or usual_results, soaks or usual_soaks, strip or []
     )
-    output = output or paths.root / "docs/scorecard.md"
-    write_page(render_scorecard(evidence, origins, version), output)
-    print(f"written: {paths.shown(output)}, from {len(origins)} files")
+    with understood(", ".join(origin.name for origin in origins)):
+        text = render_scorecard(evidence, origins, version)
+    write_page(text, keeper)
+    print_lines([f"written: {paths.shown(keeper.file)}, from {len(origins)} files"])
 
 
 def register(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hakmem_lab import ab_table, compare_tables, replay_table, tables, tail
+from hakmem_lab.printable import with_printable_texts
 from hakmem_lab.results import Result
 
 PRINTERS = {
@@ -22,6 +23,7 @@ PRINTERS = {
 def print_result(result: Result, console: Console | None = None, file: Path | None = None) -> None:
     """Prints the tables of any kind of result; `file` is where it is kept."""
     console = console or tables.make_console()
+    result = with_printable_texts(result)
     tables.print_head(result, console)
     PRINTERS[result.kind](result, console)
     if file is not None:

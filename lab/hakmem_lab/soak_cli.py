@@ -19,6 +19,8 @@ from hakmem_lab.csv_table import (
 )
 from hakmem_lab.errors import LabError
 from hakmem_lab.fragmentation import is_fragmentation, read_cycles, report_fragmentation
+from hakmem_lab.keep import check_output
+from hakmem_lab.printable import print_lines
 from hakmem_lab.soak import (
     DEFAULT_WARM_UP,
     Series,
@@ -35,6 +37,12 @@ LATENCY_SHARES = (50.0, 90.0, 99.0, 99.9)
 TAIL_EPOCHS = 1000  # of fewer, p0.1 and p99.9 lie next to the worst epoch
 
 
+def check_plot(plot: Path) -> None:
+    if not plot.absolute().parent.is_dir():
+        raise LabError(f"--plot {plot}: no such directory")
+    check_output("--plot", plot)
+
+
 def report_files(
     sources: Sequence[str],
     warm_up: str,
@@ -44,8 +52,8 @@ def report_files(
 ) -> tuple[list[str], bool]:
     """The lines on soaks, of any kind, in CSV files, and whether nothing failed; the picture."""
     parse_warm_up(warm_up, 1)
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise LabError(f"--plot {plot}: no such directory")
+    if plot is not None:
+        check_plot(plot)
     tables = [read_table(source) for source in sources]
     if is_fragmentation(tables[0]):
         cycles = read_cycles(tables)
@@ -90,7 +98,7 @@ def analyze_soak() -> None:
         lines, good = report_files(
             options.files, options.warm_up, options.plot, options.reference, judged
         )
-        print("\n".join(lines))
+        print_lines(lines)
     sys.exit(0 if good else 1)
 
 
@@ -149,7 +157,7 @@ def analyze_epoch_tail() -> None:
     parser.add_argument("--warm-up", default=DEFAULT_WARM_UP, metavar="TIME", help=WARM_UP_HELP)
     options = parser.parse_args()
     with reported(program):
-        print("\n".join(report_tails(options.files, options.warm_up)))
+        print_lines(report_tails(options.files, options.warm_up))
 
 
 def first_is_number(text: str) -> bool:

@@ -10,7 +10,7 @@ from hakmem_lab.commands import finish, new_result
 from hakmem_lab.errors import LabError
 from hakmem_lab.measure import Launcher
 from hakmem_lab.paths import find_paths, parse_cpus
-from hakmem_lab.results import write_result
+from hakmem_lab.results import ResultKeeper
 from hakmem_lab.rows import select_rows
 from hakmem_lab.runner import Reporter, run_rounds
 from hakmem_lab.steady import STEADY, steady_rows, steady_runner
@@ -50,17 +50,16 @@ def steady_command(
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), timeout)
     result = new_result("steady", chosen, paths, rounds=rounds, cpus=launcher.cpus)
-    output = output or paths.bench / "steady.json"
-    save_to = output
+    keeper = ResultKeeper(output or paths.bench / "steady.json")
     run_rounds(
         result,
         rows,
         rounds,
         steady_runner(launcher),
-        save=lambda partial: write_result(partial, save_to),
+        save=keeper.partial,
         reporter=Reporter(),
     )
-    finish(result, output)
+    finish(result, keeper)
 
 
 def register(app: typer.Typer) -> None:

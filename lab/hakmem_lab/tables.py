@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hakmem_lab import summary
+from hakmem_lab.printable import printable
 from hakmem_lab.results import Result, RowResult
 from hakmem_lab.statistics import Estimate
 
@@ -18,8 +19,9 @@ UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of 
 
 
 def make_console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
+    # What stands in brackets in a name is no markup.
+    console = Console(markup=False, emoji=False)
+    return console if console.is_terminal else Console(markup=False, emoji=False, width=200)
 
 
 def new_table(title: str, columns: Sequence[str], caption: str | None = None) -> Table:
@@ -73,7 +75,7 @@ def run_count(row: RowResult, name: str) -> str:
 
 
 def say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def say_list(console: Console, title: str, lines: Sequence[str]) -> None:

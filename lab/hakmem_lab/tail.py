@@ -18,6 +18,7 @@ from hakmem_lab.allocators import Allocator
 from hakmem_lab.compare_tables import Column, Figure, named, print_columns, with_ratio
 from hakmem_lab.csv_table import parse_table
 from hakmem_lab.errors import LabError
+from hakmem_lab.keep import say_on_stderr
 from hakmem_lab.measure import (
     REPORTED,
     Launcher,
@@ -86,13 +87,19 @@ class TailTrial:
         self.csv = csv
         self.csv.parent.mkdir(parents=True, exist_ok=True)
         self.csv.unlink(missing_ok=True)
+        self.complained = False
 
     def keep_epochs(self, text: str, label: str) -> None:
         header, *lines = text.splitlines()
-        with self.csv.open("a", encoding="utf-8") as file:
-            if file.tell() == 0:
-                file.write(f"{header},label\n")
-            file.writelines(f"{line},{label}\n" for line in lines)
+        try:
+            with self.csv.open("a", encoding="utf-8") as file:
+                if file.tell() == 0:
+                    file.write(f"{header},label\n")
+                file.writelines(f"{line},{label}\n" for line in lines)
+        except OSError as error:  # the run itself went well, and its figures are in the result
+            if not self.complained:
+                say_on_stderr(f"{self.csv}: {error.strerror}; epochs are missing from it")
+            self.complained = True
 
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         environment = environment_of(row, allocator)

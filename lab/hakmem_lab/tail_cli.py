@@ -19,12 +19,14 @@ from hakmem_lab.commands import (
 )
 from hakmem_lab.contenders import choose_base
 from hakmem_lab.errors import LabError
+from hakmem_lab.keep import check_directory, check_output
 from hakmem_lab.measure import Launcher
 from hakmem_lab.paths import Paths, find_paths, parse_cpus
-from hakmem_lab.results import write_result
+from hakmem_lab.printable import print_lines
+from hakmem_lab.results import ResultKeeper
 from hakmem_lab.runner import Reporter, run_rounds
 from hakmem_lab.soak import DEFAULT_WARM_UP, parse_warm_up
-from hakmem_lab.soak_cli import report_files, report_tails
+from hakmem_lab.soak_cli import check_plot, report_files, report_tails
 from hakmem_lab.soak_run import SoakPlan, Soaks, run_soaks
 from hakmem_lab.tail import TailTrial, tail_row
 
@@ -74,7 +76,7 @@ def tail_command(
 ) -> None:
     """The slow tail: low percentiles of throughput, high ones of latency, of short epochs."""
     if files:
-        print("\n".join(report_tails(files, warm_up)))
+        print_lines(report_tails(files, warm_up))
         return
     parse_warm_up(warm_up, seconds)
     if epoch_ms * 4 > seconds * 1000:
@@ -83,6 +85,11 @@ def tail_command(
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), seconds + SLACK)
     output = output or paths.bench / "tail.json"
+    epochs = output.with_suffix(".csv") if output.name else output
+    if epochs == output:
+        raise LabError(f"--output {output}: the result is JSON; its epochs go to that name")
+    keeper = ResultKeeper(output)
+    check_output("--output", epochs)
     result = new_result(
         "tail",
         chosen,
@@ -93,20 +100,20 @@ def tail_command(
         seconds=seconds,
         epoch_ms=epoch_ms,
         warm_up=warm_up,
-        epochs_csv=str(output.with_suffix(".csv")),
+        epochs_csv=str(epochs),
     )
     row = tail_row(mixed_program(paths, program), seconds, epoch_ms, slots, seed, threads)
-    trial = TailTrial(launcher, warm_up, output.with_suffix(".csv"))
+    trial = TailTrial(launcher, warm_up, epochs)
     run_rounds(
         result,
         [row],
         rounds,
         trial.run,
         None,
-        lambda partial: write_result(partial, output),
+        keeper.partial,
         Reporter(),
     )
-    finish(result, output)
+    finish(result, keeper)
 
 
 def default_judged(paths: Paths, names: list[str]) -> list[str]:
@@ -152,11 +159,11 @@ def soak_command(
 ) -> None:
     """Does memory stay flat, does throughput hold? Rule R4; exit code 1: a limit is exceeded."""
     judged = judge.split(",") if judge is not None else None
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise LabError(f"--plot {plot}: no such directory")
+    if plot is not None:
+        check_plot(plot)
     if files:
         lines, good = report_files(files, warm_up, plot, reference, judged)
-        print("\n".join(lines))
+        print_lines(lines)
         raise typer.Exit(0 if good else 1)
     parse_warm_up(warm_up, seconds)
     if epoch * 4 > seconds:
@@ -165,6 +172,7 @@ def soak_command(
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = Launcher(paths.launcher, parse_cpus(cpus), seconds + SLACK)
     directory = output or paths.bench / "soak"
+    check_directory("--output", directory)
     plan = SoakPlan(
         mixed_program(paths, program), seconds, epoch, slots, seed, threads, directory.absolute()
     )
@@ -179,10 +187,10 @@ def soak_command(
             [str(file) for file in soaks.files], warm_up, plot, beside, judged
         )
         good = good and kept
-        print("\n".join(lines))
+        print_lines(lines)
     for failure in soaks.failures:
-        print(f"failed: {failure}")
-    print(f"epochs: {', '.join(str(file) for file in soaks.files) or 'none'}")
+        print_lines([f"failed: {failure}"])
+    print_lines([f"epochs: {', '.join(str(file) for file in soaks.files) or 'none'}"])
     if soaks.interrupted:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if good else 1)

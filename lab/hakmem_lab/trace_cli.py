@@ -26,9 +26,11 @@ from hakmem_lab.commands import (
 )
 from hakmem_lab.errors import LabError
 from hakmem_lab.htrace import EVENT_MEMORY, ProgressFunction, read_trace
+from hakmem_lab.keep import check_output
 from hakmem_lab.measure import DEFAULT_TIMEOUT
 from hakmem_lab.paths import find_paths
-from hakmem_lab.results import write_result
+from hakmem_lab.printable import printable
+from hakmem_lab.results import ResultKeeper
 from hakmem_lab.runner import Pace, Reporter, run_rounds
 from hakmem_lab.trace_match import Objects, match
 from hakmem_lab.trace_tables import print_trace
@@ -105,7 +107,7 @@ def trace_info_command(
         raise refuse_large(file, error) from None
     if as_json:
         for warning in figures["warnings"]:
-            print(f"warning: {warning}", file=sys.stderr)
+            print(f"warning: {printable(warning)}", file=sys.stderr)
         print(json.dumps(figures, indent=1))
     else:
         print_trace(figures, tables.make_console())
@@ -135,6 +137,9 @@ def replay_command(
     chosen = allocators.select_allocators(paths, allocator_names, False)
     launcher = timing_launcher(paths, cpus, timeout)
     result = timed_result("replay", chosen, paths, launcher, rounds=rounds)
+    keeper = ResultKeeper(output or paths.bench / "replay.json")
+    if plan_file is not None:
+        check_output("--plan", plan_file, make_directories=False)
     reporter = Reporter()
     with tempfile.TemporaryDirectory(prefix="hakmem-replay-") as directory:
         plan_file = plan_file or Path(directory) / "plan"
@@ -153,17 +158,16 @@ def replay_command(
             raise refuse_large(file, error) from None
         plan_threads = len(plan.threads)
         del objects, plan
-        output = output or paths.bench / "replay.json"
         run_rounds(
             result,
             [replay.pinned(row, plan_threads)],
             rounds,
             replay.with_dry_runs(launcher, result.settings),
             None,
-            lambda partial: write_result(partial, output),
+            keeper.partial,
             Reporter(),
         )
-    finish(result, output)
+    finish(result, keeper)
 
 
 def register(app: typer.Typer) -> None:

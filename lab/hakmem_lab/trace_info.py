@@ -16,6 +16,7 @@ from hakmem_lab.htrace import (
     U32,
     U64,
 )
+from hakmem_lab.printable import printable_lines
 from hakmem_lab.trace_match import NONE, Objects
 
 # From here on the recorder may say how many pages of a block were touched.
@@ -67,16 +68,11 @@ def duration(objects: Objects) -> float:
     return float(trace.stamp.max() - trace.stamp.min()) / trace.ticks_per_second
 
 
-def printable(text: object) -> str:
-    """Names that are no UTF-8 come as what Python makes of them, which cannot be printed."""
-    return str(text).encode(errors="backslashreplace").decode()
-
-
 def show_command(information: dict[str, Any]) -> str:
     """The recorded command's first line."""
     words = information.get("command", [])
     text = " ".join(map(str, words)) if isinstance(words, list) else str(words)
-    first, *others = printable(text).split("\n")
+    first, *others = printable_lines(text).split("\n")
     return f"{first} ..." if others else first
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hakmem_lab.tables import new_table, say, say_list, show_number
-from hakmem_lab.trace_info import printable, show_command
+from hakmem_lab.trace_info import show_command
 
 ANOMALIES = {
     "stamps_backwards": "stamps below the one before in their thread: taken as equal",
@@ -71,10 +71,10 @@ def bucket_table(
 def print_head(figures: dict[str, Any], console: Console) -> None:
     said = figures["information"]
     say(console, f"{figures['file']}: {show_command(said) or '?'}")
-    parts = [f"started {printable(said['started'])}"] if "started" in said else []
+    parts = [f"started {said['started']}"] if "started" in said else []
     parts += [f"{figures['seconds']:.3f} s"]
     parts += [f"exit status {figures['end']['status']}"] if "status" in figures["end"] else []
-    parts += [printable(said["machine"])] if "machine" in said else []
+    parts += [str(said["machine"])] if "machine" in said else []
     say(console, ", ".join(parts))
     for warning in figures["warnings"]:
         say(console, f"warning: {warning}")

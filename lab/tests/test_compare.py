@@ -295,3 +295,23 @@ def test_python_as_in_the_manual(repository: Paths) -> None:
     assert result.rows[0].name == "python3"
     assert all(run.failure is None for run in result.rows[0].runs), result.rows[0].runs
     assert "same" in text
+
+
+def test_fail(repository: Paths, built: Path) -> None:
+    """With it, a contender that crashed, failed or gave another output is told by the exit code."""
+    options = ["--rounds", "1", "--no-system-calls"]
+    crash = ["--allocators", "glibc,hakmem,broken", "--", str(built / "ops")]
+    assert lab(repository, "compare", *options, *crash).returncode == 0
+    done = lab(repository, "compare", "--fail", *options, *crash)
+    assert done.returncode == 1
+    assert done.stderr.endswith("--fail: broken failed\n")
+    assert read_result(repository.root / "out.json").rows[0].good_runs("glibc")
+
+    script = ["--allocators", "glibc,hakmem", "--", "sh", "-c", 'printf %s "$LD_PRELOAD"']
+    done = lab(repository, "compare", "--fail", *options, *script)
+    assert done.returncode == 0, done.stderr  # the output was not asked for
+    done = lab(repository, "compare", "--fail", "--same-output", *options, *script)
+    assert done.returncode == 1
+    assert done.stderr.endswith("--fail: hakmem gave another output\n")
+    same = ["--allocators", "glibc,hakmem,away", "--", str(built / "ops"), "100"]
+    assert lab(repository, "compare", "--fail", *options, *same).returncode == 0  # away: not there
