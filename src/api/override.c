@@ -196,7 +196,7 @@ static void stat_line(const char *name, uint64_t value) {
   report_text(&line, name);
   report_text(&line, " = ");
   report_number(&line, value);
-  report_end(&line);
+  report_end_here(&line);
 }
 
 HAK_EXPORT void malloc_stats(void) {

@@ -52,6 +52,11 @@ void report_end(struct report *line) {
   os_write_error(line->text, line->length);
 }
 
+void report_end_here(struct report *line) {
+  line->text[line->length++] = '\n';
+  os_write_error_here(line->text, line->length);
+}
+
 _Noreturn void report_bad_pointer(const char *function, const void *pointer, const char *what) {
   struct report line;
   report_start(&line);

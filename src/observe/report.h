@@ -26,8 +26,10 @@ void report_bytes(struct report *line, const char *text, size_t length);
 void report_foreign_text(struct report *line, const char *text, size_t length);
 void report_number(struct report *line, uint64_t value);
 void report_pointer(struct report *line, const void *pointer);
-/** Writes the line and its newline to stderr. */
+/** Writes the line and its newline to the stderr of start-up. */
 void report_end(struct report *line);
+/** To descriptor 2 whatever it is: for a program that asks for the line now. */
+void report_end_here(struct report *line);
 
 /** One line "hakmem: FUNCTION(): POINTER: WHAT", then abort(). */
 _Noreturn void report_bad_pointer(const char *function, const void *pointer, const char *what);

@@ -1,4 +1,4 @@
-/* os.c - system calls for memory, time, environment and messages. */
+/* os.c - system calls for memory, time and environment. */
 #define _GNU_SOURCE
 #include "os/os.h"
 
@@ -340,33 +340,6 @@ const char *os_env(const char *name) {
 }
 
 bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
-
-static int kept_stderr = -1;
-
-void os_keep_stderr(void) {
-  enum { OUT_OF_THE_WAY = 100 }; /* programs count on getting low numbers */
-  int saved = errno;
-  kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-  errno = saved;
-}
-
-void os_write_error(const char *text, size_t length) {
-  int saved = errno, file = STDERR_FILENO;
-  while (length > 0) {
-    ssize_t written = write(file, text, length);
-    if (written <= 0) {
-      if (written < 0 && errno == EINTR) continue;
-      if (file == kept_stderr || kept_stderr < 0) break; /* nothing that we could do about it */
-      file = kept_stderr;
-      continue;
-    }
-    text += written;
-    length -= (size_t)written;
-  }
-  errno = saved;
-}
-
-_Noreturn void os_abort(void) { abort(); }
 
 size_t os_resident_bytes(void) {
   int saved = errno;

@@ -143,8 +143,15 @@ bool os_is_secure(void);
 /** Keeps a second descriptor of stderr, for programs that close theirs before they end. */
 void os_keep_stderr(void);
 
-/** Writes to stderr by the system call, past stdio. */
+/** Takes the file that descriptor 2 is now for the stderr of start-up. The library does so when it is loaded. */
+void os_note_stderr(void);
+
+/** Writes to the stderr of start-up by the system call, past stdio: to descriptor 2 as long as that is the same file
+ * (device and inode), else to the descriptor that was kept, else nowhere. */
 void os_write_error(const char *text, size_t length);
+
+/** The same to descriptor 2 whatever it is: for what the program itself asks for at this moment. */
+void os_write_error_here(const char *text, size_t length);
 
 _Noreturn void os_abort(void);
 

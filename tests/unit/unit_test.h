@@ -9,6 +9,7 @@
 
 #include "blocks.h"
 #include "hakmem.h"
+#include "os/os.h"
 #include "os/variant.h"
 
 #include <cmocka.h>
@@ -48,9 +49,11 @@ static inline size_t capture_stderr(void (*body)(void *), void *argument, char *
   fflush(stderr);
   int saved = dup(STDERR_FILENO);
   if (saved < 0 || dup2(fileno(file), STDERR_FILENO) < 0) abort();
+  os_note_stderr();
   body(argument);
   fflush(stderr);
   if (dup2(saved, STDERR_FILENO) < 0) abort();
+  os_note_stderr();
   close(saved);
   rewind(file);
   size_t length = fread(text, 1, room - 1, file);

@@ -1,0 +1,86 @@
+/* message.c - lines for people, and statistics: to the stderr that the program was started with, never to a file that
+ * got the number of a closed one.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+struct file_id {
+  dev_t device;
+  ino_t inode;
+};
+
+/* Past libc's wrapper, which programs replace (fakeroot), and then allocate in it. */
+static bool identify(int file, struct file_id *id) {
+  struct stat status;
+#if defined(__x86_64__) || defined(__aarch64__)
+  if (syscall(SYS_fstat, file, &status) != 0) return false;
+#else
+  if (fstat(file, &status) != 0) return false;
+#endif
+  *id = (struct file_id){status.st_dev, status.st_ino};
+  return true;
+}
+
+enum { NOT_LOOKED, NONE, KNOWN };
+static int first_stderr_state;
+static struct file_id first_stderr;
+static int kept_stderr = -1;
+
+void os_note_stderr(void) {
+  int saved = errno;
+  first_stderr_state = identify(STDERR_FILENO, &first_stderr) ? KNOWN : NONE;
+  errno = saved;
+}
+
+/* The one system call that every program pays: later nobody could tell which file stderr was. */
+__attribute__((constructor)) static void at_load(void) {
+  if (first_stderr_state == NOT_LOOKED) os_note_stderr();
+}
+
+static bool is_first_stderr(int file) {
+  struct file_id id;
+  return first_stderr_state == KNOWN && file >= 0 && identify(file, &id) &&
+         id.device == first_stderr.device && id.inode == first_stderr.inode;
+}
+
+void os_keep_stderr(void) {
+  enum { OUT_OF_THE_WAY = 100 }; /* programs count on getting low numbers */
+  int saved = errno;
+  if (is_first_stderr(STDERR_FILENO))
+    kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+  errno = saved;
+}
+
+/* Leaves what could not be written. By the plain system call: no point at which a thread can be cancelled. */
+static void write_to(int file, const char **text, size_t *length) {
+  while (*length > 0) {
+    long written = syscall(SYS_write, file, *text, *length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    *text += written;
+    *length -= (size_t)written;
+  }
+}
+
+void os_write_error(const char *text, size_t length) {
+  int saved = errno;
+  at_load(); /* of a message before the constructors */
+  if (is_first_stderr(STDERR_FILENO)) write_to(STDERR_FILENO, &text, &length);
+  if (length > 0 && is_first_stderr(kept_stderr)) write_to(kept_stderr, &text, &length);
+  errno = saved;
+}
+
+void os_write_error_here(const char *text, size_t length) {
+  int saved = errno;
+  write_to(STDERR_FILENO, &text, &length);
+  errno = saved;
+}
+
+_Noreturn void os_abort(void) { abort(); }
