@@ -166,12 +166,11 @@ static void report_object(const struct library *library, const struct object *ob
   if (sanitizes)
     doctor_report("FAIL", "%s: AddressSanitizer has to have malloc itself", object->path);
   else if (allocates && elf_symbol_find(fd, "hak_version") != SYMBOL_EXPORTED)
-    doctor_report(
-        "note",
-        "%s is an allocator, too: a preloaded malloc is found before its; memory that the "
-        "program takes from it by names of its own (mallocx, mi_malloc, tc_malloc...) "
-        "does not come from hakmem, and may not be given to free",
-        object->path);
+    doctor_report("note",
+                  "%s defines malloc, too: a preloaded one is found before it; memory that the "
+                  "program takes from it by names of its own (mallocx, mi_malloc, tc_malloc...) "
+                  "does not come from hakmem, and may not be given to free",
+                  object->path);
   close(fd);
 }
 
@@ -211,8 +210,10 @@ static void free_listing(struct listing *listing) {
 void doctor_check_program(const struct library *library, const struct program *program) {
   report_own_malloc(program);
   if (program->dynamic_linker[0] == 0) {
-    doctor_report("note", "%s: which malloc it gets is not known: it says of no dynamic linker",
-                  program->starter);
+    doctor_report(
+        "note",
+        "%s: which malloc it gets is not known: it names no dynamic linker, or may not be read",
+        program->starter);
     return;
   }
   /* Any other may be a program that a stranger put there. */

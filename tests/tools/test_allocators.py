@@ -169,15 +169,15 @@ class BeneathTheProgram(TestCase):
             self.assertEqual((result.code, result.out, result.err), (0, "malloc 1 strdup 1 other 0\n", ""))
             doctor = hakmem("doctor", program)
             self.assert_code(doctor, 0)
-            self.assertRegex(doctor.out, f"note  /.*/{name} is an allocator, too")
+            self.assertRegex(doctor.out, f"note  /.*/{name} defines malloc, too")
             self.assertIn("malloc comes from the library in all", doctor.out)
             tried += 1
         if tried == 0:
             self.skipTest("no other allocator is installed")
 
     def test_ordinary_program_has_none_beneath(self):
-        self.assertNotIn("allocator, too", hakmem("doctor", SUBJECT).out)
-        self.assertNotIn("allocator, too", hakmem("doctor", sys.executable).out)
+        self.assertNotIn("malloc, too", hakmem("doctor", SUBJECT).out)
+        self.assertNotIn("malloc, too", hakmem("doctor", sys.executable).out)
 
     def test_a_library_that_is_missing(self):
         library = self.build("libgone.so", "int gone(void); int gone(void) { return 1; }", "-shared")
@@ -198,7 +198,7 @@ class BeneathTheProgram(TestCase):
         os.symlink("../uses", self.path("bin/link"))
         for name in ("uses", "bin/link"):
             doctor = hakmem("doctor", self.path(name))
-            self.assertIn(f"note  {library} is an allocator, too", doctor.out, doctor)
+            self.assertIn(f"note  {library} defines malloc, too", doctor.out, doctor)
             self.assertNotIn("not found", doctor.out)
 
 
