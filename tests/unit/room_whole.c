@@ -13,7 +13,7 @@ static char *memory;
 
 static int start(void **state) {
   (void)state;
-  memory = os_map((size_t)(BLOCKS + 1) * UNITS * UNIT_BYTES, OS_READ_WRITE);
+  memory = os_map((size_t)(BLOCKS + 1) * UNITS * UNIT_BYTES);
   if (memory == NULL) return -1;
   memory += -(uintptr_t)memory & (UNIT_BYTES - 1);
   os_advise_small(memory, (size_t)BLOCKS * UNITS * UNIT_BYTES);
