@@ -6,7 +6,7 @@
 #include "superslab/superslab.h"
 #include "superslab/whole.h"
 
-enum { UNITS = 4, BLOCKS = 40, LASTS_LEAST = 16, LOOKS_MOST = 16 };
+enum { UNITS = 4, BLOCKS = 20, LASTS_LEAST = 16, LOOKS_MOST = 16 };
 
 static struct superslab blocks[BLOCKS];
 static char *memory;
