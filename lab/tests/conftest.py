@@ -1,6 +1,8 @@
 """Small programs and allocators to measure, and a repository made of them."""
 
+import ctypes
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,20 @@ from hakmem_lab.rows import Row
 LAB = Path(__file__).resolve().parent.parent
 # Tests measure nothing that counts: little is touched before each run.
 os.environ["HAKMEM_LAB_WARM_MIB"] = "8"
+# What a user's shell or a CI says about colours, widths and allocators is not for the tests.
+OF_THE_USER = re.compile(
+    r"FORCE_COLOR|NO_COLOR|TTY_(COMPATIBLE|INTERACTIVE)|COLUMNS|LINES|LD_PRELOAD|GLIBC_TUNABLES"
+    r"|(MALLOC|MIMALLOC)_.*|HAKMEM_(?!TEST_|LAB_).*"
+)
+# Peaks of memory are in pages that were touched, also where the kernel would make them huge.
+PR_SET_THP_DISABLE = 41  # linux/prctl.h; handed down to everything that is started
+ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# What peaks may be off by, in KiB: the kernel counts pages of two kinds in a batch a CPU, which
+# since Linux 6.2 grows with the number of CPUs; four CPUs that a process moved over.
+PEAK_SLACK_KB = max(512, 4 * 2 * max(32, 2 * (os.cpu_count() or 1)) * PAGE // 1024)
+for name in [name for name in os.environ if OF_THE_USER.fullmatch(name)]:
+    del os.environ[name]
 WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
 
 PROGRAMS = {

@@ -25,6 +25,7 @@ from hakmem_lab.soak_cli import report_tails
 from hakmem_lab.soak_run import SoakPlan, check_names
 from hakmem_lab.tail import TailTrial, figures_of, tail_row
 
+FIRST_CPU = str(min(os.sched_getaffinity(0)))
 HEADER = "epoch,elapsed_s,throughput_ops_s,rss_kb"
 EPOCHS = f"{HEADER}\n1,0.010,5,9\n2,0.020,1000000,9\n3,0.030,3000000,9\n4,0.060,2000000,9\n"
 
@@ -220,7 +221,16 @@ def test_files_are_analysed_instead(repository: Paths, tmp_path: Path) -> None:
 
 def test_soak_command(repository: Paths, mixed: Path, tmp_path: Path) -> None:
     out, picture = tmp_path / "soak", tmp_path / "soak.png"
-    words = ("--seconds", "4", "--warm-up", "0", "--allocators", "glibc,hakmem", "--cpus", "0")
+    words = (
+        "--seconds",
+        "4",
+        "--warm-up",
+        "0",
+        "--allocators",
+        "glibc,hakmem",
+        "--cpus",
+        FIRST_CPU,
+    )
     done = do(repository, "soak", *words, "--plot", str(picture), "-o", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("glibc", "hakmem"):
@@ -234,7 +244,16 @@ def test_soak_command(repository: Paths, mixed: Path, tmp_path: Path) -> None:
 
 
 def test_a_soak_that_fails(repository: Paths, mixed: Path, tmp_path: Path) -> None:
-    words = ("--seconds", "4", "--warm-up", "0", "--allocators", "broken,glibc", "--cpus", "0")
+    words = (
+        "--seconds",
+        "4",
+        "--warm-up",
+        "0",
+        "--allocators",
+        "broken,glibc",
+        "--cpus",
+        FIRST_CPU,
+    )
     done = do(repository, "soak", *words, "-o", str(tmp_path))
     assert done.returncode == 1
     assert "failed: broken: SIGABRT: broken: no malloc today" in done.stdout
