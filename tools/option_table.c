@@ -28,19 +28,23 @@ static long find_word(const char *words, const char *text) {
   }
 }
 
+bool option_is_text(const struct option_row *option) { return option->type >= OPTION_PATH; }
+
 void option_text(const struct option_row *option, long value, char text[OPTION_TEXT_SIZE]) {
   if (option->type == OPTION_NUMBER) {
     snprintf(text, OPTION_TEXT_SIZE, "%ld", value);
     return;
   }
-  const char *word = option->accepted;
+  const char *word = option_is_text(option) ? "none" : option->accepted;
   for (; value > 0 && strchr(word, '|') != NULL; value--) word = strchr(word, '|') + 1;
   snprintf(text, OPTION_TEXT_SIZE, "%.*s", (int)strcspn(word, "|"), word);
 }
 
 bool option_parse(const struct option_row *option, const char *text, long *value) {
   long number;
-  if (option->type != OPTION_NUMBER) {
+  if (option_is_text(option)) {
+    number = 1;
+  } else if (option->type != OPTION_NUMBER) {
     number = find_word(option->accepted, text);
     if (number < 0) return false;
   } else {

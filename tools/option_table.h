@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum option_type { OPTION_BOOL, OPTION_CHOICE, OPTION_NUMBER };
+enum option_type { OPTION_BOOL, OPTION_CHOICE, OPTION_NUMBER, OPTION_PATH, OPTION_SIGNAL };
 enum { PROFILE_COUNT = 3 };
 
 struct option_row {
@@ -24,7 +24,10 @@ extern const char *const profile_names[PROFILE_COUNT];
 
 enum { OPTION_TEXT_SIZE = 64 };
 
-/** The value as a user would write it. */
+/** Is its value any text? Then the library alone says whether it is understood, and a value here only whether there is one. */
+bool option_is_text(const struct option_row *option);
+
+/** The value as a user would write it; "none" where it may be any text. */
 void option_text(const struct option_row *option, long value, char text[OPTION_TEXT_SIZE]);
 
 /** True when the library would take `text` for the option, as `*value`. */

@@ -109,12 +109,13 @@ static void print_json_string(const char *text) { print_json_bytes(text, strlen(
 static void print_json_value(const struct option_row *option, long value) {
   char text[OPTION_TEXT_SIZE];
   option_text(option, value, text);
-  if (option->type == OPTION_CHOICE) print_json_string(text);
+  if (option_is_text(option)) fputs("null", stdout);
+  else if (option->type == OPTION_CHOICE) print_json_string(text);
   else fputs(text, stdout);
 }
 
 static void print_json(const struct option_row *option, bool first) {
-  static const char *const types[] = {"bool", "choice", "number"};
+  static const char *const types[] = {"bool", "choice", "number", "path", "signal"};
   printf("%s  {\"name\": \"%s\", \"type\": \"%s\", \"accepted\": ", first ? "[\n" : ",\n",
          option->name, types[option->type]);
   print_json_string(option->accepted);
@@ -168,7 +169,10 @@ static void print_current_text(const struct option_row *option, bool first) {
   struct setting setting = setting_of(option);
   char value[OPTION_TEXT_SIZE];
   option_text(option, setting.value, value);
-  printf("%s=%s (%s", option->name, value, setting.source);
+  printf("%s=", option->name);
+  const char *shown = setting.text != NULL ? setting.text : value;
+  print_foreign(stdout, shown, strlen(shown));
+  printf(" (%s", setting.source);
   if (setting.rejected != NULL) {
     fputs("; '", stdout);
     print_foreign(stdout, setting.rejected, strlen(setting.rejected));
@@ -190,7 +194,8 @@ static void print_stray_text(const struct stray *stray, bool first) {
 static void print_current_json(const struct option_row *option, bool first) {
   struct setting setting = setting_of(option);
   printf("%s  {\"name\": \"%s\", \"value\": ", first ? "[\n" : ",\n", option->name);
-  print_json_value(option, setting.value);
+  if (setting.text != NULL) print_json_string(setting.text);
+  else print_json_value(option, setting.value);
   printf(", \"source\": \"%s\", \"rejected\": ", setting.source);
   if (setting.rejected != NULL) print_json_string(setting.rejected);
   else fputs("null", stdout);

@@ -32,6 +32,7 @@ struct setting setting_of(const struct option_row *option) {
   const char *text = getenv(option->name);
   if (text != NULL && option_parse(option, text, &setting.value)) setting.source = "environment";
   else setting.rejected = text;
+  if (option_is_text(option)) setting.text = text;
   const struct option_row *experiment = option_find("HAKMEM_SS_HUGEPAGE_EXPERIMENT");
   if (option == option_find("HAKMEM_SS_HUGEPAGE") && setting_of(experiment).value == 1) {
     option_parse(option, "explicit", &setting.value);

@@ -3,11 +3,8 @@
 
 #include "api/statistics.h"
 #include "hakmem.h"
-#include "observe/report.h"
-
-/* A class takes at most 20 figures of 20 digits with names of up to 20 letters; the rest takes less than 8
- * classes would. */
-#define BUFFER_BYTES ((COUNTED_CLASSES + 8) * KIB)
+#include "observe/sheet.h"
+#include "policy/options.h"
 
 static void put_figures(struct json *json, const struct figure *figures, unsigned count) {
   for (unsigned i = 0; i < count; i++) json_number(json, figures[i].name, figures[i].value);
@@ -44,6 +41,9 @@ static void put_totals(struct json *json, const struct totals *totals) {
   json_number(json, "bytes_in_bins", totals->in_bins);
   json_number(json, "bytes_metadata", totals->metadata_bytes);
   json_close(json, '}');
+}
+
+static void put_heaps(struct json *json, const struct totals *totals) {
   json_open(json, "heaps", '{');
   json_number(json, "active", totals->heaps_active);
   json_number(json, "parked", totals->heaps_parked);
@@ -74,26 +74,31 @@ static void put_class(struct json *json, const char *name, unsigned counted_clas
   json_close(json, '}');
 }
 
-void statistics_print_json(void) {
-  struct totals totals;
-  struct figure os[FIGURES_MOST];
-  totals_get(&totals, true);
-  unsigned os_count = get_os(&totals, os); /* before the buffer below counts as one call more */
-  struct json json = {.text = os_map(BUFFER_BYTES), .room = BUFFER_BYTES};
-  if (json.text == NULL) {
-    struct report line;
-    report_start(&line);
-    report_text(&line, "HAKMEM_STATS=json: no memory to write it");
-    report_end(&line);
-    return;
-  }
+/* Who it is about. */
+static void put_process(struct json *json, bool at_exit) {
+  static const char profiles[][12] = {"speed", "balanced", "lean"};
+  char program[64];
+  os_program_name(program, sizeof program);
+  json_number(json, "pid", (uint64_t)os_process());
+  json_foreign_text(json, "program", program);
+  json_text(json, "profile", profiles[option_value(PROFILE)]);
+  json_text(json, "at", at_exit ? "exit" : "signal");
+}
+
+void statistics_put_json(struct sheet *sheet, const struct totals *totals, bool complete,
+                         bool at_exit) {
+  struct figure figures[FIGURES_MOST];
+  struct json json = {.sheet = sheet};
   json_open(&json, NULL, '{');
   json_number(&json, "version", 1);
   json_text(&json, "hakmem", HAKMEM_VERSION_STRING);
   json_text(&json, "variant", HAK_VARIANT_NAME);
-  put_group(&json, "os", os, os_count);
-  put_totals(&json, &totals);
-  put_group(&json, "memory", os, statistics_memory(&totals, os));
+  put_process(&json, at_exit);
+  json_bool(&json, "partial", !complete);
+  put_group(&json, "os", figures, get_os(totals, figures));
+  if (complete) put_totals(&json, totals);
+  put_heaps(&json, totals);
+  if (complete) put_group(&json, "memory", figures, statistics_memory(totals, figures));
   json_open(&json, "classes", '[');
   for (unsigned c = 0; c < COUNTED_LARGE; c++) put_class(&json, NULL, c);
   json_close(&json, ']');
@@ -101,5 +106,4 @@ void statistics_print_json(void) {
   put_class(&json, "huge", COUNTED_HUGE);
   json_close(&json, '}');
   json_end(&json);
-  os_unmap(json.text, BUFFER_BYTES);
 }

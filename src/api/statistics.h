@@ -32,7 +32,12 @@ unsigned statistics_free(const struct class_totals *totals, struct figure figure
 
 bool statistics_any(const struct figure *figures, unsigned count);
 
-/** One line of JSON on stderr with all figures. */
-void statistics_print_json(void);
+/** Writes what was asked for, as far as it can be had without waiting. Async-signal-safe. */
+void statistics_at_signal(void);
+
+struct sheet;
+/** One line of JSON with all figures. `complete`: `totals` are; else those of them that may be wrong are left out. */
+void statistics_put_json(struct sheet *sheet, const struct totals *totals, bool complete,
+                         bool at_exit);
 
 #endif

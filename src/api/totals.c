@@ -23,8 +23,8 @@ static uint64_t plausible_warm(uint64_t units_warm, const struct superslab_stats
   return units_warm < rest ? units_warm : rest;
 }
 
-void totals_get(struct totals *totals, bool deep) {
-  superslab_stats_get(&totals->superslab, deep);
+/* All but what is under the lock of SuperSlabs. */
+static void fill(struct totals *totals, bool deep) {
   unit_stats_get(&totals->unit);
   totals->unit.bytes_mapped = totals->superslab.bytes_mapped;
   totals->unit.units_warm = plausible_warm(totals->unit.units_warm, &totals->superslab);
@@ -41,6 +41,17 @@ void totals_get(struct totals *totals, bool deep) {
   totals->given = s->given_bytes;
   totals->pinned = s->block_bytes_free > s->given_bytes ? s->block_bytes_free - s->given_bytes : 0;
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);
+}
+
+void totals_get(struct totals *totals, bool deep) {
+  superslab_stats_get(&totals->superslab, deep);
+  fill(totals, deep);
+}
+
+bool totals_try(struct totals *totals, bool deep) {
+  bool got = superslab_stats_try(&totals->superslab, deep);
+  fill(totals, deep && got);
+  return got;
 }
 
 void totals_of_class(unsigned counted_class, struct class_totals *totals) {

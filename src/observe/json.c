@@ -3,14 +3,10 @@
 
 #include <string.h>
 
-#include "observe/report.h"
-#include "os/os.h"
+#include "observe/sheet.h"
 
 static void put(struct json *json, const char *text, size_t length) {
-  HAK_CHECK(length <= json->room - json->length);
-  if (length > json->room - json->length) return;
-  memcpy(json->text + json->length, text, length);
-  json->length += length;
+  sheet_put(json->sheet, text, length);
 }
 
 static void put_text(struct json *json, const char *text) { put(json, text, strlen(text)); }
@@ -50,7 +46,19 @@ void json_text(struct json *json, const char *name, const char *value) {
   put_text(json, "\"");
 }
 
-void json_end(struct json *json) {
-  put_text(json, "\n");
-  os_write_error(json->text, json->length);
+void json_bool(struct json *json, const char *name, bool value) {
+  start_value(json, name);
+  put_text(json, value ? "true" : "false");
 }
+
+void json_foreign_text(struct json *json, const char *name, const char *value) {
+  start_value(json, name);
+  put_text(json, "\"");
+  for (; *value != 0; value++) {
+    if (*value == '"' || *value == '\\') put_text(json, "\\");
+    put(json, *value < ' ' || *value > '~' ? "?" : value, 1);
+  }
+  put_text(json, "\"");
+}
+
+void json_end(struct json *json) { put_text(json, "\n"); }

@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sheet;
+
 struct json {
-  char *text;    /* the caller's, and large enough: what does not fit is dropped */
-  size_t room;   /* bytes of it */
-  size_t length; /* written so far */
+  struct sheet *sheet;
   bool needs_comma;
 };
 
@@ -22,8 +22,10 @@ void json_open(struct json *json, const char *name, char bracket);
 void json_close(struct json *json, char bracket);
 void json_number(struct json *json, const char *name, uint64_t value);
 void json_text(struct json *json, const char *name, const char *value);
-
-/** Writes it and a newline to stderr by one system call, so that lines of several processes do not mix. */
+void json_bool(struct json *json, const char *name, bool value);
+/** Text from outside: what is not printable ASCII becomes '?'. */
+void json_foreign_text(struct json *json, const char *name, const char *value);
+/** Ends the line. */
 void json_end(struct json *json);
 
 #endif

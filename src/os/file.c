@@ -63,6 +63,36 @@ bool os_file_write(int file, const void *from, size_t bytes) {
   return written >= 0 && (size_t)written == bytes;
 }
 
+static int write_all(int file, const char *from, size_t bytes) {
+  while (bytes > 0) {
+    long written = syscall(SYS_write, file, from, bytes);
+    if (written < 0 && errno != EINTR) return errno;
+    if (written > 0) {
+      from += written;
+      bytes -= (size_t)written;
+    }
+  }
+  return 0;
+}
+
+int os_file_append(const char *path, bool follow, const void *from, size_t bytes) {
+  int saved = errno, error;
+  /* O_NONBLOCK as above, for opening only. */
+  int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  long file;
+  do file = syscall(SYS_openat, AT_FDCWD, path, follow ? flags : flags | O_NOFOLLOW, 0666);
+  while (file < 0 && errno == EINTR);
+  if (file < 0) {
+    error = errno;
+  } else {
+    syscall(SYS_fcntl, file, F_SETFL, O_APPEND);
+    error = write_all((int)file, from, bytes);
+    if (syscall(SYS_close, file) != 0 && error == 0 && errno != EINTR) error = errno;
+  }
+  errno = saved;
+  return error;
+}
+
 void os_file_close(int file) {
   int saved = errno;
   syscall(SYS_close, file); /* not again on EINTR: the descriptor is gone then too */

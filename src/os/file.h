@@ -31,6 +31,10 @@ ptrdiff_t os_file_read(int file, void *into, size_t bytes);
 /** Writes `bytes` by one call; false when that did not take all of them. */
 bool os_file_write(int file, const void *from, size_t bytes);
 
+/** Appends to a file, which is made if it is not there, with the permissions that the process gives new files: by one call, so
+ * that what several processes append does not mix. `follow`: also where the name is a symbolic link. 0, or the errno. */
+int os_file_append(const char *path, bool follow, const void *from, size_t bytes);
+
 /** Never made to fail by the tests: no caller could do anything about it. */
 void os_file_close(int file);
 

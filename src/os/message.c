@@ -83,4 +83,34 @@ void os_write_error_here(const char *text, size_t length) {
   errno = saved;
 }
 
+/* Not libc's texts: those are translated, which allocates. */
+const char *os_error_text(int error) {
+  switch (error) {
+  case EACCES:
+  case EPERM:
+    return "not permitted";
+  case ENOENT:
+  case ENOTDIR:
+    return "no such directory";
+  case EISDIR:
+    return "it is a directory";
+  case ELOOP:
+    return "it is a symbolic link, or there are too many";
+  case EROFS:
+    return "read-only file system";
+  case ENOSPC:
+  case EDQUOT:
+    return "no space left";
+  case EMFILE:
+  case ENFILE:
+    return "too many open files";
+  case ENXIO:
+    return "nobody reads from the other end";
+  case ENAMETOOLONG:
+    return "the name is too long";
+  default:
+    return "input or output failed";
+  }
+}
+
 _Noreturn void os_abort(void) { abort(); }

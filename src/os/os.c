@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "os/fault.h"
+#include "os/file.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -339,27 +340,44 @@ const char *os_env(const char *name) {
   return NULL;
 }
 
+/* Ends it with a 0. Past libc's wrappers (file.h), which are points where a thread can be cancelled, too. */
+static ptrdiff_t read_small(const char *path, char *text, size_t room) {
+  int file = os_file_open(path, OS_FILE_READ);
+  if (file < 0) return -1;
+  ptrdiff_t length = os_file_read(file, text, room - 1);
+  os_file_close(file);
+  text[length > 0 ? length : 0] = 0;
+  return length;
+}
+
 bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 size_t os_resident_bytes(void) {
-  int saved = errno;
-  size_t bytes = 0;
-  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file >= 0) {
-    char text[128];
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    if (length > 0) {
-      text[length] = 0;
-      const char *second = strchr(text, ' ');
-      if (second != NULL) {
-        size_t pages = 0;
-        for (second++; *second >= '0' && *second <= '9'; second++)
-          pages = pages * 10 + (size_t)(*second - '0');
-        bytes = pages * os_page_size();
-      }
-    }
+  char text[128];
+  ptrdiff_t length = read_small("/proc/self/statm", text, sizeof text);
+  const char *second = length > 0 ? strchr(text, ' ') : NULL;
+  if (second == NULL) return 0;
+  size_t pages = 0;
+  for (second++; *second >= '0' && *second <= '9'; second++)
+    pages = pages * 10 + (size_t)(*second - '0');
+  return pages * os_page_size();
+}
+
+void os_program_name(char *name, size_t room) {
+  const char *known = program_invocation_short_name;
+  name[0] = 0;
+  if (known != NULL && *known != 0) {
+    size_t length = strnlen(known, room - 1);
+    memcpy(name, known, length);
+    name[length] = 0;
+  } else if (read_small("/proc/self/comm", name, room) > 0) {
+    name[strcspn(name, "\n")] = 0;
   }
+}
+
+size_t os_working_directory(char *path, size_t room) {
+  int saved = errno;
+  long length = syscall(SYS_getcwd, path, room); /* with the 0 at its end */
   errno = saved;
-  return bytes;
+  return length > 1 && path[0] == '/' ? (size_t)length - 1 : 0;
 }

@@ -155,6 +155,24 @@ void os_write_error_here(const char *text, size_t length);
 
 _Noreturn void os_abort(void);
 
+/** The program's name without its path, cut to `room` - 1 bytes; "" where it is not known. */
+void os_program_name(char *name, size_t room);
+
+/** What an errno of a file that cannot be written says, in a few words. */
+const char *os_error_text(int error);
+
+/** Absolute path of the working directory; returns its length, 0 when it cannot be had. */
+size_t os_working_directory(char *path, size_t room);
+
+/** Number of the signal that `text` names: its number, or one of a few names, with or without SIG, in any case. 0: none, or
+ * one that cannot be caught or means that the program has crashed. */
+int os_signal_number(const char *text);
+
+/** From now on the signal calls what os_on_signal() was told, and the program goes on. False: the program has a handler for it
+ * already, or the system refuses. */
+bool os_catch_signal(int number);
+void os_on_signal(void (*body)(void));
+
 /** Bytes resident now (VmRSS), 0 when it cannot be read. */
 size_t os_resident_bytes(void);
 

@@ -11,11 +11,13 @@
 
 void options_read(void) {}
 
+const char *option_stats_file(void) { return ""; }
+
 #else
 
 int32_t option_values[OPTION_COUNT];
 
-enum option_type { BOOL, CHOICE, NUMBER };
+enum option_type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
 
 struct option {
   /* arrays, not pointers: a table of pointers would need relocations, and with them private pages
@@ -75,8 +77,35 @@ static bool parse_number(const char *text, int32_t low, int32_t high, int32_t *o
   return true;
 }
 
+/* A copy: programs change their environment, and write over it. */
+static char stats_file[1024];
+
+const char *option_stats_file(void) { return stats_file; }
+
+static bool parse_path(const char *text, int32_t *out) {
+  for (const char *at = text; (at = strchr(at, '%')) != NULL; at += 2)
+    if (at[1] != 'p' && at[1] != '%') return false;
+  size_t length = strlen(text), used = 0;
+  if (length == 0 || length >= sizeof stats_file) return false;
+  /* The program may go elsewhere. A % of the directory's own would be taken for one of the user's. */
+  if (text[0] != '/') used = os_working_directory(stats_file, sizeof stats_file - length - 1);
+  if (used > 0 && memchr(stats_file, '%', used) != NULL) used = 0;
+  if (used > 0) stats_file[used++] = '/';
+  memcpy(stats_file + used, text, length + 1);
+  *out = 1;
+  return true;
+}
+
+static bool parse_signal(const char *text, int32_t *out) {
+  int32_t number = os_signal_number(text);
+  if (number > 0) *out = number;
+  return number > 0;
+}
+
 static bool parse(const struct option *option, const char *text, int32_t *out) {
   if (option->type == NUMBER) return parse_number(text, option->low, option->high, out);
+  if (option->type == PATH) return parse_path(text, out);
+  if (option->type == SIGNAL) return parse_signal(text, out);
   int32_t index = find_word(option->accepted, text, strlen(text));
   if (index < 0) return false;
   *out = index;
@@ -85,6 +114,10 @@ static bool parse(const struct option *option, const char *text, int32_t *out) {
 
 /* The default as a user would write it. */
 static void append_value(struct report *line, const struct option *option, int32_t value) {
+  if (option->type >= PATH) {
+    report_text(line, "none");
+    return;
+  }
   if (option->type == NUMBER) {
     report_number(line, (uint64_t)value);
     return;
@@ -109,6 +142,8 @@ static void complain(const struct option *option, const char *text, int32_t fall
   report_foreign_text(&line, text, strlen(text));
   report_text(&line, ": not understood; accepted: ");
   report_text(&line, option->accepted);
+  if (option->type == PATH)
+    report_text(&line, ", where %p stands for the number of the process and %% for %");
   report_text(&line, " (using the default, ");
   append_value(&line, option, fallback);
   report_text(&line, ")");
@@ -146,10 +181,18 @@ static void warn_of_unknown(void) {
   }
 }
 
-static bool prints_at_exit(void) {
-  return option_value(SS_OS_STATS) || option_value(WARM_POOL_STATS) ||
-         option_value(TINY_HEAP_STATS_DUMP) || option_value(TINY_FRONT_CLASS_STATS) ||
-         option_value(STATS) != STATS_OFF;
+/* What the statistics options mean together. */
+static void prepare_statistics(void) {
+  if ((option_value(STATS_FILE) || option_value(STATS_SIGNAL)) && !option_printing())
+    option_values[OPTION_STATS] = STATS_JSON;
+  if (option_printing()) os_keep_stderr();
+  if (option_value(STATS_SIGNAL) == 0 || os_catch_signal(option_value(STATS_SIGNAL))) return;
+  struct report line;
+  report_start(&line);
+  report_text(&line, "HAKMEM_STATS_SIGNAL: the program has a handler for signal ");
+  report_number(&line, (uint64_t)option_value(STATS_SIGNAL));
+  report_text(&line, " already, or the system refuses ours");
+  report_end(&line);
 }
 
 void options_read(void) {
@@ -167,7 +210,7 @@ void options_read(void) {
     else read_option((enum option_id)id, table[id].defaults[profile]);
   }
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
-  if (prints_at_exit()) os_keep_stderr();
+  prepare_statistics();
   if (!secure) warn_of_unknown();
 }
 

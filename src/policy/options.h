@@ -42,6 +42,16 @@ static inline bool option_counting(void) {
          option_value(STATS) != STATS_OFF;
 }
 
+/** Does anything print statistics? */
+static inline bool option_printing(void) {
+  return option_value(STATS) != STATS_OFF || option_value(SS_OS_STATS) ||
+         option_value(WARM_POOL_STATS) || option_value(TINY_HEAP_STATS_DUMP) ||
+         option_value(TINY_FRONT_CLASS_STATS);
+}
+
+/** HAKMEM_STATS_FILE, with its %p and %%; absolute if the working directory was known at start. */
+const char *option_stats_file(void);
+
 /** Reads all options from the environment; a value that is not understood costs one line on stderr
  * and leaves the default. In a program with raised privileges the defaults stand. */
 void options_read(void);

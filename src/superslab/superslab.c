@@ -568,9 +568,7 @@ static void add_blocks(const struct superslab *superslab, struct superslab_stats
   }
 }
 
-void superslab_stats_get(struct superslab_stats *stats, bool deep) {
-  memset(stats, 0, sizeof *stats);
-  lock_acquire(&superslab_lock);
+static void read_stats(struct superslab_stats *stats, bool deep) {
   stats->live = live;
   stats->peak = peak;
   huge_counts(&stats->huge_live, &stats->huge_bytes);
@@ -582,5 +580,26 @@ void superslab_stats_get(struct superslab_stats *stats, bool deep) {
       stats->dirty_bytes += (uint64_t)dirty_slices_of(s) << SLICE_SHIFT;
       add_blocks(s, stats);
     }
+}
+
+void superslab_stats_get(struct superslab_stats *stats, bool deep) {
+  memset(stats, 0, sizeof *stats);
+  lock_acquire(&superslab_lock);
+  read_stats(stats, deep);
   lock_release(&superslab_lock);
+}
+
+bool superslab_stats_try(struct superslab_stats *stats, bool deep) {
+  enum { TRIES = 100 };
+  bool got = false;
+  memset(stats, 0, sizeof *stats);
+  /* The thread's own, for a fork or because it was interrupted inside: it may be half done. */
+  for (int i = 0; i < TRIES && !got && lock_holder(&superslab_lock) == LOCK_OTHERS; i++) {
+    got = lock_try(&superslab_lock);
+    if (!got) os_yield();
+  }
+  if (!got) return false;
+  read_stats(stats, deep);
+  lock_release(&superslab_lock);
+  return true;
 }

@@ -363,5 +363,8 @@ struct superslab_stats {
 };
 /** `deep`: also walks every SuperSlab for the last six figures. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
+/** The same for signal handlers, which may have interrupted the holder of the lock: not waiting for it long. False: it was not
+ * to be had, and all figures are 0. */
+bool superslab_stats_try(struct superslab_stats *stats, bool deep);
 
 #endif

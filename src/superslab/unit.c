@@ -379,9 +379,7 @@ size_t unit_age(void) {
 }
 
 void unit_stats_get(struct unit_stats *stats) {
-  pool_lock();
-  stats->units_warm = pool.units;
-  pool_unlock();
+  stats->units_warm = unit_warm_bytes() >> UNIT_SHIFT;
   stats->bytes_mapped = unit_mapped_bytes();
   stats->acquired = atomic_load_explicit(&acquired, memory_order_relaxed);
   stats->released = atomic_load_explicit(&released, memory_order_relaxed);

@@ -56,7 +56,7 @@ def complaint(name, value):
     shown = re.escape(value) if len(value) <= 60 else re.escape(value[:60]) + r".{0,200}"
     return (
         rf"hakmem: {re.escape(name)}={shown}: not understood; "
-        r"accepted: (?P<accepted>\S+) \(using the default, (?P<default>\S+)\)\n"
+        r"accepted: (?P<accepted>\S+)(, where %p stands for [^()]*)? \(using the default, (?P<default>\S+)\)\n"
     )
 
 
@@ -74,6 +74,7 @@ def profiles():
 def every_good_value(options):
     for name, kind, low, high, accepted in options:
         values = [str(low), str(high)] if kind == "NUMBER" else accepted.split("|")
+        values = {"PATH": ["/dev/null", "/dev/null%%"], "SIGNAL": ["USR1", "12"]}.get(kind, values)
         for value in values:
             more = {"API_TEST_EXPECT": ""} if name == "HAKMEM_FORCE_LIBC_ALLOC" else {}
             result = run({name: value, **more})
@@ -109,12 +110,13 @@ def every_bad_value(options):
     for name, kind, low, high, accepted in options:
         bad = ["bogus", "-1", "99999999999999999999999"]
         bad += [str(high + 1)] if kind == "NUMBER" else [accepted.split("|")[0] + "x"]
+        bad = {"PATH": ["%", "a%d"], "SIGNAL": ["bogus", "-1", "9"]}.get(kind, bad)
         for value in bad:
             result = run({name: value})
             match = re.fullmatch(complaint(name, value), result.stderr)
             check(f"{name}={value} costs one line, and the program runs on",
                   works(result) and match is not None, result)
-            if match and kind != "NUMBER":
+            if match and kind in ("BOOL", "CHOICE"):
                 check(f"{name}: the default is one of what is accepted",
                       match["default"] in match["accepted"].split("|"), result)
 

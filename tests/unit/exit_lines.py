@@ -159,10 +159,12 @@ def json_says_what_the_lines_say():
     except ValueError as error:
         check(f"JSON is valid ({error})", False, objects[0])
         return
-    members = "version hakmem variant os totals heaps memory classes large huge".split()
+    members = "version hakmem variant pid program profile at partial os totals heaps memory classes large huge".split()
     check("JSON has its members", list(data) == members, list(data))
     check("version", data["version"] == 1)
     check("variant", data["variant"] == variant, data["variant"])
+    check("program", data["program"] == os.path.basename(program), data["program"])
+    check("a whole one, at exit", (data["at"], data["partial"]) == ("exit", False), (data["at"], data["partial"]))
     check("os", {f: data["os"][f] for f in OS} == lines["SS_OS_STATS"][-1], data["os"])
     extra = {"munmap", "mprotect", "mremap", "failed"}
     check("os: all calls", set(data["os"]) == set(OS) | extra, sorted(data["os"]))

@@ -2,6 +2,9 @@
  * write a value well or badly. */
 #include "unit_test.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include "policy/options.h"
 
 #if HAK_FAST
@@ -13,7 +16,7 @@ int main(void) {
 
 #else
 
-enum type { BOOL, CHOICE, NUMBER };
+enum type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
 
 struct expected {
   const char *name;
@@ -64,7 +67,7 @@ static void the_table_is_sound(void **state) {
       assert_string_not_equal(table[id].name, table[other].name);
     int words = 1;
     for (const char *c = table[id].accepted; *c != 0; c++) words += *c == '|';
-    if (table[id].type != NUMBER) assert_int_equal(words, table[id].high + 1);
+    if (table[id].type < NUMBER) assert_int_equal(words, table[id].high + 1);
   }
 }
 
@@ -114,7 +117,7 @@ static void a_variable_wins_over_the_profile(void **state) {
 static void every_word_and_bound_is_taken(void **state) {
   (void)state;
   for (int id = 0; id < OPTION_COUNT; id++) {
-    if (!is_plain(id)) continue;
+    if (!is_plain(id) || table[id].type >= PATH) continue;
     for (int32_t value = table[id].low; value <= table[id].high;
          value = table[id].type == NUMBER && value < table[id].high ? table[id].high : value + 1) {
       char text[64] = "";
@@ -139,7 +142,7 @@ static void a_bad_value_leaves_the_default_and_says_so(void **state) {
                                     "+1",  "1 ",  " 1",         "1x",
                                     "0x1", "1.5", "4294967296", "18446744073709551616"};
   for (int id = 0; id < OPTION_COUNT; id++)
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0] && table[id].type != PATH; i++) {
       char start[256];
       clear(NULL);
       setenv(table[id].name, bad[i], 1);
@@ -152,6 +155,82 @@ static void a_bad_value_leaves_the_default_and_says_so(void **state) {
       assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
       assert_string_equal(said + strlen(said) - 2, ")\n");
     }
+}
+
+static void the_file_of_statistics_is_kept_as_it_was(void **state) {
+  (void)state;
+  static const char *const good[] = {"/a", "/a.%p", "/%p%%p%p", "/%%"};
+  char expected[8192], folder[4096], text[1200];
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    clear(NULL);
+    setenv("HAKMEM_STATS_FILE", good[i], 1);
+    assert_string_equal(read_options(), "");
+    unsetenv("HAKMEM_STATS_FILE");
+    assert_string_equal(option_stats_file(), good[i]);
+    assert_int_equal(option_value(STATS), STATS_JSON);
+  }
+  /* From where the program started. */
+  assert_non_null(getcwd(folder, sizeof folder));
+  setenv("HAKMEM_STATS_FILE", "b.%p", 1);
+  setenv("HAKMEM_SS_OS_STATS", "1", 1);
+  assert_string_equal(read_options(), "");
+  snprintf(expected, sizeof expected, "%s/b.%%p", folder);
+  assert_string_equal(option_stats_file(), expected);
+  assert_int_equal(option_value(STATS), STATS_OFF); /* it is the line alone that was asked for */
+  memset(text, 'x', sizeof text - 1);
+  text[0] = '/';
+  text[sizeof text - 1] = 0;
+  const char *const bad[] = {"", "/a%", "/a%d", "/a%%%", "/%P", text};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    clear(NULL);
+    setenv("HAKMEM_STATS_FILE", bad[i], 1);
+    const char *said = read_options();
+    assert_int_equal(option_value(STATS_FILE), 0);
+    assert_int_equal(option_value(STATS), STATS_OFF);
+    assert_non_null(strstr(said, ": not understood; accepted: PATH, where %p stands for "));
+    assert_non_null(strstr(said, "(using the default, none)\n"));
+  }
+}
+
+static void a_signal_is_a_number_or_a_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int number;
+  } good[] = {{"USR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"sigwinch", SIGWINCH},
+              {"usr2", SIGUSR2}, {"23", 23},           {"hup", SIGHUP},
+              {"40", 40}};
+  static const char *const bad[] = {"SIG", "KILL", "9",  "19", "SEGV", "11",  "0",
+                                    "32",  "33",   "65", "x",  "1x",   "1e1", "99999999999"};
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    clear(NULL);
+    signal(good[i].number, SIG_DFL);
+    setenv("HAKMEM_STATS_SIGNAL", good[i].text, 1);
+    assert_string_equal(read_options(), "");
+    assert_int_equal(option_value(STATS_SIGNAL), good[i].number);
+    assert_int_equal(option_value(STATS), STATS_JSON);
+    assert_ptr_not_equal(signal(good[i].number, SIG_DFL), SIG_DFL);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    clear(NULL);
+    setenv("HAKMEM_STATS_SIGNAL", bad[i], 1);
+    assert_non_null(strstr(read_options(), ": not understood; accepted: USR1|USR2|NAME|NUMBER "));
+    assert_int_equal(option_value(STATS_SIGNAL), 0);
+    assert_int_equal(option_value(STATS), STATS_OFF);
+  }
+}
+
+static void on_signal(int number) { (void)number; }
+
+/* A program's own handler is not replaced; one that ignores the signal, as its parent may have left it, is none. */
+static void a_handler_of_the_programs_stays(void **state) {
+  (void)state;
+  setenv("HAKMEM_STATS_SIGNAL", "USR1", 1);
+  signal(SIGUSR1, on_signal);
+  assert_non_null(strstr(read_options(), "hakmem: HAKMEM_STATS_SIGNAL: the program has a handler"));
+  assert_ptr_equal(signal(SIGUSR1, SIG_IGN), on_signal);
+  assert_string_equal(read_options(), "");
+  assert_ptr_not_equal(signal(SIGUSR1, SIG_DFL), SIG_IGN);
 }
 
 /* The default that is named is the profile's, and a bad profile means balanced. */
@@ -205,6 +284,9 @@ int main(void) {
       cmocka_unit_test_setup(a_variable_wins_over_the_profile, clear),
       cmocka_unit_test_setup(every_word_and_bound_is_taken, clear),
       cmocka_unit_test_setup(a_bad_value_leaves_the_default_and_says_so, clear),
+      cmocka_unit_test_setup(the_file_of_statistics_is_kept_as_it_was, clear),
+      cmocka_unit_test_setup(a_signal_is_a_number_or_a_name, clear),
+      cmocka_unit_test_setup(a_handler_of_the_programs_stays, clear),
       cmocka_unit_test_setup(the_default_named_is_the_one_used, clear),
       cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
       cmocka_unit_test_setup(unknown_names_are_told, clear),
