@@ -305,3 +305,6 @@ def main() -> None:
     except LabError as error:
         print(f"hakmem-lab: {printable_lines(str(error))}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # standard output on a full disk, a working directory that is gone
+        print(f"hakmem-lab: {printable_lines(str(error))}", file=sys.stderr)
+        sys.exit(2)

@@ -36,7 +36,8 @@ CpusOption = Annotated[
     str | None, typer.Option(metavar="0,1", help="CPUs to use; default: all available ones.")
 ]
 TimeoutOption = Annotated[
-    float, typer.Option(min=0.1, metavar="SECONDS", help="A run that takes longer has failed.")
+    float,
+    typer.Option(min=0.1, max=1e8, metavar="SECONDS", help="A run that takes longer has failed."),
 ]
 OutputOption = Annotated[
     Path | None,

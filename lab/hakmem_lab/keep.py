@@ -97,7 +97,7 @@ def check_directory(option: str, directory: Path) -> None:
 
 def other_places(file: Path) -> list[Path]:
     """Where a result goes that cannot be kept where it was to be."""
-    name = f"{file.stem[:40] or 'result'}-{os.getpid()}{file.suffix[:10] or '.json'}"
+    name = f"{file.stem[:40] or 'result'}-{os.getpid()}{file.suffix[:10]}"
     places: list[Path] = []
     for directory in (Path.cwd, Path.home, lambda: Path(tempfile.gettempdir())):
         with suppress(OSError, RuntimeError):

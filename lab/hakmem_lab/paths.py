@@ -7,6 +7,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 
 MARK = Path("include/hakmem.h")
+MOST_CPUS = 1 << 20  # no machine has a higher number
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ def parse_cpus(text: str | None) -> list[int]:
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            cpus.update(range(int(first), int(last if dash else first) + 1))
+            start, end = int(first), int(last if dash else first)
+            if end > MOST_CPUS:
+                raise LabError(f"--cpus {text}: available are {','.join(map(str, allowed))}")
+            cpus.update(range(start, end + 1))
     except ValueError:
         raise LabError(f"--cpus {text}: accepted is a list as 0,1 or 0-3") from None
     if not cpus or not cpus.issubset(allowed):

@@ -203,3 +203,34 @@ def test_suites_and_peers(
     repository.peers.write_text(DEEP)
     code, _, err = in_this_process(monkeypatch, capsys, "suite", "--root", repository.root)
     assert code == 2 and len(err.splitlines()) == 1
+
+
+def test_an_output_that_is_full_and_a_directory_that_is_gone(tmp_path: Path) -> None:
+    result, _ = write_samples(tmp_path)
+    start = [sys.executable, "-B", "-c", PROGRAM]
+    gone = tmp_path / "gone"
+    for script, words, problem in (
+        ('exec "$@" >/dev/full', ["show", str(result)], "No space left on device"),
+        (
+            f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"',
+            ["suite"],
+            "No such file or directory",
+        ),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", *start, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        lines = done.stderr.splitlines()
+        assert "Traceback" not in done.stderr and done.returncode != 0
+        assert any(line.startswith("hakmem-lab: ") and problem in line for line in lines), lines
+
+
+@pytest.mark.parametrize("cpus", ["0-99999999999", "99999999999999999999", "-5", "0-"])
+def test_cpus_that_nobody_has(monkeypatch: Monkey, capsys: Captured, cpus: str) -> None:
+    words = ["compare", f"--cpus={cpus}", "--", "true"]
+    code, _, err = in_this_process(monkeypatch, capsys, *words)
+    assert code == 2 and err.startswith(f"hakmem-lab: --cpus {cpus}: ")
