@@ -171,7 +171,7 @@ int os_signal_number(const char *text);
 /** From now on the signal calls what os_on_signal() was told, and the program goes on. False: the program has a handler for it
  * already, or the system refuses. */
 bool os_catch_signal(int number);
-void os_on_signal(void (*body)(void));
+void os_on_signal(void (*what)(void));
 
 /** Bytes resident now (VmRSS), 0 when it cannot be read. */
 size_t os_resident_bytes(void);

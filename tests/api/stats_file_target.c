@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
 static volatile sig_atomic_t seen;
 
 static void on_signal(int number) { seen = number; }

@@ -217,6 +217,15 @@ kit_block kit_block_malloc(size_t size, uint64_t tag) {
   return block_write(mem_malloc(size), size, tag);
 }
 
+kit_block kit_block_aligned(size_t alignment, size_t size, uint64_t tag) {
+  void *memory = NULL;
+  if ((tag & 1) != 0) memory = mem_aligned_alloc(alignment, size);
+  else if (mem_posix_memalign(&memory, alignment, size) != 0) memory = NULL;
+  CHECK(((uintptr_t)memory & (alignment - 1)) == 0, "%zu bytes aligned to %zu lie at %p", size,
+        alignment, memory);
+  return block_write(memory, size, tag);
+}
+
 kit_block kit_block_any(struct kit_rng *rng, size_t size) {
   uint64_t draw = kit_random(rng);
   uint64_t tag = draw >> 8;
@@ -240,9 +249,9 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
     break;
   case 4:
     error = mem_posix_memalign(&memory, alignment, size);
-    if (error) { /* which posix_memalign leaves errno alone to say */
+    if (error) {
+      CHECK(errno == error, "posix_memalign gave %d and left errno %d", error, errno);
       memory = NULL;
-      errno = error;
     }
     CHECK(((uintptr_t)memory & (alignment - 1)) == 0, "posix_memalign(%zu, %zu) gave %p", alignment,
           size, memory);
@@ -254,7 +263,9 @@ kit_block kit_block_any(struct kit_rng *rng, size_t size) {
 }
 
 void kit_block_check(kit_block block) {
-  size_t size = kit_block_size(block);
+  size_t size = kit_block_size(block), usable = mem_usable_size(block_address(block));
+  CHECK(usable >= size, "block %p of %zu bytes has %zu", (void *)block_address(block), size,
+        usable);
   block_verify(block_address(block), block, block_tag(block), size, size);
 }
 

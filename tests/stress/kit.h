@@ -122,7 +122,10 @@ typedef uintptr_t kit_block;
 kit_block kit_block_malloc(size_t size, uint64_t tag);
 /** The same from malloc, calloc, realloc(NULL), aligned_alloc or posix_memalign, drawn at random; 0 with errno set. */
 kit_block kit_block_any(struct kit_rng *rng, size_t size);
+/** The same from aligned_alloc or posix_memalign. */
+kit_block kit_block_aligned(size_t alignment, size_t size, uint64_t tag);
 size_t kit_block_size(kit_block block);
+/** Checks the contents, and that so many bytes are usable. */
 void kit_block_check(kit_block block);
 /** realloc, with the contents checked before and after; 0 when it failed (the block lives on). */
 kit_block kit_block_resize(kit_block block, size_t size, uint64_t tag);
