@@ -92,26 +92,17 @@ static void others_memory(void) {
   CHECK(!owns(in_bss) && !owns(opaque(on_stack)) && !owns(NULL));
 }
 
-/* A pointer that is not ours ends the program with a line that says so. */
+/* A pointer that is not ours ends the program. (With a line on the stderr that it was started with: tests/api/bad_pointer.) */
 static void bad_pointer(void) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
     free(opaque((void *)(uintptr_t)0x7f0012345670));
     _exit(0);
   }
-  close(ends[1]);
-  const char expected[] = "hakmem: free(): 0x7f0012345670: not a block of this allocator\n";
-  char said[sizeof expected - 1];
-  CHECK(read(ends[0], said, sizeof said) == (ssize_t)sizeof said);
-  CHECK(memcmp(said, expected, sizeof said) == 0);
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  close(ends[0]);
 }
 
 /* --- threads --------------------------------------------------------------------------------------- */
