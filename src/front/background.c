@@ -10,9 +10,6 @@
 #include "policy/container.h"
 #include "policy/options.h"
 
-/* Not worth another look. */
-#define LEFT_OVER (256 * KIB)
-
 enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 
 /* NONE -> RUNS or WAITS by who starts it, WAITS -> RUNS by who calls it; RUNS -> WAITS or NONE by itself. */
@@ -82,8 +79,9 @@ static void work(bool limits, int *trigger) {
     if (!threads_left()) break;
     os_sleep_on(&bell, heard, interval_ms());
     if (!threads_left()) break;
+    os_thread_follow_process();
     young = release_pass(looks_under_pressure(limits, trigger));
-  } while (young > LEFT_OVER);
+  } while (young > RELEASE_LEFT_OVER);
   set_marks();
 }
 
@@ -121,12 +119,22 @@ static void helper_main(void) {
   atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
 }
 
-/* For whoever has set `helper`. A system that refused a thread is asked again only after a while. */
+/* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
+ * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
+ * of its own, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
+static bool may_start(void) {
+  if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
+  return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
+}
+
+/* For whoever has set `helper`. A system that refused a thread, or a program that wants none, is asked again only after a
+ * while. */
 static bool start_thread(void) {
   static uint64_t refused_ms;
   uint64_t now = os_clock_ms();
   if (refused_ms != 0 && now - refused_ms < RETRY_MS) return false;
-  if (os_thread_start(helper_main)) return true;
+  bool welcome = option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome();
+  if (welcome && os_thread_start(helper_main)) return true;
   refused_ms = now;
   return false;
 }
@@ -134,6 +142,7 @@ static bool start_thread(void) {
 /* False: there is none, and none could be had. */
 static bool start_helper(uint32_t state) {
   uint32_t none = HELPER_NONE;
+  if (!may_start()) return false;
   if (!atomic_compare_exchange_strong_explicit(&helper, &none, state, memory_order_acquire,
                                                memory_order_relaxed))
     return true;
@@ -151,10 +160,6 @@ static bool releases(void) {
 void release_wake(void) {
   if (release_for_loader) return; /* the next overflow calls again */
   if (!releases()) return;
-  if (!option_value(BACKGROUND)) {
-    release_ride();
-    return;
-  }
   /* A plain look first: this is called at each overflow while the helper runs. */
   uint32_t state = atomic_load_explicit(&helper, memory_order_relaxed);
   if (state == HELPER_RUNS) return;
@@ -162,10 +167,18 @@ void release_wake(void) {
   else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
 }
 
+void release_ride_on(void) {
+  struct heap *mine = heap_if_any();
+  if (mine == NULL) return;
+  if (mine->veiled_calls > 0) mine->veiled_calls--;
+  if (atomic_load_explicit(&helper, memory_order_relaxed) == HELPER_NONE) release_ride();
+  else heap_veil(mine, false);
+}
+
 void release_get_ready(void) {
   if (HAK_LIKELY(os_loader_is_known())) return;
   if (atomic_load_explicit(&helper, memory_order_relaxed) != HELPER_NONE) return;
-  if (unit_mapped_bytes() < RELEASE_BYTES || !releases() || !option_value(BACKGROUND)) return;
+  if (unit_mapped_bytes() < RELEASE_BYTES || !releases()) return;
   (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
 }
 

@@ -42,7 +42,7 @@ HAK_INLINE void *front_allocate(size_t size) {
   if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
-  void *block = bin_pop((struct bin *)(void *)((char *)thread_heap->bins + offset));
+  void *block = bin_pop((struct bin *)(void *)((char *)malloc_heap->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
   guard_allocated(block);
   return block;

@@ -57,6 +57,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
     heap = borrowed = heap_borrow();
     if (heap == NULL) return fail();
   }
+  if (HAK_UNLIKELY(heap->rides)) release_ride_on();
   void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
@@ -100,7 +101,7 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
   bool zeroed;
   if (size <= SMALL_MAX) {
     unsigned size_class = class_for(size);
-    void *block = bin_pop(&thread_heap->bins[size_class]);
+    void *block = bin_pop(&malloc_heap->bins[size_class]);
     if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
     guard_allocated(block);
     return block;
@@ -114,7 +115,7 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
 #define UNTOUCHED_FROM ((size_t)4 * KIB)
 
 static void *allocate_zeroed(size_t size, bool *zeroed) {
-  void *block = size <= SMALL_MAX ? bin_pop(&thread_heap->bins[class_for(size)]) : NULL;
+  void *block = size <= SMALL_MAX ? bin_pop(&malloc_heap->bins[class_for(size)]) : NULL;
   if (block != NULL) {
     guard_allocated(block);
     return block;
@@ -146,7 +147,7 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
 void *front_allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
   unsigned size_class = class_for_aligned(size, alignment);
-  void *block = size_class < CLASS_COUNT ? bin_pop(&thread_heap->bins[size_class]) : NULL;
+  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_heap->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block);
   return block;

@@ -17,6 +17,7 @@
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;
+_Thread_local struct heap *malloc_heap = &heap_none;
 
 /* The thread's heap if it counts. thread_heap is left at heap_none then: the fast paths find nothing there, so
  * that every malloc and free comes to the slow ones, where it is counted. */
@@ -78,11 +79,15 @@ void heap_never_in_this_thread(void) { thread_ended = true; }
 
 static void use_heap(struct heap *heap) {
   if (heap->counters != NULL) counting_heap = heap;
-  else thread_heap = heap;
+  else thread_heap = malloc_heap = heap;
+}
+
+void heap_veil(struct heap *heap, bool veiled) {
+  malloc_heap = veiled || heap->counters != NULL ? &heap_none : heap;
 }
 
 static void leave_heap(void) {
-  thread_heap = &heap_none;
+  thread_heap = malloc_heap = &heap_none;
   counting_heap = NULL;
 }
 

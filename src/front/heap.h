@@ -68,6 +68,11 @@ struct heap {
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
+  bool rides;                    /* gives memory back on its slow paths (release_ride) */
+  unsigned ride_step;            /* where it goes on: a class, or what comes after them */
+  size_t ride_young;             /* bytes that were too young in this round */
+  uint64_t ride_from_ms;         /* no round before */
+  uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (heap_purge) may wait for it. */
@@ -82,8 +87,7 @@ struct heap {
       release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
   uint32_t activity; /* refills and overflows so far */
   uint32_t seen;     /* of them at the engine's last look */
-  uint8_t ride_class; /* where release_ride goes on */
-  uint8_t quiet;      /* looks without any in between */
+  uint8_t quiet;     /* looks without any in between */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -105,6 +109,8 @@ struct heap {
  * ended, and while its heap counts (heap_of_thread finds it then): the fast paths need no test for that. */
 extern _Thread_local struct heap *thread_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 extern struct heap heap_none HAK_HIDDEN;
+/* The one that malloc's fast path looks into: the same, or heap_none while the heap is veiled. */
+extern _Thread_local struct heap *malloc_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
 /** Is `bin` one of `heap`'s? Also false for NULL, which stands for every pointer that is not a block
  * of a slab. */
@@ -129,6 +135,9 @@ HAK_INLINE void heap_count(struct heap *heap, unsigned counted_class, enum count
 /** The calling thread's heap, made now if it has none. NULL: no memory, or the thread is past its end
  * (use heap_borrow then), or calls go to libc. */
 struct heap *heap_of_thread(void);
+
+/** Veiled, the calling thread's heap serves every malloc of a small block by the slow path, where it may give memory back. */
+void heap_veil(struct heap *heap, bool veiled);
 
 /** For the helper thread: it gets no heap, which nobody would park. */
 void heap_never_in_this_thread(void);

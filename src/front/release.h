@@ -6,10 +6,13 @@
  *
  * It runs in a helper thread (background.c), which exists only while something waits: enough free
  * memory calls it, and it ends when all that is left is clean (in static programs it sleeps then).
+ * A program without threads of its own, or with a seccomp filter, has none: there the threads that free
+ * do the work themselves, a bounded part at each slow path, from the moment at which the helper would have been
+ * called until little is left (release_ride).
  * malloc_trim() and hak_purge() run it in the calling thread, without waiting for anything to age.
  *
  * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
- * only when memory has run out and all that can be has to go back (heap_purge); with HAKMEM_BACKGROUND=0 it tries. `batch_lock`: held while free blocks of
+ * only when memory has run out and all that can be has to go back (heap_purge); who rides tries. `batch_lock`: held while free blocks of
  * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
  * Heap locks are held for the few microseconds in which lists are cut and joined.
  */
@@ -20,6 +23,9 @@
 
 /* Free memory that is worth a helper thread; shared out among the heaps. */
 #define RELEASE_BYTES (8 * MIB)
+
+/* Not worth another look. */
+#define RELEASE_LEFT_OVER (256 * KIB)
 
 /** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
 bool release_is_due(struct heap *heap);
@@ -53,8 +59,11 @@ enum { LOOKS = 2 };
 size_t release_pass(unsigned looks);
 /** Gives back all that can be, in this thread. */
 void release_all(void);
-/** A bounded part of a look at what the calling thread can do by itself. */
+/** Where there is no helper: a bounded part of a look at the calling thread's heap, the free slices and the warm pool. From
+ * then on heap->rides is set until little is left, and slow paths call release_ride_on. */
 void release_ride(void);
+/** The next part, unless a helper runs by now. Holds no lock. */
+void release_ride_on(void);
 
 /** Makes the helper look at once whether it is still needed (background.c). */
 void background_hurry(void);

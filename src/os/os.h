@@ -107,9 +107,21 @@ bool os_loader_is_known(void);
 /** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
 uint64_t os_clock_ms(void);
 
-/** Starts a detached thread that runs `body`, all signals blocked, with a small stack. Allocates. False: it
- * could not be had. */
+/** Has the process had no thread but its first one so far? False where libc does not say: musl, and glibc before 2.32. */
+bool os_has_one_thread_for_sure(void);
+
+/** Does the kernel say that the process has a second thread now, and that no seccomp filter is on, which might kill the
+ * process for starting one? False as well where it says nothing. 30 us; one caller at a time. */
+bool os_thread_is_welcome(void);
+
+/** Starts a detached thread that runs `body`, all signals blocked, with a small stack. It takes the scheduling class
+ * SCHED_OTHER, and the nice value and the processors of the process' main thread; its capabilities are those of
+ * os_thread_follow_process. Allocates. False: it could not be had. */
 bool os_thread_start(void (*body)(void));
+
+/** For that thread: gives up every capability but CAP_SETUID and CAP_SETGID, and these when the main thread has done
+ * so. */
+void os_thread_follow_process(void);
 
 /** Number of the process. */
 int os_process(void);

@@ -1,15 +1,119 @@
-/* thread.c - the one thread that the library may start, and what it sleeps on. */
+/* thread.c - the one thread that the library may start, when it may, and what it sleeps on. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/fault.h"
+#include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
+
+/* --- may a thread be started? -------------------------------------------------------------------------- */
+
+#if defined(__GLIBC__)
+/* glibc's own mark, since 2.32: true until the first thread is started. Reading it costs nothing. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool os_has_one_thread_for_sure(void) {
+  return &__libc_single_threaded != NULL && __libc_single_threaded != 0;
+}
+#else
+bool os_has_one_thread_for_sure(void) { return false; }
+#endif
+
+/* The number behind a name at the start of a line; `otherwise` if it is not there. */
+static unsigned long number_behind(const char *text, const char *name, unsigned long otherwise) {
+  const char *at = strstr(text, name);
+  if (at == NULL) return otherwise;
+  unsigned long number = 0;
+  for (at += strlen(name); *at == ' ' || *at == '\t'; at++) continue;
+  for (; *at >= '0' && *at <= '9'; at++) number = number * 10 + (unsigned long)(*at - '0');
+  return number;
+}
+
+/* The kernel is asked by a file. prctl(PR_GET_SECCOMP) would be one call, and needs no descriptor, but a filter that does
+ * not list it kills, and filters that kill by default rarely list it; prctl(2) names this file as the way without that
+ * risk. To open files is allowed nearly everywhere, or refused by an error number, which is an answer as well. */
+bool os_thread_is_welcome(void) {
+  enum {
+    KEPT = 32
+  }; /* longer than a name and its number, which may be cut in two by the end of the buffer */
+  static char text[2 * KIB];             /* one caller at a time, who has started no thread yet */
+  unsigned long threads = 0, filter = 1; /* what is not told counts as no */
+  int file = os_file_open("/proc/thread-self/status", OS_FILE_READ);
+  if (file < 0) return false;
+  text[0] = '\n';
+  size_t kept = 1;
+  ptrdiff_t length;
+  while ((length = os_file_read(file, text + kept, sizeof text - 1 - kept)) > 0) {
+    size_t end = kept + (size_t)length;
+    text[end] = 0;
+    threads = number_behind(text, "\nThreads:", threads);
+    filter = number_behind(text, "\nSeccomp:", filter);
+    kept = end < KEPT ? end : KEPT;
+    memmove(text, text + end - kept, kept);
+  }
+  os_file_close(file);
+  return threads > 1 && filter == 0;
+}
+
+/* --- what it runs as ----------------------------------------------------------------------------------- */
+
+/* All calls are made past libc, whose wrappers programs replace, and whatever is refused stays as it was. */
+
+/* Not those of the thread that happened to free: it may be a real-time thread, or pinned to one processor. */
+static void schedule_as_process(long process) {
+  static const struct sched_param none;
+  unsigned long processors[1024 / sizeof(unsigned long)]; /* 8,192 of them, the kernel's most */
+  syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+  long nice = syscall(SYS_getpriority, PRIO_PROCESS, process); /* 20 - nice */
+  if (nice > 0) syscall(SYS_setpriority, PRIO_PROCESS, 0, 20 - nice);
+  long bytes = syscall(SYS_sched_getaffinity, process, sizeof processors, processors);
+  if (bytes > 0) syscall(SYS_sched_setaffinity, 0, bytes, processors);
+}
+
+/* As in <linux/capability.h>, which musl-gcc does not have. */
+struct capability_header {
+  uint32_t version;
+  int process;
+};
+struct capability_set {
+  uint32_t effective, permitted, inheritable;
+};
+enum { CAPABILITY_SETS = 2, CAPABILITY_SETGID = 6, CAPABILITY_SETUID = 7 };
+#define CAPABILITY_VERSION 0x20080522
+
+/* libc changes the user and group of a process in each thread, and ends it by abort() (musl: SIGKILL) if some may and
+ * others may not. So the thread keeps the two capabilities that decide this, for as long as the main thread has
+ * them. It uses none. */
+static const uint32_t kept_capabilities = 1U << CAPABILITY_SETUID | 1U << CAPABILITY_SETGID;
+
+static void drop_capabilities(long process) {
+  struct capability_header header = {CAPABILITY_VERSION, (int)process},
+                           own = {CAPABILITY_VERSION, 0};
+  struct capability_set main[CAPABILITY_SETS] = {{0}}, mine[CAPABILITY_SETS] = {{0}},
+                        left[CAPABILITY_SETS] = {{0}};
+  if (syscall(SYS_capget, &header, main) != 0) return;
+  if (syscall(SYS_capget, &own, mine) != 0) return;
+  left[0].effective = mine[0].effective & main[0].effective & kept_capabilities;
+  left[0].permitted = mine[0].permitted & main[0].permitted & kept_capabilities;
+  if (memcmp(left, mine, sizeof left) != 0) syscall(SYS_capset, &own, left);
+}
+
+void os_thread_follow_process(void) {
+  int saved = errno;
+  drop_capabilities((long)getpid());
+  errno = saved;
+}
+
+/* --- starting it --------------------------------------------------------------------------------------- */
 
 /* Enough for the release engine and a large static TLS; only what is used takes memory. */
 #define STACK_BYTES (256 * KIB)
@@ -18,6 +122,8 @@ static void *thread_main(void *body) {
 #if defined(__GLIBC__)
   pthread_setname_np(pthread_self(), "hakmem");
 #endif
+  schedule_as_process((long)getpid());
+  drop_capabilities((long)getpid());
   (*(void (**)(void))body)();
   return NULL;
 }
