@@ -53,6 +53,7 @@ static bool is_first_stderr(int file) {
 void os_keep_stderr(void) {
   enum { OUT_OF_THE_WAY = 100 }; /* programs count on getting low numbers */
   int saved = errno;
+  at_load(); /* of options that are read before the constructors */
   if (is_first_stderr(STDERR_FILENO))
     kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
   errno = saved;

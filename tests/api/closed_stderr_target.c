@@ -11,6 +11,8 @@
 
 #define CHECK(condition) ((condition) ? (void)0 : _exit(9))
 
+void *early_block(void);
+
 /* A record of the program's, in a file that may have got any number. */
 static int open_data(const char *path) {
   int file = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
@@ -23,7 +25,7 @@ static void closed(int from) {
 }
 
 int main(int argc, char **argv) {
-  char *volatile block = malloc(100);
+  char *volatile block = early_block();
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   for (int i = 2; i < argc; i++) {
     const char *what = argv[i];
