@@ -23,6 +23,9 @@ _Thread_local struct heap *malloc_heap = &heap_none;
  * that every malloc and free comes to the slow ones, where it is counted. */
 static _Thread_local struct heap *counting_heap;
 
+/* The first round of destructors of keys has begun. */
+static _Thread_local bool thread_ends;
+
 /* Past its end: the key's destructor ran. The heap is not to be made again, nobody would park it. */
 static _Thread_local bool thread_ended;
 
@@ -91,7 +94,15 @@ static void leave_heap(void) {
   counting_heap = NULL;
 }
 
+/* The key was made before the program's, so this runs before their destructors. These still have the heap: it is parked when
+ * the key comes again, in the second round of destructors (glibc and musl make four, as long as values are set). Not later,
+ * for a heap that was first made by a destructor, in the second round, would never be parked then: which round it is,
+ * nobody tells. Whatever is freed after that borrows a heap. */
 static void at_thread_end(void *heap) {
+  if (!thread_ends) {
+    thread_ends = true;
+    if (pthread_setspecific(key, heap) == 0) return;
+  }
   leave_heap();
   thread_ended = true;
   park(heap);

@@ -36,7 +36,8 @@ struct class_slabs {
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
 };
 
-enum { OUTGOING_SLOTS = 64 };
+/* A heap that frees for many others gets the second number as well, in sets (remote.c). */
+enum { OUTGOING_SLOTS = 64, MORE_SLOTS = 2048, MORE_SET = 8 };
 
 struct outgoing {
   struct bin *owner; /* bin of the heap that the blocks go to; NULL: never used */
@@ -60,6 +61,8 @@ struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
+  struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
+  uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans;        /* freed Large blocks */
   size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */

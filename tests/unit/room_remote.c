@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "front/heap.h"
+#include "front/fast.h"
 
 /* Smallest to largest: a batch has 128 blocks, or 16 KiB, or one block. */
 static const size_t sizes[] = {16, 32, 64, 256, 4 * KIB, 64 * KIB};
@@ -165,6 +165,57 @@ static void stolen_blocks_find_home(void **state) {
   free_all(STEAL_BATCHES);
 }
 
+/* --- many owners ------------------------------------------------------------------------------ */
+
+enum { OWNERS = 200, OWNER_CLASSES = 3, ROUNDS = 256 };
+static const size_t owner_sizes[OWNER_CLASSES] = {16, 48, 80};
+
+static unsigned batches_sent(struct heap *heap, size_t size) {
+  unsigned batches = 0;
+  void *list;
+  lock_acquire(&heap->lock);
+  while (remote_take_batch(heap, class_for(size), &list) > 0) {
+    batches++;
+    while (list != NULL) {
+      void *block = list;
+      list = *(void **)list;
+      heap_put_block(heap, block);
+    }
+  }
+  lock_release(&heap->lock);
+  return batches;
+}
+
+/* A thread frees for 200 others, a block of each class at a time: batches of a few dozen blocks all the same. */
+static void batches_for_many_owners_are_long(void **state) {
+  (void)state;
+  static struct heap *owners[OWNERS];
+  static void
+      *of_owners[ROUNDS][OWNERS][OWNER_CLASSES]; /* first all: no owner takes back what was sent */
+  unsigned batches = 0, count = 0;
+  for (int i = 0; i < OWNERS; i++) assert_non_null(owners[i] = heap_borrow());
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < OWNERS; i++)
+      for (int c = 0; c < OWNER_CLASSES; c++) {
+        unsigned size_class = class_for(owner_sizes[c]);
+        void *block = bin_pop(&owners[i]->bins[size_class]);
+        if (block == NULL) block = front_refill(owners[i], size_class, false, NULL);
+        assert_non_null(block);
+        of_owners[round][i][c] = block;
+        count++;
+      }
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < OWNERS; i++)
+      for (int c = 0; c < OWNER_CLASSES; c++)
+        remote_free(other, map_bin(of_owners[round][i][c]), of_owners[round][i][c]);
+  remote_flush(other);
+  for (int i = 0; i < OWNERS; i++)
+    for (int c = 0; c < OWNER_CLASSES; c++) batches += batches_sent(owners[i], owner_sizes[c]);
+  print_message("%u blocks in %u batches\n", count, batches);
+  assert_true(batches > 0 && count / batches >= 32);
+  for (int i = 0; i < OWNERS; i++) heap_return(owners[i]);
+}
+
 /* --- all at once ------------------------------------------------------------------------------ */
 
 enum { SENDERS = 2, SHARED = 2000, SHARED_SIZE = 32, STEALS = 20 };
@@ -300,6 +351,7 @@ int main(void) {
       cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
       cmocka_unit_test(stolen_blocks_find_home),
       cmocka_unit_test(no_block_is_lost_between_threads),
+      cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
   return cmocka_run_group_tests_name("remote", tests, start, end);
 }
