@@ -11,7 +11,7 @@
  * and so for build/hardened, and with HAKMEM_PROFILE=lean; on the variants without a preloaded library (check, asan, tsan)
  * without LD_PRELOAD. HAK_TEST_HOLD=1 keeps a process that failed for a debugger.
  *
- * usage: random [seed [seconds]] */
+ * usage: random [seed [seconds [no-fork]]] */
 #include "kit.h"
 
 #include <pthread.h>
@@ -32,6 +32,7 @@ static _Atomic(kit_block) shared[SHARED];
 static atomic_bool stop, ended[THREADS];
 static atomic_ulong operations, forks;
 static unsigned long seed;
+static bool may_fork = !KIT_TSAN; /* which does not follow a child of several threads */
 static char last_words[128];
 
 static void say_seed(int number) {
@@ -109,7 +110,7 @@ __attribute__((noreturn)) static void child(struct kit_rng *rng, kit_block *own)
 }
 
 static void fork_once(struct kit_rng *rng, kit_block *own) {
-  if (KIT_TSAN) return; /* it does not follow a child of several threads */
+  if (!may_fork) return;
   pid_t pid = fork();
   CHECK(pid >= 0, "fork");
   if (pid == 0) child(rng, own);
@@ -147,6 +148,7 @@ int main(int argc, char **argv) {
   kit_start();
   seed = argc > 1 ? strtoul(argv[1], NULL, 10) : (unsigned long)time(NULL);
   unsigned seconds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 5;
+  if (argc > 3 && strcmp(argv[3], "no-fork") == 0) may_fork = false;
   printf("seed %lu, %u seconds\n", seed, seconds);
   fflush(stdout);
   snprintf(last_words, sizeof last_words, "FAILED: stress_random %lu %u\n", seed, seconds);

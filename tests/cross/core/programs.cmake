@@ -54,6 +54,8 @@ function(cross_kit_programs prefix)
     target_link_libraries(${target} PRIVATE ${prefix}kit)
     list(APPEND targets ${target})
   endforeach()
+  # A file of the archive that nothing else refers to.
+  target_link_options(${prefix}stress_stats_signal PRIVATE LINKER:--undefined=statistics_at_signal)
   target_sources(${prefix}fault_each_call PRIVATE ${CROSS_TESTS}/fault/scenarios.c
                                                   ${CROSS_TESTS}/fault/world.c)
   # A file of the archive that nothing else refers to.
