@@ -237,11 +237,9 @@ void heap_return(struct heap *heap) { park(heap); }
 /* --- giving back --------------------------------------------------------------------------------------------- */
 
 size_t heap_purge(void) {
-  struct superslab_stats before, after;
   struct unit_stats units_before, units_after;
   initialise();
   if (option_value(FORCE_LIBC_ALLOC)) return 0;
-  superslab_stats_get(&before, false);
   unit_stats_get(&units_before);
   struct heap *mine = heap_if_any();
   if (mine != NULL) {
@@ -262,7 +260,6 @@ size_t heap_purge(void) {
   }
   release_all();
   unit_trim();
-  superslab_stats_get(&after, false);
   unit_stats_get(&units_after);
   uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
   return was > is ? (size_t)(was - is) : 0;

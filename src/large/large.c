@@ -45,8 +45,15 @@ static bool claim(struct slab *span) {
   return false;
 }
 
+/* The engine has it for one system call. A real-time thread has to sleep for that: where it only gave way to threads of its own
+ * rank, an engine on the same processor would never go on. */
 static void claim_and_release(struct slab *span) {
-  while (!claim(span)) os_yield(); /* one system call of the engine */
+  enum { YIELDS = 16 };
+  static _Atomic uint32_t nobody_changes;
+  for (unsigned tries = 0; !claim(span); tries++) {
+    if (tries < YIELDS) os_yield();
+    else os_sleep_on(&nobody_changes, 0, 1);
+  }
   span_release(span);
 }
 
