@@ -55,6 +55,11 @@ void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
 }
 
+bool heap_any_sleeps(void) {
+  return atomic_load_explicit(&parked, memory_order_relaxed) > 0 ||
+         atomic_load_explicit(&remote_full_inboxes, memory_order_relaxed) > 0;
+}
+
 /* --- parking ---------------------------------------------------------------------------------------------- */
 
 static void set_state(struct heap *heap, enum heap_state state) {
@@ -297,11 +302,13 @@ void heap_fork_child(void) {
   uint64_t parked_now = 0;
   bool mine_is_whole = false;
   parked_heaps = NULL;
+  atomic_store_explicit(&remote_full_inboxes, 0, memory_order_relaxed);
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
     if (!lock_is_whole_in_child(&heap->lock)) continue;
     heap->next = kept;
     kept = heap;
+    heap->adopt_from = NULL; /* it may not be kept */
     remote_forget_inbox(heap);
     if (heap == mine) {
       mine_is_whole = true;

@@ -61,6 +61,7 @@ struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
+  struct heap *adopt_from; /* where the next look for sleeping heaps begins; NULL: at the first */
   struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
   uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans;        /* freed Large blocks */
@@ -163,6 +164,9 @@ size_t heap_purge(void);
 
 void heap_counts(uint64_t *active, uint64_t *parked);
 
+/** Is there a heap that others may take memory from: one that is parked, or one with a full inbox? A hint. */
+bool heap_any_sleeps(void);
+
 /* --- refill.c: between bins and slabs ----------------------------------------------------------------- */
 
 /** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
@@ -232,11 +236,16 @@ void remote_free_now(struct bin *owner, void *block);
 /** Sends everything gathered. */
 void remote_flush(struct heap *heap);
 
+/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
+#define SLEEPING_INBOX_BYTES (64 * 1024)
+/* How many heaps have such an inbox, about. */
+extern _Atomic uint32_t remote_full_inboxes HAK_HIDDEN;
+
 /** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
  * is lost to the child. */
 void remote_settle(struct heap *heap);
 
-/** In the child of a fork: forgets the inboxes. What was sent while memory was copied need not be whole. */
+/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied need not be whole. */
 void remote_forget_inbox(struct heap *heap);
 
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds

@@ -29,9 +29,8 @@ enum { REFILL_BLOCKS = 64 };
 #define GIVEN_LEFT_BYTES (8 * MIB)
 enum { SPREAD_MOST = 3 };
 
-/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
-#define SLEEPING_INBOX_BYTES (64 * 1024)
-enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
+/* Of the heaps at most so many are looked at for a slab, the others next time: a cache miss each, under the own lock. */
+enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
@@ -324,40 +323,50 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
   return taken;
 }
 
+/* Takes one heap's memory of the class, if it sleeps and its lock is free. `*asked`: it was worth an attempt. */
+static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class, bool *asked) {
+  bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+  bool sleeping =
+      atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= SLEEPING_INBOX_BYTES;
+  *asked = (parked || sleeping) &&
+           atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) > 0;
+  if (!*asked || !lock_try(&from->lock)) return false;
+  /* A large pile is taken as it is: sorting it into slabs would cost more than their locality gains. */
+  if (remote_steal(heap, from, size_class)) {
+    lock_release(&from->lock);
+    return true;
+  }
+  put_sent_back(from, size_class, true);
+  /* Read again under the lock: only now is a parked heap sure to stay parked. */
+  parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+  if (parked) {
+    struct bin *bin = &from->bins[size_class];
+    void *list = bin->head;
+    bin->head = NULL;
+    bin->room = (int32_t)bin->capacity;
+    put_from_bin(from, size_class, list, true);
+  }
+  unsigned taken = take_slabs(heap, from, size_class, parked);
+  lock_release(&from->lock);
+  return taken > 0;
+}
+
 /* Takes over slabs that sleep in other heaps: of ended threads, or of threads that look away while
  * their inbox grows. Only tries locks, so two heaps that adopt from each other cannot deadlock. */
 static bool adopt(struct heap *heap, unsigned size_class) {
-  unsigned looked = 0;
-  for (struct heap *from = heap_first(); from != NULL && looked < ADOPT_HEAPS; from = from->next) {
-    if (from == heap) continue;
-    bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    bool sleeping =
-        atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= SLEEPING_INBOX_BYTES;
-    if ((!parked && !sleeping) ||
-        atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) == 0)
-      continue;
-    looked++;
-    if (!lock_try(&from->lock)) continue;
-    /* A large pile is taken as it is: sorting it into slabs would cost more than their locality gains. */
-    if (remote_steal(heap, from, size_class)) {
-      lock_release(&from->lock);
-      return true;
-    }
-    put_sent_back(from, size_class, true);
-    /* Read again under the lock: only now is a parked heap sure to stay parked. */
-    parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if (parked) {
-      struct bin *bin = &from->bins[size_class];
-      void *list = bin->head;
-      bin->head = NULL;
-      bin->room = (int32_t)bin->capacity;
-      put_from_bin(from, size_class, list, true);
-    }
-    unsigned taken = take_slabs(heap, from, size_class, parked);
-    lock_release(&from->lock);
-    if (taken > 0) return true;
-  }
-  return false;
+  unsigned asked_in_all = 0, looks = 0;
+  if (!heap_any_sleeps()) return false;
+  struct heap *start = heap->adopt_from != NULL ? heap->adopt_from : heap_first(), *from = start;
+  bool taken = false;
+  do {
+    bool asked = false;
+    taken = from != heap && adopt_from(heap, from, size_class, &asked);
+    asked_in_all += asked;
+    if (taken) break; /* it may have more */
+    from = from->next != NULL ? from->next : heap_first();
+  } while (from != start && asked_in_all < ADOPT_HEAPS && ++looks < ADOPT_LOOKS);
+  heap->adopt_from = from;
+  return taken;
 }
 
 static bool add_slab(struct heap *heap, unsigned size_class) {

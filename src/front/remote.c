@@ -33,9 +33,16 @@ static unsigned count_of(const struct batch *batch) {
   return (unsigned)(batch->next_and_count >> COUNT_SHIFT);
 }
 
+/* Relaxed: a hint as well. The additions to inbox_bytes are in one order, so that each crossing of the mark is counted once, by
+ * who made it. */
+_Atomic uint32_t remote_full_inboxes;
+
 static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
-  atomic_fetch_add_explicit(&heap->inbox_bytes, blocks * class_size(size_class),
-                            memory_order_relaxed);
+  int64_t more = blocks * class_size(size_class);
+  int64_t before = atomic_fetch_add_explicit(&heap->inbox_bytes, more, memory_order_relaxed);
+  bool was = before >= SLEEPING_INBOX_BYTES, is = before + more >= SLEEPING_INBOX_BYTES;
+  if (HAK_UNLIKELY(was != is))
+    atomic_fetch_add_explicit(&remote_full_inboxes, is ? 1U : UINT32_MAX, memory_order_relaxed);
 }
 
 static void push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
@@ -184,4 +191,6 @@ void remote_forget_inbox(struct heap *heap) {
       bytes += count_of(batch) * size;
   }
   atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
+  if (bytes >= SLEEPING_INBOX_BYTES)
+    atomic_fetch_add_explicit(&remote_full_inboxes, 1, memory_order_relaxed);
 }
