@@ -62,7 +62,8 @@ int main(void) {
   for (int i = 0; i < THREADS; i++) run(work, NULL);
   printf("%lu of %lu destructors had a heap\n", (unsigned long)with_heap, (unsigned long)destroyed);
   CHECK(destroyed == THREADS && with_heap == THREADS, "destructors ran without a heap");
-  for (uintptr_t rounds = 1; rounds <= 2; rounds++)
+  /* In the fourth round ThreadSanitizer's own state of the thread is gone before the heap is parked. */
+  for (uintptr_t rounds = 1; rounds <= (KIT_TSAN ? 1 : 2); rounds++)
     for (int i = 0; i < THREADS; i++) run(work_late, (void *)rounds);
   struct hak_stats stats = kit_stats();
   CHECK(stats.heaps_active == 1, "%lu heaps have a thread", (unsigned long)stats.heaps_active);
