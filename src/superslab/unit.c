@@ -130,6 +130,17 @@ static void give_back_all(const struct warm_run *runs, size_t count_runs) {
   for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
 }
 
+/* Where there is no address space to cut the place out of: the free places below, one by one. */
+static char *map_below(char *place, size_t bytes, size_t alignment) {
+  enum { TRIES = 16 };
+  uintptr_t aligned = (uintptr_t)place & ~(alignment - 1);
+  for (int i = 0; i < TRIES && aligned > alignment; i++, aligned -= alignment) {
+    char *p = os_map_at((char *)aligned, bytes); // NOLINT(performance-no-int-to-ptr): a place
+    if (p != NULL) return p;
+  }
+  return NULL;
+}
+
 static char *map_aligned(size_t units, size_t alignment) {
   size_t bytes = units << UNIT_SHIFT;
   /* Since Linux 6.7 the kernel aligns such lengths to 2 MiB by itself: one call. */
@@ -138,8 +149,9 @@ static char *map_aligned(size_t units, size_t alignment) {
   if (((uintptr_t)p & (alignment - 1)) == 0) return p;
   os_unmap(p, bytes);
   count(&fallback_mmap, 1);
+  char *near = p;
   p = os_map(bytes + alignment);
-  if (p == NULL) return NULL;
+  if (p == NULL) return map_below(near, bytes, alignment);
   size_t head = (size_t)(-(uintptr_t)p & (alignment - 1));
   /* A trim that the kernel refuses leaves address space that nobody touches. */
   if (head != 0) os_unmap(p, head);

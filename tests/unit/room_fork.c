@@ -461,12 +461,14 @@ static void a_child_goes_on_from_each_store(void **state) {
       owned[s][i] = hak_malloc(sizes[s]);
       assert_non_null(write_to(owned[s][i]));
     }
+  size_t all = 0;
   for (size_t i = 0; i < OPERATIONS; i++) {
     size_t forks = fork_through();
     print_message("%s: %zu forks\n", operations[i].name, forks);
-    assert_true(forks > 5);
+    all += forks; /* of one operation few, where the processor is busy */
     atomic_store(&turn, TURN_RUN);
   }
+  assert_true(all > 10 * OPERATIONS);
   pthread_join(thread, NULL);
 }
 
