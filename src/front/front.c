@@ -179,7 +179,10 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
   if (HAK_LIKELY(bin != NULL)) {
     struct outgoing *slot = remote_slot(thread_heap, bin);
     if (HAK_LIKELY(slot->owner == bin)) {
-      if (HAK_UNLIKELY(remote_gather(slot, block))) remote_send(slot);
+      if (HAK_UNLIKELY(remote_gather(slot, block))) {
+        release_note_caller(__builtin_return_address(0));
+        remote_send(slot);
+      }
       return;
     }
   }
@@ -192,10 +195,10 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
       /* A thread whose heap does not count is here because the block is another heap's. */
+      release_note_caller(__builtin_return_address(0));
       if (HAK_LIKELY(thread_heap != &heap_none)) {
         remote_free(thread_heap, bin, pointer);
       } else {
-        release_note_caller(__builtin_return_address(0));
         free_by_heap_of_thread(bin, pointer);
       }
       return;

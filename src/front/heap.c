@@ -250,19 +250,10 @@ size_t heap_purge(void) {
   if (mine != NULL) {
     remote_flush(mine);
     span_cache_flush(&mine->spans);
+    heap_drain_bins(mine);
   }
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    lock_acquire(&heap->lock);
-    bool is_parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-    heap_drain(heap, heap == mine || is_parked);
-    lock_release(&heap->lock);
-  }
+  release_all();
   /* Once more: a block that went home to another heap just now may have been that heap's last. */
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    lock_acquire(&heap->lock);
-    heap_drain(heap, false);
-    lock_release(&heap->lock);
-  }
   release_all();
   unit_trim();
   unit_stats_get(&units_after);

@@ -89,9 +89,7 @@ struct heap {
   size_t free_bytes;     /* in the slabs' free lists */
   size_t
       release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
-  uint32_t activity; /* refills and overflows so far */
-  uint32_t seen;     /* of them at the engine's last look */
-  uint8_t quiet;     /* looks without any in between */
+  uint8_t quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -176,9 +174,9 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. */
 void front_overflow(struct heap *heap, struct bin *bin);
 
-/** Puts all free blocks of the heap back into their slabs and releases the empty ones. The caller holds
- * the lock; `bins`: the bins too, which is right for the own heap or a parked one. */
-void heap_drain(struct heap *heap, bool bins);
+/** Puts what the bins of the calling thread's heap hold back into slabs. Takes the lock once for each class: others
+ * wait for one bin at most. */
+void heap_drain_bins(struct heap *heap);
 
 /** Takes a slab out of the list of its class that it is in, or puts it into the one it belongs to, the partial ones at
  * the end; under heap->lock. */
@@ -224,7 +222,8 @@ HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
   return ++slot->count >= slot->limit;
 }
 
-/** Sends what a slot has gathered. */
+/** Sends what a slot has gathered, and calls the release engine when much waits there. Holds no lock; the caller of free()
+ * has to be known (release_note_caller). */
 void remote_send(struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`. */

@@ -181,26 +181,16 @@ bool front_put_batch(struct heap *heap, unsigned size_class) {
   return true;
 }
 
-static void release_empty_slabs(struct heap *heap, unsigned size_class) {
-  struct slab *next;
-  for (struct slab *slab = heap->classes[size_class].first; slab != NULL; slab = next) {
-    next = slab->next;
-    if (slab_is_empty(slab)) front_release_slab(heap, slab);
-  }
-}
-
-void heap_drain(struct heap *heap, bool bins) {
+void heap_drain_bins(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    void *list = NULL;
-    if (bins) {
-      struct bin *bin = &heap->bins[c];
-      list = bin->head;
-      bin->head = NULL;
-      bin->room = (int32_t)bin->capacity;
-      put_from_bin(heap, c, list, false);
-    }
-    put_sent_back(heap, c, false);
-    release_empty_slabs(heap, c);
+    struct bin *bin = &heap->bins[c];
+    void *list = bin->head;
+    if (list == NULL) continue;
+    bin->head = NULL;
+    bin->room = (int32_t)bin->capacity;
+    lock_acquire(&heap->lock);
+    put_from_bin(heap, c, list, false);
+    lock_release(&heap->lock);
   }
 }
 
@@ -461,7 +451,7 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool
   heap->overflows[size_class] = 0;
   if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
-  heap->activity++;
+  heap->quiet[size_class] = 0;
   heap->freed_in_a_row = 0;
   bool grows = false;
   unsigned count = take_sent_back(heap, size_class, &list);
@@ -518,7 +508,7 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - kept);
   lock_acquire(&heap->lock);
-  heap->activity++;
+  heap->quiet[bin - heap->bins] = 0;
   put_from_bin(heap, (unsigned)(bin - heap->bins), cold, true);
   bool due = release_is_due(heap);
   lock_release(&heap->lock);

@@ -47,6 +47,8 @@ bool release_is_due(struct heap *heap) {
   return true;
 }
 
+bool release_inbox_is_due(size_t bytes) { return bytes >= step(); }
+
 static _Atomic size_t below_from = RELEASE_BYTES;
 
 static size_t waiting_below_heaps(void) { return superslab_dirty_bytes() + unit_warm_bytes(); }
@@ -194,14 +196,22 @@ static bool batch_to_slabs(struct heap *heap, unsigned size_class) {
   return any;
 }
 
-/* What the thread of a heap at rest would do with its inbox, and the next thread with a parked heap's bins. */
-static void tidy(struct heap *heap) {
+/* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests
+ * by itself: its thread may be busy in another. */
+static void tidy(struct heap *heap, struct pass *pass) {
   bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
-  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+  for (unsigned c = 0; (parked || sent) && c < CLASS_COUNT; c++) {
+    lock_acquire(&heap->lock);
+    bool rests = heap->quiet[c] >= pass->looks;
+    if (heap->quiet[c] < LOOKS) heap->quiet[c]++;
+    lock_release(&heap->lock);
+    if (!rests) continue;
     while (parked && empty_parked_bin(heap, c)) continue;
     while (sent && batch_to_slabs(heap, c)) continue;
   }
+  int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+  if (left > 0) pass->young += (size_t)left;
 }
 
 static void look_at_spans(struct heap *heap, struct pass *pass) {
@@ -218,12 +228,7 @@ static void look_at_spans(struct heap *heap, struct pass *pass) {
 }
 
 static void look_at_heap(struct heap *heap, struct pass *pass) {
-  lock_acquire(&heap->lock);
-  heap->quiet = heap->activity != heap->seen ? 0 : heap->quiet < LOOKS ? heap->quiet + 1 : LOOKS;
-  heap->seen = heap->activity;
-  bool at_rest = heap->quiet >= pass->looks;
-  lock_release(&heap->lock);
-  if (at_rest) tidy(heap);
+  tidy(heap, pass);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
       look_at_class(heap, c, pass);

@@ -29,6 +29,8 @@
 
 /** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
 bool release_is_due(struct heap *heap);
+/** Are so many bytes in one heap's inbox worth the engine? Its thread may sleep, so the sender asks. */
+bool release_inbox_is_due(size_t bytes);
 /** Sets the mark from which release_is_due counts; under heap->lock, or before the heap is known. */
 void release_set_mark(struct heap *heap);
 /** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the engine when enough has

@@ -10,6 +10,7 @@
  * A batch of 64 to 128 small blocks costs a block 1.8-2.0 ns, of 8 blocks 3.5 (docs/decisions/0003).
  */
 #include "front/heap.h"
+#include "front/release.h"
 #include "observe/report.h"
 
 enum { BATCH_BLOCKS = 128 };
@@ -45,7 +46,8 @@ static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) 
     atomic_fetch_add_explicit(&remote_full_inboxes, is ? 1U : UINT32_MAX, memory_order_relaxed);
 }
 
-static void push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
+/* True: so much waits there that the engine is to be called, without a lock. */
+static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
   old = atomic_load_explicit(&to->inbox[size_class], memory_order_relaxed);
   do batch->next_and_count = (uintptr_t)old | (uint64_t)count << COUNT_SHIFT;
@@ -54,15 +56,22 @@ static void push(struct heap *to, unsigned size_class, void *blocks, unsigned co
   while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
                                                 memory_order_release, memory_order_relaxed));
   count_inbox(to, size_class, count);
+  /* relaxed: a hint; what this send added is in it, or was taken already */
+  int64_t waits = atomic_load_explicit(&to->inbox_bytes, memory_order_relaxed);
+  return waits > SLEEPING_INBOX_BYTES && release_inbox_is_due((size_t)waits);
 }
 
-void remote_send(struct outgoing *slot) {
-  if (slot->head == NULL) return;
+static bool send(struct outgoing *slot) {
+  if (slot->head == NULL) return false;
   void *head = slot->head;
   unsigned count = slot->count;
   slot->head = NULL;
   slot->count = 0;
-  push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
+  return push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
+}
+
+void remote_send(struct outgoing *slot) {
+  if (HAK_UNLIKELY(send(slot))) release_wake();
 }
 
 static unsigned batch_limit(unsigned size_class) {
@@ -127,13 +136,13 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
 void remote_free_now(struct bin *owner, void *block) {
   unsigned size_class = map_slab(block)->size_class;
   *(void **)block = NULL;
-  push(heap_of_bin(owner, size_class), size_class, block, 1);
+  (void)push(heap_of_bin(owner, size_class), size_class, block, 1);
 }
 
 void remote_flush(struct heap *heap) {
-  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) remote_send(&heap->outgoing[i]);
+  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) (void)send(&heap->outgoing[i]);
   for (unsigned i = 0; heap->more_outgoing != NULL && i < MORE_SLOTS; i++)
-    remote_send(&heap->more_outgoing[i]);
+    (void)send(&heap->more_outgoing[i]);
 }
 
 /* The heap's pile of the class, with what came meanwhile when it is empty. */
