@@ -88,8 +88,9 @@ struct heap {
   size_t most_bytes;     /* most that the slabs owned, less given_bytes, ever were */
   size_t free_bytes;     /* in the slabs' free lists */
   size_t
-      release_from;  /* free_bytes at which the release engine is called; follows free_bytes down */
-  uint8_t quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */
+      release_from; /* free_bytes at which the release engine is called; follows free_bytes down */
+  uint8_t
+      quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
