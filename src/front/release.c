@@ -51,7 +51,10 @@ bool release_inbox_is_due(size_t bytes) { return bytes >= step(); }
 
 static _Atomic size_t below_from = RELEASE_BYTES;
 
-static size_t waiting_below_heaps(void) { return superslab_dirty_bytes() + unit_warm_bytes(); }
+/* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
+static size_t waiting_below_heaps(void) {
+  return superslab_dirty_bytes() + unit_warm_bytes() + large_cached_bytes();
+}
 
 void release_mark_below(void) {
   atomic_store_explicit(&below_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);

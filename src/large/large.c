@@ -19,7 +19,27 @@ static uint32_t span_count(const struct span_cache *cache) {
   return atomic_load_explicit(&cache->count, memory_order_relaxed);
 }
 
+/* Told only when it has changed by so much: a program that frees and allocates Large blocks in turn writes to no line that
+ * others write to. */
+#define TELL_BYTES (1 * MIB)
+static _Atomic size_t cached_bytes;
+
+size_t large_cached_bytes(void) {
+  return atomic_load_explicit(&cached_bytes, memory_order_relaxed);
+}
+
+static void tell(struct span_cache *cache) {
+  size_t change = cache->bytes - cache->told; /* modulo 2^64, as all that follows */
+  if (change == 0 || (change + TELL_BYTES <= 2 * TELL_BYTES && cache->bytes != 0)) return;
+  atomic_fetch_add_explicit(&cached_bytes, change, memory_order_relaxed);
+  cache->told = cache->bytes;
+}
+
+static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+
 static void cache_put(struct span_cache *cache, struct slab *span) {
+  cache->bytes += bytes_of(span);
+  tell(cache);
   uint32_t count = span_count(cache);
   atomic_store_explicit(&cache->spans[count], span, memory_order_relaxed);
   atomic_store_explicit(&cache->count, count + 1, memory_order_relaxed);
@@ -29,6 +49,8 @@ static void cache_put(struct span_cache *cache, struct slab *span) {
 
 static void cache_remove(struct span_cache *cache, uint32_t at) {
   uint32_t count = span_count(cache);
+  cache->bytes -= bytes_of(span_at(cache, at));
+  tell(cache);
   for (; at + 1 < count; at++)
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
@@ -148,6 +170,21 @@ size_t span_cache_flush(struct span_cache *cache) {
 
 /* --- for the release engine ----------------------------------------------------------------------------- */
 
+/* Slices of the unit that nobody uses, in this cache or any other: a hint, read in passing. */
+__attribute__((no_sanitize("thread"))) static unsigned
+idle_slices(const struct superslab *superslab) {
+  unsigned idle = 0;
+  for (unsigned i = 0; i < SLICES_PER_UNIT;) {
+    const struct slab *span = &superslab->slabs[i];
+    uint8_t kind = atomic_load_explicit(&span->kind, memory_order_relaxed);
+    unsigned length = *(const volatile uint8_t *)&span->slices;
+    unsigned slices = kind >= KIND_CACHED && length > 0 ? length : 1;
+    if (kind == KIND_FREE || kind >= KIND_CACHED) idle += slices;
+    i += slices;
+  }
+  return idle;
+}
+
 unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
                               size_t *young) {
   unsigned claimed = 0;
@@ -171,7 +208,8 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
     if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_GIVING,
                                                  memory_order_acquire, memory_order_relaxed))
       continue;
-    if (superslab_may_split(superslab_of(span), span->slices, false)) spans[claimed++] = span;
+    struct superslab *superslab = superslab_of(span);
+    if (superslab_may_split(superslab, idle_slices(superslab), false)) spans[claimed++] = span;
     else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
   }
   return claimed;

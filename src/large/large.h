@@ -21,6 +21,7 @@ struct span_cache {
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
   size_t taken;             /* its thread's: bytes that the cache could not serve so far */
+  size_t bytes, told; /* its thread's: of the spans, and what large_cached_bytes knows of them */
   _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 
@@ -51,6 +52,9 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
                               size_t *young);
 /** Ends a claim: the pages are gone. */
 void span_cache_given(struct slab *span);
+
+/** Bytes of all threads' cached spans, less than 1 MiB off for each thread; relaxed: a hint. */
+size_t large_cached_bytes(void);
 
 /** Gives all cached spans back. */
 size_t span_cache_flush(struct span_cache *cache);
