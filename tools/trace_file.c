@@ -70,6 +70,10 @@ static bool cut_off(struct trace_file *file) {
          lseek(file->file, (off_t)file->size, SEEK_SET) >= 0;
 }
 
+const char *trace_write_error(int error) {
+  return error == EFBIG ? "larger than the limit of file sizes (ulimit -f)" : strerror(error);
+}
+
 static bool append(struct trace_file *file, struct iovec *parts, int count) {
   size_t size = 0;
   for (int i = 0; i < count; i++) size += parts[i].iov_len;
@@ -77,8 +81,8 @@ static bool append(struct trace_file *file, struct iovec *parts, int count) {
     ssize_t written = writev(file->file, parts, count);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      complain("%s: cannot write: %s; recording ends", file->path,
-               written < 0 ? strerror(errno) : "nothing was written");
+      file->error = written < 0 ? errno : EIO;
+      complain("%s: cannot write: %s; recording ends", file->path, trace_write_error(file->error));
       cut_off(file);
       return false;
     }

@@ -11,6 +11,7 @@
 struct trace_file {
   const char *path;
   int file;
+  int error;           /* why it cannot be written any more; 0: it can */
   bool is_new;         /* it was not there before */
   uint64_t size;       /* of the header and all whole frames */
   uint64_t body;       /* where the frames of events begin */
@@ -36,6 +37,9 @@ bool trace_file_events(struct trace_file *file, uint32_t thread, const struct tr
                        uint32_t count, int level);
 
 bool trace_file_end(struct trace_file *file, const char *end);
+
+/** strerror, and by what name a user knows the limit that it is. */
+const char *trace_write_error(int error);
 
 /** Removes the file if it was made by trace_file_open. */
 void trace_file_discard(struct trace_file *file);

@@ -11,13 +11,15 @@
 
 bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
                        uint64_t ticks_per_second) {
-  *memory = (struct trace_memory){.file = memfd_create("hakmem-trace", MFD_CLOEXEC)};
+  memset(memory, 0, sizeof *memory);
+  memory->file = memfd_create("hakmem-trace", MFD_CLOEXEC);
   void *place = MAP_FAILED;
   if (memory->file >= 0 && ftruncate(memory->file, (off_t)TRACE_BYTES(TRACE_CHUNKS)) == 0)
     place =
         mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file, 0);
   if (place == MAP_FAILED) {
-    complain("cannot make the memory for events: %s", strerror(errno));
+    complain("cannot make the memory for events, %zu MiB: %s", (TRACE_BYTES(TRACE_CHUNKS) >> 20) + 1,
+             trace_write_error(errno));
     return false;
   }
   memory->header = place;
@@ -33,8 +35,9 @@ void trace_memory_notice(struct trace_memory *memory) {
 }
 
 void trace_memory_wait(struct trace_memory *memory, uint32_t seen) {
+  static const struct timespec most = {.tv_sec = 1};
   atomic_store(&memory->header->recorder_sleeps, 1);
-  trace_sleep(&memory->header->wake, seen, NULL);
+  trace_sleep(&memory->header->wake, seen, &most);
   atomic_store(&memory->header->recorder_sleeps, 0);
 }
 
@@ -43,7 +46,9 @@ static void give(struct trace_header *header) {
   if (atomic_exchange(&header->waiting, 0) != 0) trace_wake_all(&header->given);
 }
 
-static void free_chunk(struct trace_chunk *chunk) {
+static void free_chunk(struct trace_memory *memory, uint32_t index) {
+  struct trace_chunk *chunk = &trace_chunks(memory->header)[index];
+  memory->taken[index] = 0;
   atomic_store_explicit(&chunk->count, 0, memory_order_relaxed);
   /* release: the events are read before they are written over */
   atomic_store_explicit(&chunk->state, TRACE_FREE_CHUNK, memory_order_release);
@@ -68,26 +73,31 @@ static int level_for(uint32_t full) {
   return full < TRACE_FULL_MOST / 16 ? 3 : full < TRACE_FULL_MOST / 4 ? 1 : TRACE_QUICKLY;
 }
 
-/* Writes the chunk if its turn among those of its thread has come. */
-static bool take_chunk(struct trace_memory *memory, struct trace_file *file, uint32_t index) {
+/* Writes what of the chunk is not in the file yet, if its turn among those of its thread has come. `done`: its thread
+ * writes no more to it. */
+static bool take_chunk(struct trace_memory *memory, struct trace_file *file, uint32_t index,
+                       bool done) {
   struct trace_chunk *chunk = &trace_chunks(memory->header)[index];
   uint32_t count = atomic_load_explicit(&chunk->count, memory_order_acquire);
   uint32_t full = atomic_load_explicit(&memory->header->full, memory_order_relaxed);
   uint32_t *next = next_of(memory, chunk->thread);
-  if (next == NULL || count > TRACE_EVENTS) {
+  uint32_t from = memory->taken[index];
+  if (next == NULL || count > TRACE_EVENTS || count < from) {
     if (!memory->failed)
       complain("the program has written over the memory for events; recording ends");
     memory->failed = true;
   } else if (*next != chunk->number) {
     return false;
   } else {
-    ++*next;
+    *next += done;
     if (chunk->thread >= memory->threads) memory->threads = chunk->thread + 1;
   }
-  if (!memory->failed && count != 0) {
-    memory->failed = !trace_file_events(file, chunk->thread, trace_events(memory->header, index),
-                                        count, level_for(full));
-    if (!memory->failed) memory->events += count;
+  if (!memory->failed && count != from) {
+    memory->failed =
+        !trace_file_events(file, chunk->thread, &trace_events(memory->header, index)[from],
+                           count - from, level_for(full));
+    if (!memory->failed) memory->events += count - from;
+    memory->taken[index] = count;
   }
   return true;
 }
@@ -100,8 +110,8 @@ static bool take_round(struct trace_memory *memory, struct trace_file *file, boo
     struct trace_chunk *chunk = &trace_chunks(header)[i];
     uint32_t state = atomic_load_explicit(&chunk->state, memory_order_acquire);
     bool owned = all && state == TRACE_OWNED && atomic_load(&chunk->count) != 0;
-    if ((state != TRACE_FULL && !owned) || !take_chunk(memory, file, i)) continue;
-    free_chunk(chunk);
+    if ((state != TRACE_FULL && !owned) || !take_chunk(memory, file, i, true)) continue;
+    free_chunk(memory, i);
     if (state == TRACE_FULL) atomic_fetch_sub(&header->full, 1);
     any = true;
     if (atomic_load(&header->waiting) != 0 &&
@@ -115,7 +125,7 @@ static bool take_round(struct trace_memory *memory, struct trace_file *file, boo
 static void accept_image(struct trace_memory *memory, struct trace_file *file, uint32_t image) {
   struct trace_header *header = memory->header;
   for (uint32_t i = 0; i < TRACE_CHUNKS && i < atomic_load(&header->used); i++)
-    free_chunk(&trace_chunks(header)[i]);
+    free_chunk(memory, i);
   if (memory->images++ != 0 && !memory->failed) memory->failed = !trace_file_restart(file);
   if (memory->room != 0) memset(memory->next, 0, memory->room * sizeof *memory->next);
   memory->threads = 0;
@@ -132,6 +142,21 @@ void trace_memory_take(struct trace_memory *memory, struct trace_file *file, boo
   uint32_t image = atomic_load(&header->image);
   if (image != atomic_load(&header->accepted)) accept_image(memory, file, image);
   while (take_round(memory, file, all)) continue;
+  if (memory->failed) trace_memory_end(memory);
+}
+
+void trace_memory_take_gathered(struct trace_memory *memory, struct trace_file *file) {
+  struct trace_header *header = memory->header;
+  /* Of a program that is not accepted yet everything is to come; what lies there is that of the one before. */
+  if (atomic_load(&header->image) != atomic_load(&header->accepted)) return;
+  uint32_t used = atomic_load(&header->used);
+  for (uint32_t i = 0; i < used && i < TRACE_CHUNKS && !memory->failed; i++) {
+    const struct trace_chunk *chunk = &trace_chunks(header)[i];
+    if (atomic_load_explicit(&chunk->state, memory_order_acquire) != TRACE_OWNED) continue;
+    /* acquire: with the events, whose chunk it is */
+    if (atomic_load_explicit(&chunk->count, memory_order_acquire) == memory->taken[i]) continue;
+    take_chunk(memory, file, i, false);
+  }
   if (memory->failed) trace_memory_end(memory);
 }
 

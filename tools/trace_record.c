@@ -29,8 +29,15 @@ static void on_child_signal(int number) {
   errno = saved;
 }
 
-/* A file that grows beyond `ulimit -f` is a failed write. Not ignored, since the program would inherit that. */
-static void on_file_size_signal(int number) { (void)number; }
+static void do_nothing(int number) { (void)number; }
+
+/* A file that grows beyond `ulimit -f`, and a message to a pipe that is closed, are failed writes. A handler, since the
+ * program would inherit that the signal is ignored; it does where it was before. */
+static void outlive(int number) {
+  struct sigaction action;
+  if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+    signal(number, do_nothing);
+}
 
 /* What is sent to the recorder is meant for the program. What the terminal sends, the program has got itself. */
 static void on_signal(int number, siginfo_t *info, void *context) {
@@ -155,12 +162,20 @@ static bool has_ended(void) {
   return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
+/* What has gathered is written each second, so that a recorder that is killed leaves a trace up to there. */
 static void follow(struct trace_file *file) {
+  time_t written = 0;
   for (;;) {
     uint32_t seen = atomic_load(&memory.header->wake);
     bool ended = has_ended();
     trace_memory_take(&memory, file, ended);
     if (ended) return;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec != written) {
+      trace_memory_take_gathered(&memory, file);
+      written = now.tv_sec;
+    }
     trace_memory_wait(&memory, seen);
   }
 }
@@ -177,10 +192,12 @@ static void say_what_was_recorded(const struct trace_file *file, double seconds)
   if (memory.images > 1)
     complain("note: the process executed %u programs one after the other; recorded is the last",
              memory.images);
+  if (memory.failed)
+    complain("note: the trace ends before the program did%s%s", file->error != 0 ? ": " : "",
+             file->error != 0 ? trace_write_error(file->error) : "");
   if (lost != 0)
-    complain(
-        "note: %llu events are missing: of signal handlers, or of more than %d threads at once",
-        (unsigned long long)lost, TRACE_CHUNKS);
+    complain("note: %llu event%s missing: of signal handlers, or of more than %d threads at once",
+             (unsigned long long)lost, lost == 1 ? " is" : "s are", TRACE_CHUNKS);
 }
 
 static bool write_end(struct trace_file *file, const struct trace_times *times, int status) {
@@ -195,7 +212,8 @@ int trace_record(const struct library *library, const struct program *program, c
                  const char *output, bool force) {
   static struct trace_file file;
   struct trace_times times;
-  signal(SIGXFSZ, on_file_size_signal);
+  outlive(SIGXFSZ);
+  outlive(SIGPIPE);
   enum trace_clock clock = trace_times_start(&times);
   if (!trace_memory_make(&memory, clock, times.ticks_per_second)) return EXIT_USAGE;
   if (!trace_file_open(&file, output, force)) return EXIT_USAGE;
@@ -216,7 +234,8 @@ int trace_record(const struct library *library, const struct program *program, c
   trace_times_end(&times);
   if (!memory.failed) memory.failed = !write_end(&file, &times, code);
   if (close(file.file) != 0 && !memory.failed) {
-    complain("%s: %s", output, strerror(errno));
+    file.error = errno;
+    complain("%s: cannot write: %s", output, trace_write_error(file.error));
     memory.failed = true;
   }
   say_what_was_recorded(&file, times.seconds);

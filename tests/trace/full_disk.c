@@ -1,4 +1,5 @@
-/* full_disk.c - preloaded into the recorder: a disk with so many bytes left as HAKMEM_TEST_DISK says. */
+/* full_disk.c - preloaded into the recorder: a disk with so many bytes left as HAKMEM_TEST_DISK says, which fails then
+ * as HAKMEM_TEST_DISK_ERROR says (a number), or because it is full. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +12,8 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
   static long long left = -1;
   if (left < 0) left = atoll(getenv("HAKMEM_TEST_DISK"));
   if (left == 0) {
-    errno = ENOSPC;
+    const char *error = getenv("HAKMEM_TEST_DISK_ERROR");
+    errno = error != NULL ? atoi(error) : ENOSPC;
     return -1;
   }
   /* A part at a time, and of the last one what there is room for. */

@@ -1,5 +1,7 @@
 """Programs that are killed, fork, execute others or allocate in signal handlers, and recorders that end early."""
 
+import errno
+import resource
 import time
 
 from recording import *
@@ -45,6 +47,40 @@ class Lives(RecordingCase):
         if trace.broken is not None:  # killed while it was writing
             self.assertLess(trace.broken, trace.size)
         self.assert_threads_in_order(trace)
+
+    def wait_for_events(self, size, count):
+        """The trace while it is being written, once it holds so many mallocs of that size."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            trace = Recorded(self.trace)
+            if trace.sizes().count(size) >= count:
+                return trace
+            time.sleep(0.1)
+        self.fail(f"the recorder does not write mallocs of {size} bytes: {trace.sizes()}")
+
+    def test_recorder_killed_beside_a_slow_program(self):
+        """What has gathered is written by time, too, and once."""
+        child = self.start(program("lives"), "few")
+        self.wait_for_events(3000, 3)
+        child.kill()
+        child.wait()
+        out, _ = child.communicate("\n", timeout=60)
+        self.assertEqual(out, "done\n")
+        trace = Recorded(self.trace)
+        self.assertIsNone(trace.end)
+        self.assertIsNone(trace.broken)
+        self.assertEqual(trace.sizes().count(3000), 3)
+        self.assert_threads_in_order(trace)
+
+    def test_written_by_time_and_at_the_end(self):
+        """A chunk that is written in parts is in the file once."""
+        child = self.start(program("lives"), "few")
+        self.wait_for_events(3000, 3)
+        child.communicate("\n", timeout=60)
+        self.assertEqual(child.returncode, 0)
+        trace = Recorded(self.trace)
+        self.assert_whole(trace)
+        self.assertEqual([trace.sizes().count(size) for size in (3000, 3001)], [3, 3])
 
     def test_signals_reach_the_program(self):
         child = self.start(program("lives"), "pauses")
@@ -106,11 +142,70 @@ class Lives(RecordingCase):
         self.assertEqual(result.out, "1\n")
         self.assertIn(f"{self.trace}: cannot write: No space left on device; recording ends", result.err)
         self.assertEqual(result.err.count("cannot write"), 1)
+        self.assert_ends_early(result.err, "No space left on device")
         trace = Recorded(self.trace)
         self.assertIsNone(trace.broken)
         self.assertIsNone(trace.end)
         self.assertGreater(len(trace.events), CHUNK)
         self.assertLess(trace.size, 50000)
+
+    def assert_ends_early(self, said, cause):
+        """The last lines name the cause, and no other."""
+        self.assertIn(f"note: the trace ends before the program did: {cause}\n", said)
+        self.assertNotIn("signal handlers", said)
+
+    def test_small_file_system(self):
+        """As test_full_disk, with a real one."""
+        os.mkdir(self.path("small"))
+        script = (
+            'mount -t tmpfs -o size=32k none "$1" || exit 77; shift; "$@"; code=$?;'
+            ' cp "$HAKMEM_TEST_FROM" "$HAKMEM_TEST_TO" || exit 78; exit $code'
+        )
+        inside = self.path("small/it.htrace")
+        result = execute(
+            ["unshare", "-m", "sh", "-c", script, "sh", self.path("small"), TOOL, "trace", "record",
+             "-o", inside, "--", program("lives"), "killed", "0", "300000"],
+            env=environment(HAKMEM_TEST_FROM=inside, HAKMEM_TEST_TO=self.trace),
+        )  # fmt: skip
+        if result.code == 77 or "unshare" in result.err:
+            self.skipTest(f"no file system can be mounted here: {result.err.strip()}")
+        self.assert_code(result, 1)
+        self.assertEqual(result.out, "1\n")
+        self.assert_ends_early(result.err, "No space left on device")
+        trace = Recorded(self.trace)
+        self.assertIsNone(trace.broken)
+        self.assertGreater(len(trace.events), CHUNK)
+
+    def test_failing_disk(self):
+        env = environment(
+            LD_PRELOAD=FULL_DISK, HAKMEM_TEST_DISK="20000", HAKMEM_TEST_DISK_ERROR=str(errno.EIO)
+        )
+        result = self.record(program("lives"), "killed", "0", "300000", env=env)
+        self.assert_code(result, 1)
+        self.assert_ends_early(result.err, "Input/output error")
+
+    def test_limit_of_file_size(self):
+        """The recorder's; the program has none."""
+        child = self.start(program("lives"), "waits")
+        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (4096, 4096))
+        out, err = child.communicate("\n", timeout=60)
+        self.assertEqual((child.returncode, out), (1, "done\n"))
+        self.assertIn("ulimit -f", err)
+        self.assert_ends_early(err, "larger than the limit of file sizes (ulimit -f)")
+        self.assertIsNone(Recorded(self.trace).broken)
+
+    def test_nobody_reads_the_messages(self):
+        """A standard error that is a closed pipe does not end the recorder."""
+        read, write = os.pipe()
+        os.close(read)
+        child = subprocess.Popen(
+            [TOOL, "trace", "record", "-o", self.trace, "--", program("lives"), "few"], stderr=write,
+            env=environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        os.close(write)
+        out, _ = child.communicate("\n", timeout=60)
+        self.assertEqual((child.returncode, out), (0, "ready\ndone\n"))
+        self.assert_whole(Recorded(self.trace))
 
     def test_full_disk_and_failing_program(self):
         env = environment(LD_PRELOAD=FULL_DISK, HAKMEM_TEST_DISK="10")

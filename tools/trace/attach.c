@@ -194,7 +194,10 @@ static struct trace_chunk *claim_chunk(void) {
 /* Waits while the recorder has much to do. NULL: recording has ended, or more threads live than there are chunks. */
 static struct trace_chunk *get_chunk(void) {
   for (;;) {
-    if (atomic_load(&header->ended) != 0) return NULL;
+    if (atomic_load(&header->ended) != 0) {
+      stop(); /* what comes now is not lost: the trace ends before it, and the recorder says why */
+      return NULL;
+    }
     uint32_t seen = atomic_load(&header->given);
     uint32_t full = atomic_load(&header->full);
     if (full < TRACE_FULL_MOST) {

@@ -90,6 +90,16 @@ static void waits(void) {
   say("done\n");
 }
 
+/* So few that no chunk is ever full. */
+static void few(void) {
+  char line;
+  allocate(3000, 3);
+  say("ready\n");
+  if (read(STDIN_FILENO, &line, 1) != 1) _exit(96);
+  allocate(3001, 3);
+  say("done\n");
+}
+
 static void end_with_seven(int number) {
   (void)number;
   _exit(7);
@@ -114,6 +124,7 @@ int main(int argc, char **argv) {
   else if (strcmp(what, "handles") == 0) handles();
   else if (strcmp(what, "nonsense") == 0) frees_nonsense();
   else if (strcmp(what, "waits") == 0) waits();
+  else if (strcmp(what, "few") == 0) few();
   else if (strcmp(what, "pauses") == 0) pauses();
   else return atoi(what);
   return 0;
