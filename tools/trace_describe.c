@@ -170,14 +170,14 @@ char *trace_describe_start(const struct trace_times *times, char **command, pid_
   return finish(out, &text);
 }
 
-char *trace_describe_end(const struct trace_times *times, uint64_t events, uint32_t threads,
-                         uint64_t lost, int status) {
+char *trace_describe_end(const struct trace_times *times, const struct trace_totals *totals) {
   char *text = NULL;
   if (asprintf(&text,
                "{\"events\": %llu, \"threads\": %u, \"status\": %d, \"seconds\": %.6f, "
-               "\"ticks_per_second\": %llu, \"lost\": %llu}",
-               (unsigned long long)events, threads, status, times->seconds,
-               (unsigned long long)times->ticks_per_second, (unsigned long long)lost) >= 0)
+               "\"ticks_per_second\": %llu, \"lost\": %llu, \"processes_started\": %u}",
+               (unsigned long long)totals->events, totals->threads, totals->status, times->seconds,
+               (unsigned long long)times->ticks_per_second, (unsigned long long)totals->lost,
+               totals->started) >= 0)
     return text;
   complain("%s", strerror(ENOMEM));
   return NULL;

@@ -17,6 +17,13 @@ struct trace_times {
   double seconds; /* from start to end */
 };
 
+struct trace_totals {
+  uint64_t events, lost;
+  uint32_t threads;
+  uint32_t started; /* processes */
+  int status;
+};
+
 /** Chooses the clock of the events and measures how fast it runs, which takes 10 ms. */
 enum trace_clock trace_times_start(struct trace_times *times);
 
@@ -25,7 +32,6 @@ void trace_times_end(struct trace_times *times);
 
 /* JSON; free() it. NULL: no memory, which they complain of. */
 char *trace_describe_start(const struct trace_times *times, char **command, pid_t pid);
-char *trace_describe_end(const struct trace_times *times, uint64_t events, uint32_t threads,
-                         uint64_t lost, int status);
+char *trace_describe_end(const struct trace_times *times, const struct trace_totals *totals);
 
 #endif

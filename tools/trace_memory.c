@@ -18,8 +18,8 @@ bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
     place =
         mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file, 0);
   if (place == MAP_FAILED) {
-    complain("cannot make the memory for events, %zu MiB: %s", (TRACE_BYTES(TRACE_CHUNKS) >> 20) + 1,
-             trace_write_error(errno));
+    complain("cannot make the memory for events, %zu MiB: %s",
+             (TRACE_BYTES(TRACE_CHUNKS) >> 20) + 1, trace_write_error(errno));
     return false;
   }
   memory->header = place;

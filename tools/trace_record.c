@@ -192,6 +192,10 @@ static void say_what_was_recorded(const struct trace_file *file, double seconds)
   if (memory.images > 1)
     complain("note: the process executed %u programs one after the other; recorded is the last",
              memory.images);
+  uint32_t started = atomic_load(&trace_started(memory.header)->count);
+  if (started != 0)
+    complain("note: %u process%s started, not recorded", started,
+             started == 1 ? " was" : "es were");
   if (memory.failed)
     complain("note: the trace ends before the program did%s%s", file->error != 0 ? ": " : "",
              file->error != 0 ? trace_write_error(file->error) : "");
@@ -201,8 +205,14 @@ static void say_what_was_recorded(const struct trace_file *file, double seconds)
 }
 
 static bool write_end(struct trace_file *file, const struct trace_times *times, int status) {
-  char *text = trace_describe_end(times, memory.events, memory.threads,
-                                  atomic_load(&memory.header->lost), status);
+  struct trace_totals totals = {
+      .events = memory.events,
+      .lost = atomic_load(&memory.header->lost),
+      .threads = memory.threads,
+      .started = atomic_load(&trace_started(memory.header)->count),
+      .status = status,
+  };
+  char *text = trace_describe_end(times, &totals);
   bool written = text != NULL && trace_file_end(file, text);
   free(text);
   return written;

@@ -1,8 +1,10 @@
 /* attach.c - how the program finds its recorder, and how its threads get and give back chunks. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -28,6 +30,7 @@ uint64_t trace_ticks_per_second;
 
 static struct trace_header *header;
 static uint32_t chunks_mapped;
+static struct trace_started *started; /* also in processes that are only counted */
 static pthread_key_t key;
 static bool key_made;
 
@@ -63,7 +66,7 @@ static void wait_for_recorder(uint32_t seen) {
   trace_sleep(&header->given, seen, &look_again);
 }
 
-/* --- attaching, once ----------------------------------------------------------------------------------------- */
+/* --- what it was told ------------------------------------------------------------------------------------------ */
 
 static const char *parse_number(const char *text, int *number) {
   char *end;
@@ -86,12 +89,71 @@ static bool map_memory(int file) {
     if (memory == MAP_FAILED) continue;
     madvise(memory, TRACE_BYTES(chunks_mapped), MADV_DONTDUMP);
     header = memory;
+    started = trace_started(header);
     return true;
   }
   return false;
 }
 
-static void stop_in_child(void) { stop(); }
+/* --- processes that the program starts -------------------------------------------------------------------------- */
+
+/* Counted before the fork: the parent may have ended before the child runs. A fork that fails is counted, too. */
+static void before_fork(void) { atomic_fetch_add(&started->count, 1); }
+
+/* True if it was not known before. */
+static bool make_known(void) {
+  uint32_t pid = (uint32_t)getpid() % TRACE_PIDS;
+  uint32_t bit = UINT32_C(1) << pid % TRACE_PIDS_OF_A_WORD;
+  return (atomic_fetch_or(&started->known[pid / TRACE_PIDS_OF_A_WORD], bit) & bit) == 0;
+}
+
+static void hide(size_t from, size_t to) {
+  mmap((char *)header + from, to - from, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* A signal handler may have forked in the middle of a recording, which the child then ends: it writes into empty pages
+ * of its own, not into what is its parent's. */
+static void after_fork_in_child(void) {
+  make_known();
+  stop();
+  if (header == NULL) return;
+  hide(0, TRACE_STARTED_AT);
+  hide(TRACE_HEADS_AT, TRACE_BYTES(chunks_mapped));
+}
+
+static bool watch_forks(void) {
+  trace_thread.calls_out = true; /* libc may allocate for its list */
+  bool watched = pthread_atfork(before_fork, NULL, after_fork_in_child) == 0;
+  trace_thread.calls_out = false;
+  return watched;
+}
+
+/* The descriptor of the process that is recorded: of a process's own many are closed before it executes a program. */
+static int open_memory_of(int pid, int file) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, file);
+  return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
+/* In a process that the recorded one, or one of its children, has started. */
+static void be_counted(int file, int pid) {
+  if (!is_traces_memory(file)) file = open_memory_of(pid, file);
+  if (file < 0) return;
+  if (is_traces_memory(file)) {
+    void *memory = mmap(NULL, sizeof *started, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                        (off_t)TRACE_STARTED_AT);
+    if (memory != MAP_FAILED) {
+      started = memory;
+      if (make_known()) atomic_fetch_add(&started->count, 1);
+      watch_forks();
+    }
+    prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  }
+  close(file);
+}
+
+/* --- attaching, once ----------------------------------------------------------------------------------------- */
 
 static bool make_guard(void) {
   void *page =
@@ -99,11 +161,10 @@ static bool make_guard(void) {
   if (page == MAP_FAILED) return false;
   struct trace_guard *guard = page;
   atomic_init(&guard->recording, true);
-  /* Unlike a handler of pthread_atfork it also works where a program forks past libc, and before any other handler
+  /* Unlike the handlers of forks it also works where a program forks past libc, and before any other handler
    * allocates. Linux before 4.14 does not know it. */
-  if (madvise(page, os_page_size(), MADV_WIPEONFORK) != 0 &&
-      pthread_atfork(NULL, NULL, stop_in_child) != 0)
-    return false;
+  bool wiped = madvise(page, os_page_size(), MADV_WIPEONFORK) == 0;
+  if (!watch_forks() && !wiped) return false;
   trace_guard = guard;
   return true;
 }
@@ -136,15 +197,15 @@ static bool attach(void) {
   int file, pid;
   const char *text = os_is_secure() ? NULL : os_env(TRACE_VARIABLE);
   if (text == NULL || (text = parse_number(text, &file)) == NULL || *text++ != ' ' ||
-      (text = parse_number(text, &pid)) == NULL || *text != 0 || !is_traces_memory(file))
+      (text = parse_number(text, &pid)) == NULL || *text != 0)
     return false;
-  if (pid != getpid()) { /* a child of the program */
-    close(file);
-    prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  if (pid != getpid()) {
+    be_counted(file, pid);
     return false;
   }
   /* The descriptor stays open: the process may execute another program. */
-  if (!map_memory(file) || !recorder_is_there() || !make_guard()) return false;
+  if (!is_traces_memory(file) || !map_memory(file) || !recorder_is_there() || !make_guard())
+    return false;
   trace_clock = (enum trace_clock)header->clock;
   trace_ticks_per_second = header->ticks_per_second;
   set_options();

@@ -4,7 +4,9 @@
  * end those that are not full, writes them to the file and gives them back. Since the memory belongs to no process,
  * what was written before a program was killed is not lost.
  *
- *   header | a head for each chunk | the chunks' events
+ *   header | the processes started | a head for each chunk | the chunks' events
+ *
+ * Processes that the program starts are not recorded, only counted: they map the second part alone.
  *
  * Who writes what: a chunk is the recorder's while it is free or full and its thread's while it is owned.
  */
@@ -24,7 +26,7 @@
  * sees that it is. */
 #define TRACE_VARIABLE "HAKMEM_LAB_TRACE"
 
-#define TRACE_MAGIC UINT64_C(0x3130454341525448) /* of this layout */
+#define TRACE_MAGIC UINT64_C(0x3230454341525448) /* of this layout */
 
 /** Operations, as in the file (docs/trace-format.md). */
 enum trace_operation {
@@ -106,14 +108,30 @@ struct trace_header {
   _Atomic uint32_t ended;    /* nothing is recorded any more */
 };
 
-#define TRACE_HEADS_AT 4096
+/* Processes that the recorded one has started, and those that they have. A process that was forked was counted by
+ * its parent, which is sure to be there still; one that was started past fork (vfork, posix_spawn) counts itself when it
+ * executes a program that loads the library. `known` keeps the first from counting themselves again. */
+enum { TRACE_PIDS = 1 << 22, TRACE_PIDS_OF_A_WORD = 32 }; /* the most that Linux has */
+struct trace_started {
+  _Atomic uint32_t count;
+  _Atomic uint32_t known[TRACE_PIDS / TRACE_PIDS_OF_A_WORD]; /* a bit for each pid */
+};
+
+/* Parts that are mapped by themselves begin where a page of any size does. */
+#define TRACE_STARTED_AT ((size_t)64 << 10)
+#define TRACE_HEADS_AT ((size_t)640 << 10)
 #define TRACE_EVENTS_AT (TRACE_HEADS_AT + TRACE_CHUNKS * sizeof(struct trace_chunk))
 #define TRACE_CHUNK_BYTES (TRACE_EVENTS * sizeof(struct trace_event))
 #define TRACE_BYTES(chunks) (TRACE_EVENTS_AT + (size_t)(chunks)*TRACE_CHUNK_BYTES)
 
 _Static_assert(sizeof(struct trace_event) == 24, "three stores");
-_Static_assert(sizeof(struct trace_header) <= TRACE_HEADS_AT, "the header has a page");
+_Static_assert(sizeof(struct trace_header) <= TRACE_STARTED_AT, "the header has a page");
+_Static_assert(sizeof(struct trace_started) <= TRACE_HEADS_AT - TRACE_STARTED_AT, "has its part");
 _Static_assert(sizeof(struct trace_chunk) == 64, "a line");
+
+static inline struct trace_started *trace_started(struct trace_header *header) {
+  return (struct trace_started *)(void *)((char *)header + TRACE_STARTED_AT);
+}
 
 static inline struct trace_chunk *trace_chunks(struct trace_header *header) {
   return (struct trace_chunk *)(void *)((char *)header + TRACE_HEADS_AT);

@@ -45,6 +45,35 @@ static void forks(void) {
   free(before);
 }
 
+/* Where of the memory between program and recorder a process shares what it writes; "" ends the list. */
+static void say_what_is_shared(void) {
+  char line[512];
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL) _exit(94);
+  while (fgets(line, sizeof line, maps) != NULL)
+    if (strstr(line, "memfd:hakmem-trace") != NULL && strstr(line, "rw-s") != NULL) say("%s", line);
+  fclose(maps);
+}
+
+static void shares(void) {
+  allocate(3000, 1);
+  pid_t pid = fork();
+  if (pid == 0) {
+    say_what_is_shared();
+    _exit(0);
+  }
+  wait_for(pid);
+}
+
+/* A daemon: the process that was started ends at once, its child's child lives longer. */
+static void daemonizes(void) {
+  allocate(3000, 1);
+  if (fork() != 0) _exit(0);
+  if (setsid() < 0 || fork() != 0) _exit(0);
+  allocate(3001, 1);
+  _exit(0);
+}
+
 static void starts(void) {
   allocate(3000, 1);
   pid_t pid = fork();
@@ -125,6 +154,8 @@ int main(int argc, char **argv) {
   else if (strcmp(what, "nonsense") == 0) frees_nonsense();
   else if (strcmp(what, "waits") == 0) waits();
   else if (strcmp(what, "few") == 0) few();
+  else if (strcmp(what, "shares") == 0) shares();
+  else if (strcmp(what, "daemonizes") == 0) daemonizes();
   else if (strcmp(what, "pauses") == 0) pauses();
   else return atoi(what);
   return 0;
