@@ -31,6 +31,10 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   switch (key) {
   case 'o':
     if (value[0] == 0) argp_failure(state, EXIT_USAGE, 0, "--output: no name of a file");
+    if (strcmp(value, "-") == 0)
+      argp_failure(state, EXIT_USAGE, 0,
+                   "--output -: a trace is written to a regular file, not to standard output; "
+                   "./- is a file of that name");
     arguments->output = value;
     return 0;
   case 'f':

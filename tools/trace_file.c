@@ -161,22 +161,33 @@ static bool make_buffers(struct trace_file *file) {
   return false;
 }
 
+/* A trace is cut off where it ends early or begins anew. Complains. */
+static bool is_regular(const char *path, const struct stat *status) {
+  if (S_ISREG(status->st_mode)) return true;
+  complain("%s: %s is not a regular file, and a trace needs one", path,
+           S_ISFIFO(status->st_mode)  ? "a pipe"
+           : S_ISDIR(status->st_mode) ? "a directory"
+                                      : "it");
+  return false;
+}
+
 bool trace_file_open(struct trace_file *file, const char *path, bool force) {
   struct stat status;
   *file = (struct trace_file){.path = path};
   crc_make_table();
   file->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   file->is_new = file->file >= 0;
-  if (file->file < 0 && errno == EEXIST && force) {
-    /* A pipe without a reader is refused at once, not waited for. */
-    file->file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file->file < 0 && errno == EEXIST) {
+    /* Before it is opened, which the reader of a pipe would see. */
+    if (stat(path, &status) == 0 && !is_regular(path, &status)) return false;
+    errno = EEXIST;
+    if (force) file->file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
   }
   if (file->file < 0) {
     complain("%s: %s", path, errno == EEXIST ? "exists; -f overwrites it" : strerror(errno));
     return false;
   }
-  if (fstat(file->file, &status) == 0 && !S_ISREG(status.st_mode)) {
-    complain("%s: is not a regular file", path);
+  if (fstat(file->file, &status) == 0 && !is_regular(path, &status)) {
     close(file->file);
     return false;
   }

@@ -65,12 +65,32 @@ class Files(RecordingCase):
     def test_no_regular_file(self):
         os.mkfifo(self.path("pipe"))
         for path, reason in (
-            (self.directory, "Is a directory"),
-            (self.path("pipe"), "No such device or address"),
-            ("/dev/null", "is not a regular file"),
+            (self.directory, "a directory is not a regular file"),
+            (self.path("pipe"), "a pipe is not a regular file"),
+            ("/dev/null", "it is not a regular file"),
         ):
-            result = hakmem("trace", "record", "-f", "-o", path, "--", "true")
-            self.assert_refused(result, 2, path, reason)
+            for force in ([], ["-f"]):
+                result = hakmem("trace", "record", *force, "-o", path, "--", "true")
+                self.assert_refused(result, 2, path, reason)
+
+    def test_pipe_that_is_read(self):
+        os.mkfifo(self.path("pipe"))
+        reader = os.open(self.path("pipe"), os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        for force in ([], ["-f"]):
+            result = hakmem("trace", "record", *force, "-o", self.path("pipe"), "--", "true")
+            self.assert_refused(result, 2, "a pipe is not a regular file")
+
+    def test_standard_output(self):
+        """It is no file of the name "-", which the option can have all the same."""
+        for output in (["-o", "-"], ["--output=-"]):
+            result = hakmem("trace", "record", *output, "--", "true", cwd=self.directory)
+            self.assert_refused(result, 2, "standard output", "./-")
+        self.assertEqual(os.listdir(self.directory), [])
+        self.assert_code(
+            hakmem("trace", "record", "-o", "./-", "--", "true", cwd=self.directory), 0
+        )
+        self.assertIsNone(Recorded(self.path("-")).broken)
 
     def test_limit_of_file_size(self):
         """`ulimit -f` holds for the memory between the two as well; it is said before the program runs."""
