@@ -107,9 +107,10 @@ static bool make_known(void) {
   return (atomic_fetch_or(&started->known[pid / TRACE_PIDS_OF_A_WORD], bit) & bit) == 0;
 }
 
+/* Where a limit of memory forbids it, all stays as it was. */
 static void hide(size_t from, size_t to) {
-  mmap((char *)header + from, to - from, PROT_READ | PROT_WRITE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap((char *)header + from, to - from, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* A signal handler may have forked in the middle of a recording, which the child then ends: it writes into empty pages
