@@ -62,11 +62,17 @@ static void give(struct lock *lock, void *argument) {
 }
 
 static void settle_child(void) {
-  if (settled || os_process() == parent) return;
+  if (settled) return;
   settled = true;
   superslab_fork_child();
   heap_fork_child();
   release_fork_child();
+}
+
+/* Before our own handler runs the process tells parent and child apart. They may have one number, each in a namespace of its
+ * own: then the child's locks are as they were copied until that handler. */
+static void settle_if_child(void) {
+  if (os_process() != parent) settle_child();
 }
 
 static void prepare(void) {
@@ -74,7 +80,7 @@ static void prepare(void) {
   if (depth++ > 0) return;
   settled = false;
   parent = os_process();
-  atomic_store_explicit(&lock_settle_child, settle_child, memory_order_relaxed);
+  atomic_store_explicit(&lock_settle_child, settle_if_child, memory_order_relaxed);
   each_lock(see_interrupted, &patience.may_give_up);
   each_lock(take, &patience);
   heap_fork_prepare();

@@ -245,7 +245,8 @@ extern _Atomic uint32_t remote_full_inboxes HAK_HIDDEN;
  * is lost to the child. */
 void remote_settle(struct heap *heap);
 
-/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied need not be whole. */
+/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied
+ * need not be whole. */
 void remote_forget_inbox(struct heap *heap);
 
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds

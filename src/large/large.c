@@ -29,7 +29,7 @@ size_t large_cached_bytes(void) {
 }
 
 static void tell(struct span_cache *cache) {
-  size_t change = cache->bytes - cache->told; /* modulo 2^64, as all that follows */
+  size_t change = cache->bytes - cache->told; /* wraps where it is less, as the sum below does */
   if (change == 0 || (change + TELL_BYTES <= 2 * TELL_BYTES && cache->bytes != 0)) return;
   atomic_fetch_add_explicit(&cached_bytes, change, memory_order_relaxed);
   cache->told = cache->bytes;

@@ -15,12 +15,6 @@ _Atomic(void (*)(void)) lock_settle_child;
  * of them free again before a sleep would have started. */
 enum { SPINS = 100 };
 
-/* A lock that is held for a fork is taken away after this long. A fork of a process of a GiB takes some 10 ms; what waits
- * for ever pays this once. */
-enum { GRACE_MS = 20 };
-_Static_assert((int)GRACE_MS == (int)LOCK_PATIENCE_MS,
-               "a fork waits for another as everybody does");
-
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -85,7 +79,7 @@ void lock_wait(struct lock *lock) {
     bool for_fork = (state & LOCK_FOR_FORK) != 0;
     bool may_take = for_fork && waited && (state & (LOCK_INSIDE | LOCK_KEPT)) == 0;
     if (may_take && change(lock, state, self | LOCK_WAITERS)) break;
-    if (!may_take) waited = sleep_on(lock, state, for_fork ? GRACE_MS : OS_NO_TIMEOUT);
+    if (!may_take) waited = sleep_on(lock, state, for_fork ? LOCK_PATIENCE_MS : OS_NO_TIMEOUT);
   }
   errno = saved;
 }

@@ -29,6 +29,10 @@ struct lock {
 #define LOCK_KEPT UINT32_C(8)     /* the same, and nobody takes it away */
 #define LOCK_FLAGS (LOCK_WAITERS | LOCK_FOR_FORK | LOCK_INSIDE | LOCK_KEPT)
 
+/* A lock that is held for a fork is taken away after so many milliseconds. A fork of a process of a GiB takes some 10 ms; what
+ * would wait for ever pays this once. */
+enum { LOCK_PATIENCE_MS = 20 };
+
 /* The thread that holds the locks around fork (lock_self()), 0 when nobody forks. */
 extern _Atomic uint32_t lock_forking_thread HAK_HIDDEN;
 
@@ -105,7 +109,6 @@ void lock_keep_for_fork(struct lock *lock);
  * that another thread holds for a fork, which it then takes away; with `may_give_up` for any holder, and the lock may then
  * stay without. What was waited for in vain is taken off `*patience_ms`. */
 void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up);
-enum { LOCK_PATIENCE_MS = 20 };
 
 /** Sets a lock free that the calling thread holds for a fork; others stay as they are. */
 void lock_release_after_fork(struct lock *lock);

@@ -330,6 +330,13 @@ size_t kit_resident(void) {
   return strtoull(line + 5, NULL, 10) * KIT_KB;
 }
 
+size_t kit_status_kb(const char *name) {
+  char text[8192];
+  read_file("/proc/self/status", text, sizeof text);
+  const char *line = strstr(text, name);
+  return line != NULL ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
 size_t kit_address_space(void) {
   char text[256];
   read_file("/proc/self/statm", text, sizeof text);

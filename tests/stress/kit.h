@@ -137,6 +137,8 @@ void kit_block_free(kit_block block);
 /** hak_stats_get, also when the library is only preloaded. */
 struct hak_stats kit_stats(void);
 size_t kit_purge(void);
+/** The figure behind a name ("VmHWM:") in /proc/self/status, kB; 0 where the kernel does not tell it. */
+size_t kit_status_kb(const char *name);
 /** Resident bytes of this process, from the page tables (the quick counters lag with threads). */
 size_t kit_resident(void);
 /** Address space of this process in bytes. */

@@ -64,21 +64,9 @@ static void grow_and_shrink(void) {
   mem_free(block);
 }
 
-/* Resident in huge pages of the kernel's pool. */
-static size_t reserved_kb(void) {
-  char line[256];
-  size_t kb = 0;
-  FILE *status = fopen("/proc/self/status", "r");
-  CHECK(status, "no /proc/self/status");
-  while (fgets(line, sizeof line, status) != NULL)
-    if (sscanf(line, "HugetlbPages: %zu", &kb) == 1) break;
-  fclose(status);
-  return kb;
-}
-
 static int inside(void) {
   fill(KIT_MB);
-  size_t kb = reserved_kb();
+  size_t kb = kit_status_kb("HugetlbPages:");
   empty(KIT_MB, 0);
   if (kb == 0) {
     printf("skipped: the kernel has no huge pages left for us\n");

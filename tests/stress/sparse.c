@@ -105,13 +105,7 @@ static bool kernel_decides(void) {
 }
 
 static size_t peak_kb(void) {
-  char line[256];
-  size_t peak = 0;
-  FILE *status = fopen("/proc/self/status", "r");
-  CHECK(status, "no /proc/self/status");
-  while (fgets(line, sizeof line, status) != NULL)
-    if (sscanf(line, "VmHWM: %zu", &peak) == 1) break;
-  fclose(status);
+  size_t peak = kit_status_kb("VmHWM:");
   CHECK(peak > 0, "the kernel does not tell the peak");
   return peak;
 }

@@ -7,6 +7,7 @@
 #include "unit_test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -202,6 +203,59 @@ static void locks_taken_from_a_fork_are_left_out(void **state) {
   fork_while_taken();
 }
 
+/* --- two processes of one number ------------------------------------------------------------------------------- */
+
+static void *sleep_for_ever(void *unused) {
+  hak_free(hak_malloc(SIZE));
+  atomic_store(&has_all, true);
+  while (true) pause();
+  return unused;
+}
+
+/* The first process of a namespace, which makes another one: its child has number 1 as well. */
+static void first_of_namespace(void) {
+  pthread_t thread;
+  int status = -1;
+  alarm(WAIT_S);
+  hak_free(hak_malloc(SIZE));
+  atomic_store(&has_all, false);
+  if (pthread_create(&thread, NULL, sleep_for_ever, NULL) != 0) _exit(6);
+  while (!atomic_load(&has_all)) usleep(100);
+  if (getpid() != 1 || unshare(CLONE_NEWPID) != 0) _exit(77);
+  pid_t child = fork();
+  if (child == 0) {
+    struct hak_stats stats = {.size = sizeof stats};
+    if (getpid() != 1) _exit(77);
+    if (hak_stats_get(&stats) != 0 || stats.heaps_active != 1) _exit(7);
+    use_in_thread(NULL);
+    hak_purge();
+    _exit(0);
+  }
+  if (child < 0) _exit(77);
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) _exit(8);
+  _exit(WEXITSTATUS(status));
+}
+
+static void a_child_may_have_its_parents_number(void **state) {
+  (void)state;
+  int status = -1;
+  pid_t maker = fork(); /* this process stays in its own namespace */
+  if (maker == 0) {
+    if (unshare(CLONE_NEWPID) != 0) _exit(77);
+    pid_t first = fork();
+    if (first == 0) first_of_namespace();
+    if (first < 0 || waitpid(first, &status, 0) != first) _exit(77);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 9);
+  }
+  assert_int_equal(waitpid(maker, &status, 0), maker);
+  assert_true(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    print_message("skipped: this system makes no namespaces of processes here\n");
+    skip();
+  }
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* Runs before hakmem's own handlers are registered, so that its prepare part comes after theirs. */
 __attribute__((constructor(101))) static void register_first(void) {
   pthread_atfork(on_fork, NULL, allocate_early);
@@ -211,6 +265,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(links_of_absent_threads_are_not_followed),
       cmocka_unit_test(locks_taken_from_a_fork_are_left_out),
+      cmocka_unit_test(a_child_may_have_its_parents_number),
   };
   return cmocka_run_group_tests_name("fork_untrusted", tests, NULL, NULL);
 }
