@@ -94,11 +94,19 @@ static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block) 
   slot->owner = owner;
 }
 
+/* Heaps often lie at a fixed distance. Whatever that is, their bins have to be spread as by chance: one multiplication
+ * gathers some distances in a few sets. So the upper half is folded into the lower one between two (as in
+ * SplitMix64, Steele, Lea and Flood 2014). */
+static uint64_t mixed(const struct bin *owner) {
+  const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
+  uint64_t key = (uintptr_t)owner / sizeof(struct bin) * odd;
+  return ((key ^ key >> 32) * odd) >> 32;
+}
+
 /* Among the slots of its set: the owner's, else the emptiest, which is sent. So where there is one owner too many, two take turns in
  * one slot, and the others gather on. */
 static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *block) {
-  uint64_t mixed = (uintptr_t)owner / sizeof(struct bin) * UINT64_C(0x9e3779b97f4a7c15);
-  struct outgoing *set = heap->more_outgoing + (mixed >> 32) % (MORE_SLOTS / MORE_SET) * MORE_SET;
+  struct outgoing *set = heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
   struct outgoing *emptiest = set;
   for (unsigned i = 0; i < MORE_SET; i++) {
     if (set[i].owner == owner) return &set[i];
