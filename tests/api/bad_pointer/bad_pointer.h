@@ -1,8 +1,8 @@
-/* bad_pointer.h - for the programs that misuse one pointer and have to die of it.
+/* bad_pointer.h - for a program that misuses one pointer and has to die of it.
  *
- * Each tells on stdout what it is about to do, does it, and returns 0 when it lives on; run.py
- * compares stderr and the signal with what was announced. A program that is built for several tiers
- * gets BLOCK_SIZE from the build.
+ * A case tells on stdout what it is about to do, does it, and returns when it lives on; run.py compares
+ * stderr and the signal with what was announced. foreign.c, blocks.c and operators.cpp hold the cases,
+ * main.c the list of them.
  */
 #ifndef BAD_POINTER_H
 #define BAD_POINTER_H
@@ -20,22 +20,38 @@
 #define INTERIOR "pointer into the middle of a block"
 #define DOUBLE_FREE "double free (block is already free)"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the command line asks for; 0 and NULL where the case has no use for it. */
+extern size_t block_size;
+extern const char *double_free_of_tier; /* the complaint about the second free of such a block */
+extern size_t into;                     /* how far into the block */
+extern uintptr_t garbage;               /* an address with nothing behind it */
+
+#define CASE(name) void case_##name(void);
+#include "cases.def"
+#undef CASE
+
+#ifdef __cplusplus
+}
+#endif
+
+/* The case could not be prepared. */
+static inline void give_up(const char *why) {
+  _exit(write(STDERR_FILENO, why, strlen(why)) < 0 ? 3 : 2);
+}
+
 /* Keeps the compiler from seeing through the misuse, which it would warn of or remove. */
 static inline void *opaque(void *p) {
   __asm__ volatile("" : "+r"(p) : : "memory");
   return p;
 }
 
-/* A SuperSlab that is there from the start: otherwise what the C library allocates in between (for a new
- * thread, say) could make one at the very address that was just freed. */
-__attribute__((constructor)) static void warm_up(void) { free(opaque(malloc(700))); }
-
 static inline void *take(size_t size) {
   unsigned char *p = (unsigned char *)opaque(malloc(size));
-  if (p == NULL) {
-    static const char text[] = "malloc gave NULL\n";
-    _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 3 : 2);
-  }
+  if (p == NULL) give_up("malloc gave NULL\n");
   p[0] = 1;
   p[size - 1] = 1;
   return p;

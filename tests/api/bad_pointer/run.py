@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a program that misuses a pointer and checks how it dies.
 
-usage: run.py LIBRARY PROGRAM
+usage: run.py LIBRARY PROGRAM ARGUMENT...
 The program announces on stdout the line that it should die of. What it really has to do: end by
 SIGABRT, with that line and nothing else on stderr.
 """
@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 
-library, program = sys.argv[1:]
+library, *command = sys.argv[1:]
 env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
 env["LD_PRELOAD"] = library
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-result = subprocess.run([program], env=env, capture_output=True, text=True, timeout=60)
+result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 # Where two complaints are both true, the program announces both, with a bar between.
 head, *tails = result.stdout.rstrip("\n").split("|")

@@ -1,8 +1,0 @@
-/* realloc to zero frees; it has to complain in its own name. */
-#include "bad_pointer.h"
-
-int main(void) {
-  char on_stack[64] __attribute__((aligned(16)));
-  announce("realloc", opaque(on_stack), FOREIGN);
-  return opaque(realloc(opaque(on_stack), (size_t)(uintptr_t)opaque(NULL))) != NULL;
-}
