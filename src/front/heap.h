@@ -55,6 +55,9 @@ struct learner {
   uint8_t next_victim;               /* class to look at next for capacity that is not used */
 };
 
+/* With more active heaps each holds less, so that all together hold no more. */
+enum { FEW_HEAPS = 32 };
+
 enum heap_state { HEAP_ACTIVE, HEAP_PARKED };
 
 struct heap {

@@ -30,11 +30,14 @@ static struct purge purges[SLABS_AT_ONCE];
 
 /* --- when it is called ------------------------------------------------------------------------------------ */
 
+/* A heap with less than this calls nobody. */
+#define STEP_LEAST (RELEASE_BYTES / 64)
+
 static size_t step(void) {
   uint64_t active, parked;
   heap_counts(&active, &parked);
   size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
-  return share < RELEASE_BYTES / 16 ? RELEASE_BYTES / 16 : share;
+  return share < STEP_LEAST ? STEP_LEAST : share;
 }
 
 void release_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }

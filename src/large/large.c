@@ -22,7 +22,7 @@ static uint32_t span_count(const struct span_cache *cache) {
 /* Told only when it has changed by so much: a program that frees and allocates Large blocks in turn writes to no line that
  * others write to. */
 #define TELL_BYTES (1 * MIB)
-static _Atomic size_t cached_bytes;
+static _Alignas(64) _Atomic size_t cached_bytes; /* a line of its own: it changes often */
 
 size_t large_cached_bytes(void) {
   return atomic_load_explicit(&cached_bytes, memory_order_relaxed);

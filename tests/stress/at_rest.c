@@ -3,7 +3,9 @@
  *
  * usage: at_rest inbox|busy   300 MB of one thread, freed by another; the owner sleeps, or works in another class
  *        at_rest cached       40 threads that have freed 8 blocks of 1 MB each, and sleep
- *        at_rest cached-short 32 threads, 8 blocks of 362 KB */
+ *        at_rest cached-short 32 threads, 8 blocks of 362 KB
+ *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
+ *        at_rest ring         200 threads in a ring: each frees small blocks of the next one */
 #include "kit.h"
 
 #include <pthread.h>
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40 };
+enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40, MOST_MB_MANY = 60 };
 
 static void *blocks[BLOCKS];
 static pthread_barrier_t filled;
@@ -55,14 +57,14 @@ static void *own(void *unused) {
   return NULL;
 }
 
-static void come_to_rest(void) {
+static void come_to_rest(size_t most_mb) {
   size_t resident = kit_resident();
-  for (unsigned i = 0; i < WAIT_SECONDS * 10 && resident > MOST_MB * KIT_MB; i++) {
+  for (unsigned i = 0; i < WAIT_SECONDS * 10 && resident > most_mb * KIT_MB; i++) {
     usleep(100000);
     resident = kit_resident();
   }
   printf("%zu MB resident\n", resident / KIT_MB);
-  CHECK(resident <= MOST_MB * KIT_MB, "more than %d MB stay resident", MOST_MB);
+  CHECK(resident <= most_mb * KIT_MB, "more than %zu MB stay resident", most_mb);
   atomic_store(&done, true);
 }
 
@@ -73,7 +75,62 @@ static int cached(unsigned threads, size_t size) {
   for (unsigned i = 0; i < threads; i++)
     CHECK(pthread_create(&ids[i], NULL, fill_cache, NULL) == 0, "cannot create thread");
   while (atomic_load(&freed) < threads) usleep(1000);
-  come_to_rest();
+  come_to_rest(MOST_MB);
+  for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+  return 0;
+}
+
+/* --- many threads with little each ------------------------------------------------------------------------ */
+
+enum { BIN_THREADS = 100, BIN_BLOCKS = 40, BIN_LEAST = 1 << 10, BIN_MOST = 60 << 10 };
+enum { RING_THREADS = 200, RING_BLOCKS = 300, RING_LEAST = 16, RING_MOST = 512, RING_ROUNDS = 10 };
+
+static char *of_ring[RING_THREADS][RING_BLOCKS];
+
+static char *filled_block(struct kit_rng *random, size_t least, size_t most) {
+  size_t size = least + kit_below(random, most - least);
+  char *block = mem_malloc(size);
+  CHECK(block, "malloc failed");
+  memset(block, 1, size);
+  return block;
+}
+
+static void sleep_until_done(void) {
+  atomic_fetch_add(&freed, 1);
+  while (!atomic_load(&done)) usleep(10000);
+}
+
+static void *fill_bins(void *number) {
+  struct kit_rng random = kit_rng_make((uintptr_t)number);
+  char *mine[BIN_BLOCKS];
+  for (int i = 0; i < BIN_BLOCKS; i++) mine[i] = filled_block(&random, BIN_LEAST, BIN_MOST);
+  pthread_barrier_wait(&all_filled);
+  for (int i = 0; i < BIN_BLOCKS; i++) mem_free(mine[i]);
+  sleep_until_done();
+  return NULL;
+}
+
+static void *go_round(void *number) {
+  uintptr_t me = (uintptr_t)number;
+  struct kit_rng random = kit_rng_make(me);
+  for (int round = 0; round < RING_ROUNDS; round++) {
+    for (int i = 0; i < RING_BLOCKS; i++)
+      of_ring[me][i] = filled_block(&random, RING_LEAST, RING_MOST);
+    pthread_barrier_wait(&all_filled);
+    for (int i = 0; i < RING_BLOCKS; i++) mem_free(of_ring[(me + 1) % RING_THREADS][i]);
+    pthread_barrier_wait(&all_filled);
+  }
+  sleep_until_done();
+  return NULL;
+}
+
+static int many(unsigned threads, void *(*work)(void *)) {
+  static pthread_t ids[RING_THREADS];
+  pthread_barrier_init(&all_filled, NULL, threads);
+  for (uintptr_t i = 0; i < threads; i++)
+    CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
+  while (atomic_load(&freed) < threads) usleep(1000);
+  come_to_rest(MOST_MB_MANY);
   for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
   return 0;
 }
@@ -83,13 +140,15 @@ int main(int argc, char **argv) {
   const char *mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "cached") == 0) return cached(40, 1000000);
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);
+  if (strcmp(mode, "bins") == 0) return many(BIN_THREADS, fill_bins);
+  if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
   busy = strcmp(mode, "busy") == 0;
   pthread_t owner;
   pthread_barrier_init(&filled, NULL, 2);
   CHECK(pthread_create(&owner, NULL, own, NULL) == 0, "cannot create thread");
   pthread_barrier_wait(&filled);
   for (size_t i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
-  come_to_rest();
+  come_to_rest(MOST_MB);
   pthread_join(owner, NULL);
   return 0;
 }
