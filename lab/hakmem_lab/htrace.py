@@ -106,6 +106,10 @@ class Trace:
         return np.repeat(np.arange(len(self.numbers), dtype=np.uint32), np.diff(self.bounds))
 
 
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 # --- frames --------------------------------------------------------------------------------------
 
 
@@ -343,10 +347,12 @@ def complaints(trace: Trace, frames: list[Frame]) -> list[str]:
         found.append("it has no frame of its end: the recorder was killed, or is still running")
     said = trace.end.get("events")
     if said is not None and said != len(trace.stamp):
-        found.append(f"its end says {said} events, there are {len(trace.stamp)}")
+        there = "is" if len(trace.stamp) == 1 else "are"
+        found.append(f"its end says {counted(said, 'event')}, there {there} {len(trace.stamp)}")
     lost = trace.end.get("lost", 0)
     if lost:
-        found.append(f"{lost} calls are not in it: of signal handlers, or of too many threads")
+        calls = "1 call is" if lost == 1 else f"{lost} calls are"
+        found.append(f"{calls} not in it: of signal handlers, or of too many threads")
     return found
 
 
@@ -398,12 +404,13 @@ def read_trace(
         said = trace.end.pop("events", None)
         cut_trace(trace, stamp)
         of = f" of {said}" if said is not None else ""
-        trace.warnings.append(f"{path}: the first {len(trace.stamp)}{of} events are used")
+        are = "event is" if len(trace.stamp) == 1 and not of else "events are"
+        trace.warnings.append(f"{path}: the first {len(trace.stamp)}{of} {are} used")
     if fault is None:
         trace.warnings += [f"{path}: {text}" for text in complaints(trace, frames)]
         return trace
-    threads = len(trace.numbers)
-    usable = f"{len(trace.stamp)} events of {threads} threads before it can be used"
+    events = counted(len(trace.stamp), "event")
+    usable = f"{events} of {counted(len(trace.numbers), 'thread')} before it can be used"
     text = f"{path}: offset {fault.offset}: {fault.problem}; {usable}"
     if not fault.cut and not damaged:
         raise LabError(f"{text}: --damaged goes on with them")

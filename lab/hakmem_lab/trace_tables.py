@@ -84,7 +84,7 @@ def print_head(figures: dict[str, Any], console: Console) -> None:
         for name, count in events.items()
         if name != "total" and count
     )
-    say(console, f"{show_number(events['total'])} events: {kinds}")
+    say(console, f"{counted(events['total'], 'event')}: {kinds}")
     say_list(
         console,
         "Events that cannot be as recorded",
@@ -102,8 +102,8 @@ def print_summary(figures: dict[str, Any], console: Console) -> None:
     )
     say(
         console,
-        f"{show_number(allocations['count'])} allocations of {show_bytes(allocations['bytes'])};"
-        f" left at the end: {show_number(left['blocks'])} blocks, {show_bytes(left['bytes'])}",
+        f"{counted(allocations['count'], 'allocation')} of {show_bytes(allocations['bytes'])};"
+        f" left at the end: {counted(left['blocks'], 'block')}, {show_bytes(left['bytes'])}",
     )
     table = new_table("Peaks", ["most", "bytes", "blocks", "at event", "after", "of the events"])
     for name, at in peak.items():

@@ -89,6 +89,18 @@ def test_oddities_are_warned_of(tmp_path: Path) -> None:
     writer.write_trace(file, SMALL, end={"events": 6, "lost": 3})
     (warning,) = read_trace(file).warnings
     assert warning.startswith(f"{file}: 3 calls are not in it: ")
+    writer.write_trace(file, {0: SMALL[0][:1]}, end={"events": 7, "lost": 1})
+    wrong, warning = read_trace(file).warnings
+    assert wrong == f"{file}: its end says 7 events, there is 1"
+    assert warning.startswith(f"{file}: 1 call is not in it: ")
+
+
+def test_one_event_of_one_thread(tmp_path: Path) -> None:
+    """Told in the singular."""
+    content = writer.trace_bytes({0: SMALL[0][:1]})
+    (tmp_path / "t").write_bytes(content[:-1])
+    (warning,) = read_trace(tmp_path / "t").warnings
+    assert warning.endswith("; 1 event of 1 thread before it can be used")
 
 
 # --- a part --------------------------------------------------------------------------------------
@@ -192,7 +204,7 @@ def test_cut_off_at_every_byte(tmp_path: Path) -> None:
         broken = max(begin for begin in begins if begin < length)
         (warning,) = trace.warnings
         assert warning.startswith(f"{file}: offset {broken}: the file ends in a frame"), warning
-        assert f"; {events} events of " in warning and warning.endswith("can be used")
+        assert f"; {events} event{'' if events == 1 else 's'} of " in warning and warning.endswith("can be used")
 
 
 def test_every_byte_damaged(tmp_path: Path) -> None:
@@ -214,7 +226,7 @@ def test_every_byte_damaged(tmp_path: Path) -> None:
         frame = max(begin for begin in begins if begin <= at)
         events = usable(content, frame)
         assert text.startswith(f"{file}: offset {frame}: "), text
-        assert f"; {events} events of " in text
+        assert f"; {events} event{'' if events == 1 else 's'} of " in text
         assert text.endswith("before it can be used: --damaged goes on with them")
         trace = read_trace(file, damaged=True)
         assert len(trace.stamp) == events
