@@ -188,8 +188,8 @@ void front_unlist(struct heap *heap, struct slab *slab);
 void front_enlist(struct heap *heap, struct slab *slab);
 /** Gives up a slab that is empty and in no list; under heap->lock. */
 void front_release_slab(struct heap *heap, struct slab *slab);
-/** Puts back into slabs what one batch of others' frees holds; false: there was none. Under heap->lock. */
-bool front_put_batch(struct heap *heap, unsigned size_class);
+/** Puts back into slabs what some batches of others' frees hold; false: there are no more. Under heap->lock. */
+bool front_put_batches(struct heap *heap, unsigned size_class);
 
 /** Puts one block back into its slab; the caller holds heap->lock. Blocks of others' slabs go to their
  * owners. */

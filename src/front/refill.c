@@ -32,6 +32,12 @@ enum { SPREAD_MOST = 3 };
 /* Of the heaps at most so many are looked at for a slab, the others next time: a cache miss each, under the own lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 
+/* A block that goes back into its slab is a cache miss or two, so many are some 0.2 ms: for as long another thread may have
+ * to wait for the heap's lock. */
+enum { BLOCKS_A_HOLD = 1024 };
+/* The same for slabs that are looked at in a list. */
+enum { SLABS_A_HOLD = 64 };
+
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
 void front_unlist(struct heap *heap, struct slab *slab) {
@@ -144,41 +150,54 @@ static void count_stage(struct heap *heap, unsigned size_class, enum counter whi
 
 void heap_put_block(struct heap *heap, void *block) { put_run(heap, block, block, 1, true); }
 
-/* Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
+/* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
+ * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
  * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
-static void put_list(struct heap *heap, void *list, bool keep_last) {
-  while (list != NULL) {
-    void *first = list, *last;
+static unsigned put_some(struct heap *heap, void **list, bool keep_last) {
+  void *next = *list;
+  unsigned put = 0;
+  while (next != NULL && put < BLOCKS_A_HOLD) {
+    void *first = next, *last;
     unsigned count = 0;
     do {
-      last = list;
-      list = *(void **)last;
+      last = next;
+      next = *(void **)last;
       count++;
-    } while (list != NULL && ((uintptr_t)list ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
+    } while (next != NULL && ((uintptr_t)next ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
              count < SLICE_BYTES / BLOCK_ALIGNMENT);
     put_run(heap, first, last, count, keep_last);
+    put += count;
+  }
+  *list = next;
+  return put;
+}
+
+/* What a bin of the calling thread held, or a part of it. Lets go of the lock, which the caller holds, now and then. */
+static void put_from_bin(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+  for (;;) {
+    count_stage(heap, size_class, COUNT_TO_SLABS, put_some(heap, &list, keep_last));
+    if (HAK_LIKELY(list == NULL)) return;
+    lock_release_in_turn(&heap->lock);
+    lock_acquire(&heap->lock);
   }
 }
 
-/* What a bin held, or a part of it. */
-static void put_from_bin(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
-  if (HAK_OBSERVE)
-    for (void *block = list; block != NULL; block = *(void **)block)
-      count_stage(heap, size_class, COUNT_TO_SLABS, 1);
-  put_list(heap, list, keep_last);
-}
-
-/* All that others sent. */
-static void put_sent_back(struct heap *heap, unsigned size_class, bool keep_last) {
+bool front_put_batches(struct heap *heap, unsigned size_class) {
   void *list;
-  while (remote_take_batch(heap, size_class, &list) > 0) put_list(heap, list, keep_last);
-}
-
-bool front_put_batch(struct heap *heap, unsigned size_class) {
-  void *list;
-  if (remote_take_batch(heap, size_class, &list) == 0) return false;
-  put_list(heap, list, true);
+  for (unsigned put = 0, count; put < BLOCKS_A_HOLD; put += count) {
+    count = remote_take_batch(heap, size_class, &list);
+    if (count == 0) return false;
+    while (list != NULL) (void)put_some(heap, &list, true);
+  }
   return true;
+}
+
+/* The same of a parked heap's bin, for a thread that holds its lock. */
+static void put_parked_bin(struct heap *heap, unsigned size_class) {
+  struct bin *bin = &heap->bins[size_class];
+  unsigned put = put_some(heap, &bin->head, true);
+  bin->room += (int32_t)put;
+  count_stage(heap, size_class, COUNT_TO_SLABS, put);
 }
 
 void heap_drain_bins(struct heap *heap) {
@@ -302,7 +321,9 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
   struct class_slabs *slabs = &from->classes[size_class];
   unsigned taken = 0;
   struct slab *next;
-  for (struct slab *slab = slabs->first; slab != NULL && taken < ADOPT_SLABS; slab = next) {
+  unsigned looked = 0;
+  for (struct slab *slab = slabs->first;
+       slab != NULL && taken < ADOPT_SLABS && looked < SLABS_A_HOLD; slab = next, looked++) {
     next = slab->next;
     if (slab->free_list == NULL && !parked) continue; /* uncarved room: its owner will use it */
     take_slab(heap, from, slab);
@@ -326,16 +347,10 @@ static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class
     lock_release(&from->lock);
     return true;
   }
-  put_sent_back(from, size_class, true);
+  (void)front_put_batches(from, size_class);
   /* Read again under the lock: only now is a parked heap sure to stay parked. */
   parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-  if (parked) {
-    struct bin *bin = &from->bins[size_class];
-    void *list = bin->head;
-    bin->head = NULL;
-    bin->room = (int32_t)bin->capacity;
-    put_from_bin(from, size_class, list, true);
-  }
+  if (parked) put_parked_bin(from, size_class);
   unsigned taken = take_slabs(heap, from, size_class, parked);
   lock_release(&from->lock);
   return taken > 0;

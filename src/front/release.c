@@ -147,7 +147,7 @@ static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct p
   lock_acquire(&heap->lock);
   unsigned count = begin(heap, slabs, pass);
   bool more = slabs->next_look != NULL;
-  lock_release(&heap->lock);
+  lock_release_in_turn(&heap->lock);
   for (unsigned i = 0; i < count; i++) {
     bool was_whole = superslab_is_whole(superslab_of(purges[i].slab));
     purge_find(&purges[i], pass->looks == 0);
@@ -155,10 +155,10 @@ static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct p
     if (was_whole && !superslab_is_whole(superslab_of(purges[i].slab))) pass->split = true;
   }
   flush(pass);
-  if (count > 0) {
-    lock_acquire(&heap->lock);
-    for (unsigned i = 0; i < count; i++) end(heap, &purges[i], pass->gone);
-    lock_release(&heap->lock);
+  for (unsigned i = 0; i < count; i++) {
+    lock_acquire(&heap->lock); /* one at a time: blocks that came back meanwhile are walked */
+    end(heap, &purges[i], pass->gone);
+    lock_release_in_turn(&heap->lock);
   }
   batch_end();
   return more;
@@ -191,15 +191,15 @@ static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
     bin->room++;
     heap_put_block(heap, block);
   }
-  lock_release(&heap->lock);
+  lock_release_in_turn(&heap->lock);
   return go_on;
 }
 
-static bool batch_to_slabs(struct heap *heap, unsigned size_class) {
+static bool batches_to_slabs(struct heap *heap, unsigned size_class) {
   lock_acquire(&heap->lock);
-  bool any = front_put_batch(heap, size_class);
-  lock_release(&heap->lock);
-  return any;
+  bool more = front_put_batches(heap, size_class);
+  lock_release_in_turn(&heap->lock);
+  return more;
 }
 
 /* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests
@@ -214,7 +214,7 @@ static void tidy(struct heap *heap, struct pass *pass) {
     lock_release(&heap->lock);
     if (!rests) continue;
     while (parked && empty_parked_bin(heap, c)) continue;
-    while (sent && batch_to_slabs(heap, c)) continue;
+    while (sent && batches_to_slabs(heap, c)) continue;
   }
   int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
   if (left > 0) pass->young += (size_t)left;

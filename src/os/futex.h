@@ -15,10 +15,10 @@ static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, const stru
   return syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0) != 0 && errno == ETIMEDOUT;
 }
 
-/** Wakes up to `most` of those that sleep on the word. */
-static inline void futex_wake(_Atomic uint32_t *word, int most) {
+/** Wakes up to `most` of those that sleep on the word. True: there was one. */
+static inline bool futex_wake(_Atomic uint32_t *word, int most) {
   enum { WAKE_PRIVATE = 129 }; /* FUTEX_WAKE_PRIVATE */
-  syscall(SYS_futex, word, WAKE_PRIVATE, most, NULL, NULL, 0);
+  return syscall(SYS_futex, word, WAKE_PRIVATE, most, NULL, NULL, 0) > 0;
 }
 
 #endif

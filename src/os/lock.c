@@ -90,6 +90,20 @@ void lock_wake(struct lock *lock) {
   errno = saved;
 }
 
+/* It takes some 50 us until a thread that was woken is on a processor. To sleep for as long is better than to yield: that gives
+ * the processor to whoever computes there, for milliseconds. */
+void lock_release_in_turn(struct lock *lock) {
+  static const struct timespec a_wake = {.tv_nsec = 50000};
+  if ((look(lock) & (LOCK_FOR_FORK | LOCK_WAITERS)) != LOCK_WAITERS) {
+    lock_release(lock);
+    return;
+  }
+  int saved = errno;
+  atomic_store_explicit(&lock->state, 0, memory_order_release); /* release: as lock_release */
+  if (futex_wake(&lock->state, 1)) (void)futex_wait(&lock->state, 0, &a_wake);
+  errno = saved;
+}
+
 /* release: as lock_release. The lock stays held for the fork. */
 void lock_leave(struct lock *lock) {
   atomic_fetch_and_explicit(&lock->state, ~LOCK_INSIDE, memory_order_release);

@@ -71,6 +71,10 @@ HAK_INLINE void lock_release(struct lock *lock) {
   if (HAK_UNLIKELY((state & LOCK_WAITERS) != 0)) lock_wake(lock);
 }
 
+/** Releases the lock for a caller who is about to take it again: a thread that sleeps for it has it in between. After
+ * lock_release it would be held again before that thread is awake, piece after piece. */
+void lock_release_in_turn(struct lock *lock);
+
 /** For a lock that others are about to see for the first time: free, unless this thread is forking. */
 HAK_INLINE void lock_init(struct lock *lock) {
   uint32_t self = lock_self();

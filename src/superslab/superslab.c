@@ -413,7 +413,7 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
   cursor->started = true;
   while (taken < most) {
     if (++looked % LOOKS_AT_ONCE == 0) {
-      lock_release(&superslab_lock);
+      lock_release_in_turn(&superslab_lock);
       lock_acquire(&superslab_lock);
     }
     if (next_look == NULL) {
@@ -492,7 +492,7 @@ struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
       found = superslab;
     }
     if (++looked % LOOKS_AT_ONCE == 0) {
-      lock_release(&superslab_lock);
+      lock_release_in_turn(&superslab_lock);
       lock_acquire(&superslab_lock);
     }
   }

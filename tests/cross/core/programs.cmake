@@ -25,6 +25,8 @@ function(cross_unit_programs prefix)
     target_link_libraries(${target} PRIVATE hakmem::test Threads::Threads)
     list(APPEND targets ${target})
   endforeach()
+  include(${CROSS_TESTS}/unit/wrapped.cmake)
+  target_link_options(${prefix}unit_room_holds PRIVATE ${ROOM_HOLDS_WRAPS})
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 

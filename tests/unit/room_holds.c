@@ -1,0 +1,227 @@
+/* room_holds.c - how much is done in one hold of a lock for which another thread's malloc, or a fork, may have to wait.
+ *
+ * Work is counted, not time. The functions that do it are wrapped by the linker. They mark the lock as waited for, and the
+ * release of a lock takes the mark away: the next piece of work that finds it is done in the same hold. One thread at a time,
+ * so nobody else marks it. */
+#include "unit_test.h"
+
+#include <pthread.h>
+
+#include "front/fast.h"
+#include "front/release.h"
+#include "policy/options.h"
+#include "superslab/superslab.h"
+
+/* A block is a cache miss or two, about 0.1 us: half a millisecond. The bound in the code is lower, by a run of blocks of one
+ * slab (4,096) at most. */
+enum { BLOCKS_MOST = 5120 };
+
+/* --- the meter --------------------------------------------------------------------------------------------------- */
+
+static struct lock *held; /* in which there was work last */
+static uint64_t in_hold, most_in_hold, in_all;
+
+static bool is_marked(struct lock *lock) {
+  return (atomic_fetch_or(&lock->state, LOCK_WAITERS) & LOCK_WAITERS) != 0;
+}
+
+static void meter_start(void) {
+  held = NULL;
+  in_hold = most_in_hold = in_all = 0;
+}
+
+static void work(struct lock *lock, uint64_t pieces) {
+  if (!is_marked(lock) || lock != held) in_hold = 0;
+  held = lock;
+  in_hold += pieces;
+  in_all += pieces;
+  if (in_hold > most_in_hold) most_in_hold = in_hold;
+}
+
+static bool measures_blocks;
+
+void __real_slab_put(struct slab *slab, void *first, void *last, unsigned count);
+void __wrap_slab_put(struct slab *slab, void *first, void *last, unsigned count);
+void __wrap_slab_put(struct slab *slab, void *first, void *last, unsigned count) {
+  if (measures_blocks) work(&heap_of_bin(map_bin(first), slab->size_class)->lock, count);
+  __real_slab_put(slab, first, last, count);
+}
+
+/* --- blocks that go back into slabs --------------------------------------------------------------------------------- */
+
+enum { BLOCKS = 100000, SIZE = 64 };
+static void *blocks[BLOCKS];
+
+static void *from_heap(struct heap *heap, size_t size) {
+  unsigned size_class = class_for(size);
+  void *block = bin_pop(&heap->bins[size_class]);
+  return block != NULL ? block : front_refill(heap, size_class, false, NULL);
+}
+
+static struct heap *borrow(void) {
+  struct heap *heap = heap_borrow();
+  assert_non_null(heap);
+  return heap;
+}
+
+static void fill(struct heap *heap, size_t size) {
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = from_heap(heap, size));
+}
+
+/* All blocks, in an order in which no two neighbours come after each other. */
+static void send_back(struct heap *heap) {
+  enum { STEP = 9973 };
+  for (unsigned i = 0, at = 0; i < BLOCKS; i++, at = (at + STEP) % BLOCKS)
+    remote_free(heap, map_bin(blocks[at]), blocks[at]);
+  remote_flush(heap);
+}
+
+static void start_blocks(void) {
+  meter_start();
+  measures_blocks = true;
+}
+
+static void end_blocks(const char *what, uint64_t least) {
+  measures_blocks = false;
+  print_message("%s: %llu blocks, at most %llu in one hold\n", what, (unsigned long long)in_all,
+                (unsigned long long)most_in_hold);
+  assert_true(in_all >= least);
+  assert_true(most_in_hold <= BLOCKS_MOST);
+}
+
+/* A thread that sleeps has an inbox full of blocks, and somebody calls malloc_trim. */
+static void a_trim_sorts_an_inbox_in_pieces(void **state) {
+  (void)state;
+  struct heap *owner = borrow(), *other = borrow();
+  fill(owner, SIZE);
+  send_back(other);
+  start_blocks();
+  heap_purge();
+  end_blocks("inbox", BLOCKS / 2);
+  heap_return(owner);
+  heap_return(other);
+}
+
+/* A thread without memory takes some of what a sleeping one has. What that one took from its inbox before is nearly used up, so
+ * that the rest has to be sorted. */
+static void an_adoption_sorts_a_part(void **state) {
+  (void)state;
+  enum { OTHER_SIZE = 96 };
+  struct heap *owner = borrow(), *other = borrow();
+  void *first = from_heap(owner, OTHER_SIZE), *second = from_heap(owner, OTHER_SIZE), *list;
+  fill(owner, OTHER_SIZE);
+  remote_free_now(map_bin(first), first);
+  remote_free_now(map_bin(second), second);
+  lock_acquire(&owner->lock);
+  assert_int_equal(remote_take_batch(owner, class_for(OTHER_SIZE), &list),
+                   1); /* the other one stays with it */
+  heap_put_block(owner, list);
+  lock_release(&owner->lock);
+  send_back(other);
+  start_blocks();
+  void *block = from_heap(other, OTHER_SIZE);
+  end_blocks("adoption", 1);
+  assert_non_null(block);
+  remote_free_now(map_bin(block), block);
+  heap_return(owner);
+  heap_return(other);
+  heap_purge();
+}
+
+/* A thread's own bin, as deep as it can be. */
+static void a_bin_is_emptied_in_pieces(void **state) {
+  (void)state;
+  struct heap *heap = borrow();
+  fill(heap, 16);
+  struct bin *bin = &heap->bins[class_for(16)];
+  while (bin->head != NULL) (void)from_heap(heap, 16);
+  bin->capacity = BLOCKS;
+  bin->room = BLOCKS;
+  for (int i = 0; i < BLOCKS; i++) assert_false(bin_push(bin, blocks[i]));
+  start_blocks();
+  front_trim(heap, bin, BLOCKS / 4);
+  end_blocks("bin that runs over", BLOCKS / 2);
+  start_blocks();
+  heap_drain_bins(heap);
+  end_blocks("bins that are emptied", BLOCKS / 5);
+  bin->capacity = 0;
+  bin->room = 0;
+  heap_return(heap);
+}
+
+/* The bins of a thread that has ended, by the next one of which this one is out of memory. */
+static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
+  (void)state;
+  struct heap *heap = borrow(), *other = borrow();
+  fill(heap, 16);
+  struct bin *bin = &heap->bins[class_for(16)];
+  while (bin->head != NULL) (void)from_heap(heap, 16);
+  bin->capacity = BLOCKS;
+  bin->room = BLOCKS;
+  for (int i = 0; i < BLOCKS; i++) assert_false(bin_push(bin, blocks[i]));
+  heap_return(heap);
+  start_blocks();
+  void *block = from_heap(other, 16);
+  end_blocks("bin of an ended thread, adopted", 1);
+  assert_non_null(block);
+  remote_free_now(map_bin(block), block);
+  start_blocks();
+  heap_purge();
+  end_blocks("bin of an ended thread, trimmed", BLOCKS / 2);
+  heap_return(other);
+}
+
+/* --- turns -------------------------------------------------------------------------------------------------------- */
+
+/* Two holds a turn, or a few dozen where others have the processor; without turns 500. */
+enum { TURNS = 200, HOLDS_A_TURN = 100 };
+static struct lock contended;
+static _Atomic uint32_t holds;
+static atomic_bool over;
+
+static void *hold_again_and_again(void *unused) {
+  while (!atomic_load(&over)) {
+    lock_acquire(&contended);
+    for (int i = 0; i < 200000; i++) __asm__ volatile("");
+    atomic_fetch_add(&holds, 1);
+    lock_release_in_turn(&contended);
+  }
+  return unused;
+}
+
+/* A thread that waits gets the lock though another one takes it again at once. */
+static void who_waits_gets_the_lock_in_between(void **state) {
+  (void)state;
+  pthread_t thread;
+  uint32_t waited_for = 0;
+  assert_int_equal(pthread_create(&thread, NULL, hold_again_and_again, NULL), 0);
+  for (int i = 0; i < TURNS; i++) {
+    uint32_t before = atomic_load(&holds);
+    while (atomic_load(&holds) == before) os_yield();
+    before = atomic_load(&holds);
+    lock_acquire(&contended);
+    waited_for += atomic_load(&holds) - before;
+    lock_release(&contended);
+  }
+  atomic_store(&over, true);
+  pthread_join(thread, NULL);
+  print_message("%d turns: waited for %u holds of another\n", TURNS, waited_for);
+  assert_true(waited_for < TURNS * HOLDS_A_TURN);
+}
+
+static int start(void **state) {
+  (void)state;
+  hak_free(hak_malloc(1));
+  return heap_of_thread() != NULL ? 0 : -1;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_trim_sorts_an_inbox_in_pieces),
+      cmocka_unit_test(an_adoption_sorts_a_part),
+      cmocka_unit_test(a_bin_is_emptied_in_pieces),
+      cmocka_unit_test(an_ended_threads_bin_is_emptied_in_pieces),
+      cmocka_unit_test(who_waits_gets_the_lock_in_between),
+  };
+  return cmocka_run_group_tests_name("holds", tests, start, NULL);
+}
