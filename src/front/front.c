@@ -10,19 +10,10 @@
 #include "policy/options.h"
 
 /* Offset in heap->bins of the bin for each multiple of 16 bytes. */
-#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_OF((size_t)(i)*BLOCK_ALIGNMENT)),
+#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
 #define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
 #define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
 #define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)
-/* class_for() as a constant expression, for a size that is a multiple of 16; front_self_check in the
- * tests compares the two. */
-#define LOG2(n) ((n) < 512 ? 8 : (n) < 1024 ? 9 : (n) < 2048 ? 10 : 11)
-#define CLASS_OF(n)                                                                                \
-  ((n) == 0     ? 0                                                                                \
-   : (n) <= 256 ? ((n)-1) >> 4                                                                     \
-                : CLASS_OF_SERIES(16 + (size_t)(LOG2((n)-1) - 8) * 8 +                             \
-                                  ((((n)-1) >> (LOG2((n)-1) - 3)) & 7)))
-
 const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {O64(0) O64(64) O64(128) O64(192)
                                                                    O1(256)};
 

@@ -34,14 +34,22 @@ HAK_INLINE uint32_t class_size(unsigned size_class) {
   return (256u << doubling) + (step + 1) * (32u << doubling);
 }
 
+/* Above 256 bytes: the classes of a doubling are told apart by the three bits below the highest one of the last byte's offset. */
+#define LOG2_OF(n) (63u - (unsigned)__builtin_clzll(n))
+#define CLASS_FOR_LAST(last)                                                                       \
+  CLASS_OF_SERIES(16 + (LOG2_OF(last) - 8) * 8 + (unsigned)((last) >> (LOG2_OF(last) - 3) & 7))
+
+#define CLASS_FOR_TINY(size) ((unsigned)((size) == 0 ? 0 : ((size)-1) >> 4))
+
 /** Smallest class that holds `size` (0..SMALL_MAX) bytes. */
 HAK_INLINE unsigned class_for(size_t size) {
-  if (size <= 256) return size == 0 ? 0 : (unsigned)((size - 1) >> 4);
-  size_t last = size - 1;
-  unsigned log2 = 63u - (unsigned)__builtin_clzll((unsigned long long)last);
-  unsigned number = 16 + (log2 - 8) * 8 + (unsigned)((last >> (log2 - 3)) & 7);
-  return CLASS_OF_SERIES(number);
+  if (size <= 256) return CLASS_FOR_TINY(size);
+  return CLASS_FOR_LAST((unsigned long long)size - 1);
 }
+
+/** The same as a constant expression. */
+#define CLASS_FOR(size)                                                                            \
+  ((size) <= 256 ? CLASS_FOR_TINY(size) : CLASS_FOR_LAST((unsigned long long)(size)-1))
 
 /** Slices of a slab of this class: enough for 8 blocks and more, so that the bytes lost at a slab's end
  * stay under 12.5%; in fresh memory they are never touched. */
