@@ -144,13 +144,15 @@ static void initialise(void) {
   if (atomic_load_explicit(&initialised, memory_order_acquire)) return;
   fork_register();
   lock_acquire(&heap_list_lock);
-  if (!atomic_load_explicit(&initialised, memory_order_relaxed)) {
+  bool first = !atomic_load_explicit(&initialised, memory_order_relaxed);
+  if (first) {
     read_options_and_make_key();
-    if (!option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
     /* release: options are read without the lock afterwards */
     atomic_store_explicit(&initialised, true, memory_order_release);
   }
   lock_release(&heap_list_lock);
+  /* Without the lock: a GiB takes a quarter of a second, for which no other thread has to wait. */
+  if (first && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
 }
 
 static void list(struct heap *heap) {

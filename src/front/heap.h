@@ -186,12 +186,13 @@ void heap_drain_bins(struct heap *heap);
  * the end; under heap->lock. */
 void front_unlist(struct heap *heap, struct slab *slab);
 void front_enlist(struct heap *heap, struct slab *slab);
-/** Gives up a slab that is empty and in no list; under heap->lock. */
+/** Gives up a slab that is empty and in no list; under heap->lock, and superslab_settle after it. */
 void front_release_slab(struct heap *heap, struct slab *slab);
-/** Puts back into slabs what some batches of others' frees hold; false: there are no more. Under heap->lock. */
+/** Puts back into slabs what some batches of others' frees hold; false: there are no more. Under heap->lock, and
+ * superslab_settle after it. */
 bool front_put_batches(struct heap *heap, unsigned size_class);
 
-/** Puts one block back into its slab; the caller holds heap->lock. Blocks of others' slabs go to their
+/** Puts one block back into its slab; the caller holds heap->lock, and calls superslab_settle after it. Blocks of others' slabs go to their
  * owners. */
 void heap_put_block(struct heap *heap, void *block);
 

@@ -210,6 +210,7 @@ void heap_drain_bins(struct heap *heap) {
     lock_acquire(&heap->lock);
     put_from_bin(heap, c, list, false);
     lock_release(&heap->lock);
+    superslab_settle();
   }
 }
 
@@ -484,6 +485,7 @@ void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool
     if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
   }
   lock_release(&heap->lock);
+  if (grows || count == 0) superslab_settle();
   if (count == 0) return NULL;
   HAK_CHECK(bin->head == NULL);
   if (count > 1) bin->head = *(void **)list;
@@ -527,6 +529,7 @@ void front_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   put_from_bin(heap, (unsigned)(bin - heap->bins), cold, true);
   bool due = release_is_due(heap);
   lock_release(&heap->lock);
+  superslab_settle();
   if (HAK_UNLIKELY(due)) release_wake();
   else release_check_below(); /* slabs that became empty are slices now */
 }

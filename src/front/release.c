@@ -161,6 +161,7 @@ static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct p
     lock_release_in_turn(&heap->lock);
   }
   batch_end();
+  superslab_settle();
   return more;
 }
 
@@ -192,6 +193,7 @@ static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
     heap_put_block(heap, block);
   }
   lock_release_in_turn(&heap->lock);
+  superslab_settle();
   return go_on;
 }
 
@@ -199,6 +201,7 @@ static bool batches_to_slabs(struct heap *heap, unsigned size_class) {
   lock_acquire(&heap->lock);
   bool more = front_put_batches(heap, size_class);
   lock_release_in_turn(&heap->lock);
+  superslab_settle();
   return more;
 }
 

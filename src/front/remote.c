@@ -205,6 +205,7 @@ void remote_settle(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) (void)pile_of(heap, c);
 }
 
+/* However long the piles are: no other thread is there to wait. */
 void remote_forget_inbox(struct heap *heap) {
   int64_t bytes = 0;
   if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) == 0) return;

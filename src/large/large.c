@@ -119,6 +119,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   if (span == NULL) {
     enum span_pages pages = pages_for(cache, slices, slice_alignment);
     span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
+    unit_settle();
   }
   return span != NULL ? slab_base(span) : NULL;
 }

@@ -35,7 +35,7 @@ void slab_set_bin(struct slab *slab, struct bin *bin) {
 void slab_release(struct slab *slab) {
   HAK_CHECK(slab_is_empty(slab) && !slab->listed);
   slab_set_bin(slab, NULL);
-  span_release(slab);
+  span_release_soon(slab);
 }
 
 /* Makes [0, end) of the slab resident ahead of the touches. Fresh pages only; in pieces, since a page

@@ -19,7 +19,7 @@ HAK_INLINE struct slab *slab_head(struct slab *slab) { return slab - slab->offse
  * span_acquire. NULL: no memory. */
 struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages);
 
-/** Gives an empty slab back. It must be in no list. */
+/** Gives an empty slab back. It must be in no list. Under the owner's lock: superslab_settle is to be called after it. */
 void slab_release(struct slab *slab);
 
 /** Names another owner's bin for the whole span. */

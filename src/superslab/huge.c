@@ -102,7 +102,9 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
 }
 
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
-  return huge_new(bytes, alignment, 0, zeroed);
+  struct superslab *superslab = huge_new(bytes, alignment, 0, zeroed);
+  unit_settle();
+  return superslab;
 }
 
 /* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the

@@ -12,11 +12,13 @@
 #include "observe/report.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/sums.h"
 #include "superslab/whole.h"
 
 #define ALL_SLICES UINT32_MAX
 
 struct lock superslab_lock;
+struct superslab_sums superslab_sums;
 
 /* By longest free run, then by the same those that are split. One that was split stays where it is until one of its
  * slices is taken or freed. */
@@ -24,11 +26,10 @@ enum { RUNS = SLICES_PER_UNIT + 1, LISTS = 2 * RUNS };
 static struct superslab *lists[LISTS];
 static uint64_t nonempty_lists[2];       /* bit i: lists[i], and lists[RUNS + i], has members */
 static struct superslab *unused;         /* descriptors free for reuse */
-static uint64_t live, peak;              /* SuperSlabs */
-static uint64_t slices_in_use;           /* handed out as spans */
-static uint8_t era;                      /* of the lists; superslab_fork_child */
 static struct superslab *next_look;      /* where superslab_take_dirty goes on */
 static _Atomic size_t dirty_free_slices; /* written under the lock */
+/* Given up by superslab_settle; in no list and not in the map. Written under the lock; relaxed: others look whether there is one. */
+static _Atomic(struct superslab *) emptied;
 
 /* --- descriptors --------------------------------------------------------------------------------- */
 
@@ -98,7 +99,7 @@ static unsigned list_for(const struct superslab *superslab) {
 static void list_insert(struct superslab *superslab) {
   unsigned list = list_for(superslab);
   superslab->list = (uint8_t)list;
-  superslab->era = era;
+  superslab->era = superslab_sums.era;
   superslab->prev = NULL;
   superslab->next = lists[list];
   if (lists[list] != NULL) lists[list]->prev = superslab;
@@ -166,7 +167,13 @@ static struct superslab *find_room(unsigned slices, unsigned alignment, bool spl
 }
 
 /* A new SuperSlab beside free slices in old ones: only where half of all slices stay in use. */
-static bool may_spread(void) { return live * SLICES_PER_UNIT <= 2 * slices_in_use; }
+static bool may_spread(void) {
+  return superslab_sums.live * SLICES_PER_UNIT <= 2 * superslab_sums.slices_in_use;
+}
+
+static void count_live(void) {
+  if (++superslab_sums.live > superslab_sums.peak) superslab_sums.peak = superslab_sums.live;
+}
 
 /* --- spans ------------------------------------------------------------------------------------------ */
 
@@ -193,7 +200,7 @@ static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool *fr
     superslab->dirty_mask = run.zeroed ? 0 : ALL_SLICES;
     if (map_set(run.base, 1, superslab)) {
       lock_acquire(&superslab_lock);
-      if (++live > peak) peak = live;
+      count_live();
       lock_release(&superslab_lock);
       advise_huge_pages(superslab, run, huge_pages, as_sample);
       return superslab;
@@ -219,7 +226,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   unsigned dirty = dirty_slices_of(superslab);
   superslab->free_mask &= ~mask;
   superslab->given_mask &= ~mask;
-  slices_in_use += slices;
+  superslab_sums.slices_in_use += slices;
   count_dirty(dirty, dirty_slices_of(superslab));
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
@@ -280,7 +287,7 @@ static bool list_or_take_out(struct superslab *superslab) {
   list_remove(superslab);
   whole_forget(superslab);
   map_clear(superslab->base, 1);
-  live--;
+  superslab_sums.live--;
   return true;
 }
 
@@ -290,9 +297,9 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   HAK_CHECK((superslab->free_mask & slices_mask(first, slices)) == 0);
   for (unsigned i = first; i < first + slices; i++)
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
-  if (HAK_UNLIKELY(superslab->era != era)) return false;
+  if (HAK_UNLIKELY(superslab->era != superslab_sums.era)) return false;
   unsigned before = dirty_slices_of(superslab);
-  slices_in_use -= slices;
+  superslab_sums.slices_in_use -= slices;
   superslab->free_mask |= slices_mask(first, slices);
   superslab->dirty_mask |= dirty;
   superslab->age = 0;
@@ -316,7 +323,7 @@ static bool is_worth_keeping(size_t resident) {
 static bool put_in(struct superslab *superslab) {
   if (!map_set(superslab->base, 1, superslab)) return false;
   lock_acquire(&superslab_lock);
-  live++;
+  count_live();
   list_insert(superslab);
   count_dirty(0, dirty_slices_of(superslab));
   lock_release(&superslab_lock);
@@ -341,8 +348,8 @@ static void release_emptied(struct superslab *superslab) {
   lock_release(&superslab_lock);
 }
 
-void span_release(struct slab *span) {
-  struct superslab *superslab = superslab_of(span);
+/* Under the lock; result as above. */
+static bool span_free(struct slab *span) {
   unsigned slices = span->slices;
   /* Slices of a slab that were never carved stay known as zero. */
   unsigned dirty = slices;
@@ -350,10 +357,40 @@ void span_release(struct slab *span) {
     dirty = (unsigned)((span->touched + SLICE_BYTES - 1) >> SLICE_SHIFT);
     if (dirty > slices) dirty = slices;
   }
+  return slices_free(superslab_of(span), span->index, slices, slices_mask(span->index, dirty));
+}
+
+void span_release(struct slab *span) {
+  struct superslab *superslab = superslab_of(span);
   lock_acquire(&superslab_lock);
-  bool emptied = slices_free(superslab, span->index, slices, slices_mask(span->index, dirty));
+  bool is_empty = span_free(span);
   lock_release(&superslab_lock);
-  if (emptied) release_emptied(superslab);
+  if (is_empty) release_emptied(superslab);
+}
+
+void span_release_soon(struct slab *span) {
+  struct superslab *superslab = superslab_of(span);
+  lock_acquire(&superslab_lock);
+  if (span_free(span)) {
+    superslab->next = atomic_load_explicit(&emptied, memory_order_relaxed);
+    atomic_store_explicit(&emptied, superslab, memory_order_relaxed);
+  }
+  lock_release(&superslab_lock);
+}
+
+static struct superslab *take_emptied(void) {
+  if (HAK_LIKELY(atomic_load_explicit(&emptied, memory_order_relaxed) == NULL)) return NULL;
+  lock_acquire(&superslab_lock);
+  struct superslab *superslab = atomic_load_explicit(&emptied, memory_order_relaxed);
+  if (superslab != NULL) atomic_store_explicit(&emptied, superslab->next, memory_order_relaxed);
+  lock_release(&superslab_lock);
+  return superslab;
+}
+
+void superslab_settle(void) {
+  for (struct superslab *superslab; (superslab = take_emptied()) != NULL;)
+    release_emptied(superslab);
+  unit_settle();
 }
 
 bool span_resize(struct slab *span, unsigned slices) {
@@ -368,7 +405,7 @@ bool span_resize(struct slab *span, unsigned slices) {
   } else {
     uint32_t more = slices_mask(first + old, slices - old);
     done = first + slices <= SLICES_PER_UNIT && (superslab->free_mask & more) == more &&
-           superslab->era == era;
+           superslab->era == superslab_sums.era;
     if (done) {
       span_take(superslab, first + old, slices - old, KIND_LARGE, &zeroed);
       for (unsigned i = old; i < slices; i++) span[i].offset = (uint8_t)i;
@@ -449,13 +486,12 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   else superslab->given_mask |= set.mask;
   superslab->ends &= ~set.mask;
   count_dirty(before, dirty_slices_of(superslab));
-  bool emptied = list_or_take_out(superslab);
+  bool is_empty = list_or_take_out(superslab);
   lock_release(&superslab_lock);
-  if (emptied) release_emptied(superslab);
+  if (is_empty) release_emptied(superslab);
 }
 
-/* Written under the owner's lock only; a figure read in passing may be old, never wild. */
-__attribute__((no_sanitize("thread"))) static unsigned holes_of(const struct slab *slice) {
+__attribute__((no_sanitize("thread"))) unsigned slice_holes(const struct slab *slice) {
   return (unsigned)__builtin_popcount(*(const volatile uint16_t *)&slice->holes);
 }
 
@@ -466,7 +502,7 @@ static bool is_refilled(const struct superslab *superslab) {
   for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
     const struct slab *slab = &superslab->slabs[i];
     uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
-    if (kind >= KIND_CACHED || holes_of(slab) > 0) return false;
+    if (kind >= KIND_CACHED || slice_holes(slab) > 0) return false;
   }
   return true;
 }
@@ -508,9 +544,9 @@ void superslab_join(struct superslab *superslab) {
   }
   lock_acquire(&superslab_lock);
   superslab->pinned = false;
-  bool emptied = list_or_take_out(superslab);
+  bool is_empty = list_or_take_out(superslab);
   lock_release(&superslab_lock);
-  if (emptied) release_emptied(superslab);
+  if (is_empty) release_emptied(superslab);
 }
 
 /* --- fork ---------------------------------------------------------------------------------------------- */
@@ -527,79 +563,15 @@ static void forget_lists(void) {
   memset(lists, 0, sizeof lists);
   memset(nonempty_lists, 0, sizeof nonempty_lists);
   unused = next_look = NULL;
-  live = slices_in_use = 0;
+  atomic_store_explicit(&emptied, NULL, memory_order_relaxed);
+  superslab_sums.live = superslab_sums.slices_in_use = 0;
   whole_forget_all();
   atomic_store_explicit(&dirty_free_slices, 0, memory_order_relaxed);
-  era++;
+  superslab_sums.era++;
 }
 
 void superslab_fork_child(void) {
   if (!lock_is_whole_in_child(&superslab_lock)) forget_lists();
   if (!lock_is_whole_in_child(&unit_lock)) unit_forget();
   if (!lock_is_whole_in_child(&meta_lock)) meta_forget();
-}
-
-/* --- statistics -------------------------------------------------------------------------------------- */
-
-static void add_blocks(const struct superslab *superslab, struct superslab_stats *stats) {
-  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
-    const struct slab *slab = &superslab->slabs[i];
-    if ((superslab->free_mask >> i & 1) != 0 || slab->offset != 0) continue;
-    uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
-    uint64_t bytes = (uint64_t)slab->slices << SLICE_SHIFT;
-    if (kind == KIND_LARGE) {
-      stats->large_bytes += bytes;
-    } else if (kind == KIND_CACHED || kind == KIND_GIVING) {
-      stats->cached_bytes += bytes;
-    } else if (kind == KIND_GIVEN) {
-      stats->given_bytes += bytes;
-    } else if (kind == KIND_SLAB) {
-      uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
-      uint64_t in_holes = atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
-      uint64_t free = atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes;
-      uint64_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
-      /* Its owner changes them while they are read, so that they may be of different moments. */
-      if (size * carved > bytes) carved = bytes / size;
-      stats->block_bytes_carved += size * carved;
-      stats->block_bytes_free += size * (free < carved ? free : carved);
-      for (unsigned j = i; j < i + slab->slices && j < SLICES_PER_UNIT; j++)
-        stats->given_bytes += holes_of(&superslab->slabs[j]) * os_page_size();
-    }
-  }
-}
-
-static void read_stats(struct superslab_stats *stats, bool deep) {
-  stats->live = live;
-  stats->peak = peak;
-  huge_counts(&stats->huge_live, &stats->huge_bytes);
-  stats->bytes_mapped = unit_mapped_bytes();
-  for (unsigned list = 0; list < LISTS; list++)
-    for (const struct superslab *s = lists[list]; s != NULL; s = s->next) {
-      stats->slab_bytes += (uint64_t)__builtin_popcount(~s->free_mask) << SLICE_SHIFT;
-      if (!deep) continue;
-      stats->dirty_bytes += (uint64_t)dirty_slices_of(s) << SLICE_SHIFT;
-      add_blocks(s, stats);
-    }
-}
-
-void superslab_stats_get(struct superslab_stats *stats, bool deep) {
-  memset(stats, 0, sizeof *stats);
-  lock_acquire(&superslab_lock);
-  read_stats(stats, deep);
-  lock_release(&superslab_lock);
-}
-
-bool superslab_stats_try(struct superslab_stats *stats, bool deep) {
-  enum { TRIES = 100 };
-  bool got = false;
-  memset(stats, 0, sizeof *stats);
-  /* The thread's own, for a fork or because it was interrupted inside: it may be half done. */
-  for (int i = 0; i < TRIES && !got && lock_holder(&superslab_lock) == LOCK_OTHERS; i++) {
-    got = lock_try(&superslab_lock);
-    if (!got) os_yield();
-  }
-  if (!got) return false;
-  read_stats(stats, deep);
-  lock_release(&superslab_lock);
-  return true;
 }

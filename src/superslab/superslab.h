@@ -232,8 +232,11 @@ struct unit_run {
 };
 
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
- * the warm pool or the OS. */
+ * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
+ * What has to go from the pool waits for unit_settle. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
+/** Gives back what was found to be too old or too much when units were taken. The caller holds no lock. */
+void unit_settle(void);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
  * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
 struct unit_run unit_reserve(size_t units, size_t empty);
@@ -298,8 +301,13 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
  * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
                           enum span_pages pages, unsigned counted_class, bool *zeroed);
-/** Gives a span back; `span` is its first descriptor. Keeps errno. */
+/** Gives a span back; `span` is its first descriptor. Keeps errno. The caller holds no lock. */
 void span_release(struct slab *span);
+/** The same for who holds a heap's lock, without a system call: a SuperSlab that is empty then waits for superslab_settle. */
+void span_release_soon(struct slab *span);
+/** Makes the system calls that were put off while locks were held: gives up what span_release_soon has emptied, and
+ * what was in the warm pool for too long when a unit was taken out. Keeps errno. Holds no lock. */
+void superslab_settle(void);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
 bool span_resize(struct slab *span, unsigned slices);
 
@@ -355,13 +363,14 @@ struct superslab_stats {
   /* All of one moment: memory counts as mapped before it is in one of the others, and is in none when it is unmapped. So
    * bytes_mapped >= live units + huge_bytes, and live units >= slab_bytes, whatever other threads do. */
   uint64_t live, peak, huge_live, huge_bytes, slab_bytes, bytes_mapped;
+  uint64_t dirty_bytes; /* free slices that keep their pages */
+  /* Of each SuperSlab's own moment: */
   uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
   /* bytes of blocks: ever made; of these, free in their slabs */
   uint64_t block_bytes_carved, block_bytes_free;
   uint64_t given_bytes; /* pages given back inside slabs, and of cached Large blocks */
-  uint64_t dirty_bytes; /* free slices that keep their pages */
 };
-/** `deep`: also walks every SuperSlab for the last six figures. */
+/** `deep`: also walks every SuperSlab for the last five figures, a few in one hold of the lock. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);
 /** The same for signal handlers, which may have interrupted the holder of the lock: not waiting for it long. False: it was not
  * to be had, and all figures are 0. */

@@ -24,6 +24,7 @@ static struct stuck_run *stuck;
 
 static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
 static _Atomic uint64_t decommit_disabled;
+static atomic_bool to_settle;     /* relaxed: a hint that something has to go from the pool */
 static _Atomic size_t warm_units; /* pool.units, for unit_warm_bytes; written under unit_lock */
 
 static void pool_lock(void) { lock_acquire(&unit_lock); }
@@ -52,6 +53,7 @@ size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
 
 bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
 
+/* A short list: what is in it the kernel has refused to unmap, for which there is a reason only at the limit of mappings. */
 static bool stuck_take(size_t units, size_t alignment, struct warm_run *out) {
   for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
@@ -242,15 +244,25 @@ static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) 
 /* --- interface ------------------------------------------------------------------------------------ */
 
 static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
-  struct warm_run victims[VICTIMS], warm = {0};
+  struct warm_run warm = {0};
   pool_lock();
   bool found = warm_take(&pool, units, alignment, &warm);
   if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm);
+  bool is_over = warm_is_over(&pool, above_target());
+  pool_unlock();
+  if (is_over) atomic_store_explicit(&to_settle, true, memory_order_relaxed);
+  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
+  return found;
+}
+
+void unit_settle(void) {
+  struct warm_run victims[VICTIMS];
+  if (HAK_LIKELY(!atomic_load_explicit(&to_settle, memory_order_relaxed))) return;
+  atomic_store_explicit(&to_settle, false, memory_order_relaxed);
+  pool_lock();
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   pool_unlock();
   give_back_all(victims, count_victims);
-  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
-  return found;
 }
 
 bool unit_could_fit(size_t units, size_t alignment) {
@@ -278,7 +290,7 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   if (from_os) {
     run = map_missed(units, alignment);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
-     * may get first. */
+     * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible && unit_trim() > 0; i++)
       run = map_run(units, alignment, false);

@@ -135,6 +135,10 @@ static size_t find_old(const struct warm_pool *pool) {
   return at;
 }
 
+bool warm_is_over(const struct warm_pool *pool, bool to_nothing) {
+  return pool->units > (to_nothing ? 0 : warm_budget(pool)) || find_old(pool) < pool->count;
+}
+
 size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
                          struct warm_run *victims, size_t most) {
   bool full = incoming != 0 && warm_is_full(pool);

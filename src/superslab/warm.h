@@ -51,6 +51,9 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct wa
 /** Up to `most` runs that together have at most `units`, the longest first; returns how many. */
 size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces, size_t most);
 
+/** Would warm_take_victims find one? */
+bool warm_is_over(const struct warm_pool *pool, bool to_nothing);
+
 /** Takes out up to `most` runs that have to go: those that are too old, and from the front what is over the budget once
  * `incoming` units are in. `to_nothing`: there is no budget. Returns how many. */
 size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,

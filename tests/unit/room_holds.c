@@ -6,8 +6,11 @@
 #include "unit_test.h"
 
 #include <pthread.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "front/fast.h"
+#include "front/fork.h"
 #include "front/release.h"
 #include "policy/options.h"
 #include "superslab/superslab.h"
@@ -171,10 +174,166 @@ static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
   heap_return(other);
 }
 
+/* --- system calls ------------------------------------------------------------------------------------------------- */
+
+/* What gives memory back takes a quarter of a millisecond for each MiB. */
+static bool watches_calls;
+static uint64_t calls, calls_in_hold;
+
+static void see(struct lock *lock, void *argument) {
+  if (atomic_load(&lock->state) != 0) *(bool *)argument = true;
+}
+
+static void see_call(const char *what, const void *address, size_t bytes) {
+  bool is_held = false;
+  if (!watches_calls) return;
+  calls++;
+  heap_each_lock(see, &is_held);
+  superslab_each_lock(see, &is_held);
+  if (!is_held) return;
+  calls_in_hold++;
+  print_message("%s(%p, %zu) while a lock is held\n", what, address, bytes);
+}
+
+bool __real_os_unmap(void *address, size_t bytes);
+bool __wrap_os_unmap(void *address, size_t bytes);
+bool __wrap_os_unmap(void *address, size_t bytes) {
+  see_call("os_unmap", address, bytes);
+  return __real_os_unmap(address, bytes);
+}
+
+bool __real_os_decommit(void *address, size_t bytes);
+bool __wrap_os_decommit(void *address, size_t bytes);
+bool __wrap_os_decommit(void *address, size_t bytes) {
+  see_call("os_decommit", address, bytes);
+  return __real_os_decommit(address, bytes);
+}
+
+bool __real_os_decommit_all(const struct os_range *ranges, size_t count);
+bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count);
+bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
+  if (count > 0) see_call("os_decommit_all", ranges[0].address, ranges[0].bytes);
+  return __real_os_decommit_all(ranges, count);
+}
+
+size_t __real_os_resident_part(const void *address, size_t bytes);
+size_t __wrap_os_resident_part(const void *address, size_t bytes);
+size_t __wrap_os_resident_part(const void *address, size_t bytes) {
+  see_call("os_resident_part", address, bytes);
+  return __real_os_resident_part(address, bytes);
+}
+
+static void start_calls(void) {
+  calls = calls_in_hold = 0;
+  watches_calls = true;
+}
+
+static void end_calls(const char *what) {
+  watches_calls = false;
+  print_message("%s: %llu calls, %llu of them in a hold\n", what, (unsigned long long)calls,
+                (unsigned long long)calls_in_hold);
+  assert_true(calls > 0);
+  assert_int_equal(calls_in_hold, 0);
+}
+
+enum { MID = 16 * KIB, MIDS = 4096 }; /* 64 MiB: more than the warm pool takes */
+
+/* The SuperSlabs of a load that ends go back: by the thread's own frees, by a trim, and by the frees of another. */
+static void emptied_memory_goes_back_outside_of_holds(void **state) {
+  (void)state;
+  for (int i = 0; i < MIDS; i++) {
+    assert_non_null(blocks[i] = hak_malloc(MID));
+    *(char *)blocks[i] = 1;
+  }
+  start_calls();
+  for (int i = 0; i < MIDS; i++) hak_free(blocks[i]);
+  end_calls("own frees");
+  struct heap *owner = borrow(), *other = borrow();
+  for (int i = 0; i < MIDS; i++) {
+    assert_non_null(blocks[i] = from_heap(owner, MID));
+    *(char *)blocks[i] = 1;
+  }
+  for (int i = 0; i < MIDS; i++) remote_free(other, map_bin(blocks[i]), blocks[i]);
+  remote_flush(other);
+  start_calls();
+  heap_purge();
+  end_calls("trim of an inbox");
+  heap_return(owner);
+  heap_return(other);
+}
+
+/* What the warm pool has had for too long goes when a slab takes a unit out of it. */
+static void old_units_go_back_outside_of_holds(void **state) {
+  (void)state;
+  enum { SMALL_LOAD = 2 * (int)(UNIT_BYTES / MID) };
+#if HAK_FAST
+  skip(); /* options are constants there */
+#else
+  int32_t decay = option_value(WARM_POOL_DECAY_MS);
+  heap_purge();
+  void *huge = hak_malloc(6 * UNIT_BYTES);
+  assert_non_null(huge);
+  memset(huge, 1, 6 * UNIT_BYTES);
+  hak_free(huge);
+  assert_true(unit_warm_bytes() >= 6 * UNIT_BYTES);
+  SET_OPTION(WARM_POOL_DECAY_MS, 1);
+  usleep(20000);
+  struct heap *heap = borrow();
+  start_calls();
+  for (int i = 0; i < SMALL_LOAD; i++) assert_non_null(blocks[i] = from_heap(heap, MID));
+  end_calls("units out of the pool");
+  SET_OPTION(WARM_POOL_DECAY_MS, decay);
+  for (int i = 0; i < SMALL_LOAD; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
+  heap_return(heap);
+  heap_purge();
+#endif
+}
+
+/* --- statistics --------------------------------------------------------------------------------------------------- */
+
+enum { SPANS = 200, SLABS_SEEN_MOST = 16 * (int)SLICES_PER_UNIT };
+
+static bool measures_statistics;
+
+/* It is asked for once for each slice of a slab. */
+size_t __real_os_page_size(void);
+size_t __wrap_os_page_size(void);
+size_t __wrap_os_page_size(void) {
+  if (measures_statistics && atomic_load(&superslab_lock.state) != 0) work(&superslab_lock, 1);
+  return __real_os_page_size();
+}
+
+static void statistics_look_at_some_superslabs_at_once(void **state) {
+  (void)state;
+  enum { EACH = (int)(UNIT_BYTES / MID) };
+  struct superslab_stats stats;
+  struct heap *heap = borrow();
+  for (int i = 0; i < SPANS * EACH; i++) assert_non_null(blocks[i] = from_heap(heap, MID));
+  meter_start();
+  measures_statistics = true;
+  superslab_stats_get(&stats, true);
+  measures_statistics = false;
+  print_message("statistics: %llu slices, at most %llu in one hold\n", (unsigned long long)in_all,
+                (unsigned long long)most_in_hold);
+  assert_true(in_all >= (SPANS - 1) * SLICES_PER_UNIT);
+  assert_true(most_in_hold <= SLABS_SEEN_MOST);
+  assert_true(stats.block_bytes_carved - stats.block_bytes_free >= (uint64_t)SPANS * EACH * MID);
+  meter_start();
+  measures_statistics = true;
+  superslab_stats_get(&stats, false);
+  measures_statistics = false;
+  assert_int_equal(in_all, 0);
+  assert_true(stats.slab_bytes >= (uint64_t)SPANS * EACH * MID);
+  assert_true(stats.live * UNIT_BYTES >= stats.slab_bytes);
+  for (int i = 0; i < SPANS * EACH; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
+  heap_return(heap);
+  heap_purge();
+}
+
 /* --- turns -------------------------------------------------------------------------------------------------------- */
 
 /* Two holds a turn, or a few dozen where others have the processor; without turns 500. */
-enum { TURNS = 200, HOLDS_A_TURN = 100 };
+enum { TURNS = 200, HOLDS_A_TURN = 40 };
 static struct lock contended;
 static _Atomic uint32_t holds;
 static atomic_bool over;
@@ -221,6 +380,9 @@ int main(void) {
       cmocka_unit_test(an_adoption_sorts_a_part),
       cmocka_unit_test(a_bin_is_emptied_in_pieces),
       cmocka_unit_test(an_ended_threads_bin_is_emptied_in_pieces),
+      cmocka_unit_test(emptied_memory_goes_back_outside_of_holds),
+      cmocka_unit_test(old_units_go_back_outside_of_holds),
+      cmocka_unit_test(statistics_look_at_some_superslabs_at_once),
       cmocka_unit_test(who_waits_gets_the_lock_in_between),
   };
   return cmocka_run_group_tests_name("holds", tests, start, NULL);

@@ -1,0 +1,105 @@
+/* figures.c - statistics of SuperSlabs. */
+#include <string.h>
+
+#include "superslab/descriptor.h"
+#include "superslab/sums.h"
+
+/* All of one moment; under superslab_lock. */
+static void read_sums(struct superslab_stats *stats) {
+  stats->live = superslab_sums.live;
+  stats->peak = superslab_sums.peak;
+  huge_counts(&stats->huge_live, &stats->huge_bytes);
+  stats->bytes_mapped = unit_mapped_bytes();
+  stats->slab_bytes = superslab_sums.slices_in_use << SLICE_SHIFT;
+  stats->dirty_bytes = superslab_dirty_bytes();
+}
+
+static void add_slab(const struct slab *slab, uint64_t bytes, struct superslab_stats *stats) {
+  uint64_t size = atomic_load_explicit(&slab->block_size, memory_order_relaxed);
+  uint64_t in_holes = atomic_load_explicit(&slab->hole_count, memory_order_relaxed);
+  uint64_t free = atomic_load_explicit(&slab->free_count, memory_order_relaxed) + in_holes;
+  uint64_t carved = atomic_load_explicit(&slab->carved, memory_order_relaxed);
+  /* Its owner changes them while they are read, so that they may be of different moments. */
+  if (size * carved > bytes) carved = bytes / size;
+  stats->block_bytes_carved += size * carved;
+  stats->block_bytes_free += size * (free < carved ? free : carved);
+  for (unsigned i = 0; i < slab->slices && slab->index + i < SLICES_PER_UNIT; i++)
+    stats->given_bytes += slice_holes(&slab[i]) * os_page_size();
+}
+
+static void add_spans(const struct superslab *superslab, struct superslab_stats *stats) {
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
+    const struct slab *span = &superslab->slabs[i];
+    if ((superslab->free_mask >> i & 1) != 0 || span->offset != 0) continue;
+    uint8_t kind = atomic_load_explicit(&span->kind, memory_order_relaxed);
+    uint64_t bytes = (uint64_t)span->slices << SLICE_SHIFT;
+    if (kind == KIND_LARGE) stats->large_bytes += bytes;
+    else if (kind == KIND_CACHED || kind == KIND_GIVING) stats->cached_bytes += bytes;
+    else if (kind == KIND_GIVEN) stats->given_bytes += bytes;
+    else if (kind == KIND_SLAB) add_slab(span, bytes, stats);
+  }
+}
+
+/* --- the walk -------------------------------------------------------------------------------------- */
+
+/* In one hold of the lock, for which others may have to wait: 16 times 32 descriptors, a cache miss each. */
+enum { UNITS_AT_ONCE = 16 };
+
+typedef bool take_lock(void);
+
+/* The lock: while it is held no SuperSlab leaves the map, and no descriptor is used for something else. Those of before a fork
+ * that has lost the lists are left out, as in the sums. */
+static void add_units(uintptr_t address, struct superslab_stats *stats) {
+  for (unsigned i = 0; i < UNITS_AT_ONCE; i++, address += UNIT_BYTES) {
+    const struct superslab *superslab =
+        map_superslab((void *)address); // NOLINT(performance-no-int-to-ptr)
+    if (superslab == NULL || superslab->huge_units != 0) continue;
+    if (superslab->era == superslab_sums.era) add_spans(superslab, stats);
+  }
+}
+
+/* By address, so that each SuperSlab is found once, in whatever list it is meanwhile. False: the lock could not be had. */
+static bool walk(take_lock *take, struct superslab_stats *stats) {
+  for (uintptr_t leaf = 0; leaf < MAP_LEAVES; leaf++) {
+    if (atomic_load_explicit(&map.root[leaf], memory_order_relaxed) == 0) continue;
+    for (unsigned unit = 0; unit < LEAF_UNITS; unit += UNITS_AT_ONCE) {
+      if (!take()) return false;
+      add_units((leaf << LEAF_SHIFT) + ((uintptr_t)unit << UNIT_SHIFT), stats);
+      lock_release_in_turn(&superslab_lock);
+    }
+  }
+  return true;
+}
+
+static bool get(take_lock *take, struct superslab_stats *stats, bool deep) {
+  memset(stats, 0, sizeof *stats);
+  if (!take()) return false;
+  read_sums(stats);
+  lock_release(&superslab_lock);
+  if (!deep || walk(take, stats)) return true;
+  memset(stats, 0, sizeof *stats);
+  return false;
+}
+
+static bool wait_for_lock(void) {
+  lock_acquire(&superslab_lock);
+  return true;
+}
+
+static bool try_lock(void) {
+  enum { TRIES = 100 };
+  /* The thread's own, for a fork or because it was interrupted inside: it may be half done. */
+  for (int i = 0; i < TRIES && lock_holder(&superslab_lock) == LOCK_OTHERS; i++) {
+    if (lock_try(&superslab_lock)) return true;
+    os_yield();
+  }
+  return false;
+}
+
+void superslab_stats_get(struct superslab_stats *stats, bool deep) {
+  (void)get(wait_for_lock, stats, deep);
+}
+
+bool superslab_stats_try(struct superslab_stats *stats, bool deep) {
+  return get(try_lock, stats, deep);
+}
