@@ -32,9 +32,9 @@ enum { SPREAD_MOST = 3 };
 /* Of the heaps at most so many are looked at for a slab, the others next time: a cache miss each, under the own lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 
-/* A block that goes back into its slab is a cache miss or two, so many are some 0.2 ms: for as long another thread may have
+/* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have
  * to wait for the heap's lock. */
-enum { BLOCKS_A_HOLD = 1024 };
+enum { BLOCKS_A_HOLD = 512 };
 /* The same for slabs that are looked at in a list. */
 enum { SLABS_A_HOLD = 64 };
 

@@ -14,7 +14,7 @@
  * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
  * only when memory has run out and all that can be has to go back (heap_purge); who rides tries. `batch_lock`: held while free blocks of
  * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
- * Heap locks are held for what takes a millisecond at the very most (1,024 blocks put back, 32 slabs looked at), and are given
+ * Heap locks are held for what takes a millisecond at the very most (512 blocks put back, 32 slabs looked at), and are given
  * to who waits before they are taken again (lock_release_in_turn).
  */
 #ifndef HAK_RELEASE_H

@@ -28,8 +28,9 @@ static uint64_t nonempty_lists[2];       /* bit i: lists[i], and lists[RUNS + i]
 static struct superslab *unused;         /* descriptors free for reuse */
 static struct superslab *next_look;      /* where superslab_take_dirty goes on */
 static _Atomic size_t dirty_free_slices; /* written under the lock */
-/* Given up by superslab_settle; in no list and not in the map. Written under the lock; relaxed: others look whether there is one. */
-static _Atomic(struct superslab *) emptied;
+/* What this thread has emptied and not given up yet (superslab_settle): in no list and not in the map. Not for others, who would
+ * do this thread's work in a malloc of theirs. */
+static _Thread_local struct superslab *emptied __attribute__((tls_model("initial-exec")));
 
 /* --- descriptors --------------------------------------------------------------------------------- */
 
@@ -372,24 +373,17 @@ void span_release_soon(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
   lock_acquire(&superslab_lock);
   if (span_free(span)) {
-    superslab->next = atomic_load_explicit(&emptied, memory_order_relaxed);
-    atomic_store_explicit(&emptied, superslab, memory_order_relaxed);
+    superslab->next = emptied;
+    emptied = superslab;
   }
   lock_release(&superslab_lock);
 }
 
-static struct superslab *take_emptied(void) {
-  if (HAK_LIKELY(atomic_load_explicit(&emptied, memory_order_relaxed) == NULL)) return NULL;
-  lock_acquire(&superslab_lock);
-  struct superslab *superslab = atomic_load_explicit(&emptied, memory_order_relaxed);
-  if (superslab != NULL) atomic_store_explicit(&emptied, superslab->next, memory_order_relaxed);
-  lock_release(&superslab_lock);
-  return superslab;
-}
-
 void superslab_settle(void) {
-  for (struct superslab *superslab; (superslab = take_emptied()) != NULL;)
+  for (struct superslab *superslab; HAK_UNLIKELY((superslab = emptied) != NULL);) {
+    emptied = superslab->next;
     release_emptied(superslab);
+  }
   unit_settle();
 }
 
@@ -563,7 +557,6 @@ static void forget_lists(void) {
   memset(lists, 0, sizeof lists);
   memset(nonempty_lists, 0, sizeof nonempty_lists);
   unused = next_look = NULL;
-  atomic_store_explicit(&emptied, NULL, memory_order_relaxed);
   superslab_sums.live = superslab_sums.slices_in_use = 0;
   whole_forget_all();
   atomic_store_explicit(&dirty_free_slices, 0, memory_order_relaxed);

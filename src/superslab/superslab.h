@@ -235,7 +235,7 @@ struct unit_run {
  * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
  * What has to go from the pool waits for unit_settle. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
-/** Gives back what was found to be too old or too much when units were taken. The caller holds no lock. */
+/** Gives back what was too old or too much when this thread took units. The caller holds no lock. */
 void unit_settle(void);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
  * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
@@ -305,8 +305,8 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
 void span_release(struct slab *span);
 /** The same for who holds a heap's lock, without a system call: a SuperSlab that is empty then waits for superslab_settle. */
 void span_release_soon(struct slab *span);
-/** Makes the system calls that were put off while locks were held: gives up what span_release_soon has emptied, and
- * what was in the warm pool for too long when a unit was taken out. Keeps errno. Holds no lock. */
+/** Makes the system calls that this thread has put off while it held locks: gives up what span_release_soon has emptied, and
+ * what was in the warm pool for too long when a unit was taken out. Keeps errno. The caller holds no lock. */
 void superslab_settle(void);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
 bool span_resize(struct slab *span, unsigned slices);

@@ -24,7 +24,8 @@ static struct stuck_run *stuck;
 
 static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
 static _Atomic uint64_t decommit_disabled;
-static atomic_bool to_settle;     /* relaxed: a hint that something has to go from the pool */
+/* Something had to go from the pool when this thread took a unit. */
+static _Thread_local bool to_settle __attribute__((tls_model("initial-exec")));
 static _Atomic size_t warm_units; /* pool.units, for unit_warm_bytes; written under unit_lock */
 
 static void pool_lock(void) { lock_acquire(&unit_lock); }
@@ -250,15 +251,15 @@ static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm);
   bool is_over = warm_is_over(&pool, above_target());
   pool_unlock();
-  if (is_over) atomic_store_explicit(&to_settle, true, memory_order_relaxed);
+  if (is_over) to_settle = true;
   if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
   return found;
 }
 
 void unit_settle(void) {
   struct warm_run victims[VICTIMS];
-  if (HAK_LIKELY(!atomic_load_explicit(&to_settle, memory_order_relaxed))) return;
-  atomic_store_explicit(&to_settle, false, memory_order_relaxed);
+  if (HAK_LIKELY(!to_settle)) return;
+  to_settle = false;
   pool_lock();
   size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
   pool_unlock();
