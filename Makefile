@@ -3,7 +3,8 @@
 #   make                 libhakmem.so, libhakmem.a and the tool, in build/standard/
 #   make VARIANT=fast    another variant: standard fast observe hardened check asan tsan
 #   make demo            real programs on hakmem and on glibc, compared
-#   make test            every test in every variant that has to pass
+#   make test            the quick tests of the variants check and standard: under six minutes
+#   make test-all        every test in every variant: what has to pass before a change goes in
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make clean           removes build/ and the benchmark binaries
@@ -46,9 +47,17 @@ demo:
 setup:
 	@bash scripts/setup.sh
 
+# CTest's label `slow` decides what is left out here, nothing else (cmake/tests.cmake).
 .PHONY: test
-test: setup
-	@python3 scripts/run_tests.py --jobs $(JOBS) $(TEST_VARIANTS)
+test:
+	@bash scripts/setup.sh build test
+	@python3 tests/runner/run.py --quick --jobs $(JOBS) $(TEST_VARIANTS)
+
+# After a `make test` that passed on the same files, its tests are not repeated: the slow ones and the
+# other variants run.
+.PHONY: test-all
+test-all: setup
+	@python3 tests/runner/run.py --jobs $(JOBS) $(TEST_VARIANTS)
 
 .PHONY: install
 install: all

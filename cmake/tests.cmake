@@ -1,6 +1,9 @@
-# Which test folders a variant runs: what would only repeat another variant's result is left out.
+# Which test folders a variant runs: what would only repeat another variant's result is left out. In every
+# variant, tests/unit links the library with its assertions: so check runs of it what is linked with
+# libhakmem-api.so, and the rest would be standard's programs again, compiled alike to the byte.
 if(HAK_VARIANT STREQUAL "standard")
-  set(folders layers unit api stress fault programs package models cross tools trace bench peers lab)
+  set(folders runner layers unit api stress fault programs package models cross tools trace bench peers
+              lab)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress)
 elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")
@@ -15,6 +18,31 @@ set(HAK_TESTS "" CACHE STRING "Test folders of this build instead of the variant
 if(HAK_TESTS)
   set(folders ${HAK_TESTS})
 endif()
+
+# hak_slow(tests...): `make test` leaves these out, `make test-all` runs them. The label `slow` is all that
+# decides it. Who has it: what takes more than about 5 s of a processor, repeats another test under other
+# options, or needs packages of scripts/packages.txt that are not in its groups [build] and [test]. Names
+# that this variant has no test of are passed over.
+function(hak_slow)
+  foreach(name IN LISTS ARGN)
+    if(TEST ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS slow)
+    endif()
+  endforeach()
+endfunction()
+
+# hak_slow_directory(): the same for every test of the folder, at the end of its CMakeLists.txt.
+function(hak_slow_directory)
+  get_property(names DIRECTORY PROPERTY TESTS)
+  hak_slow(${names})
+endfunction()
+
+# hak_cannot_test(name reason): a test that is skipped, where a whole folder cannot be run: to be left out
+# without a word would look like green.
+function(hak_cannot_test name reason)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+  set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
+endfunction()
 
 foreach(folder IN LISTS folders)
   if(EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)

@@ -14,7 +14,7 @@ find_tool() {
       return
     fi
   done
-  echo "lint: $1 is missing: run scripts/setup.sh test" >&2
+  echo "lint: $1 is missing: run scripts/setup.sh lint" >&2
   return 1
 }
 

@@ -121,7 +121,7 @@ def run_callgrind(
     """The profile of one run, or why there is none."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise LabError("valgrind is missing: run scripts/setup.sh test")
+        raise LabError("valgrind is missing: run scripts/setup.sh bench")
     with (
         tempfile.TemporaryDirectory(prefix="hakmem-lab-") as directory,
         tempfile.TemporaryFile() as stdout,

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test"
+    CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test-all"
 )
 
 

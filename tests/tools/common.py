@@ -1,5 +1,6 @@
 """What the tests of the tool share: where things are, and how the tool is run."""
 
+import glob
 import os
 import shutil
 import signal
@@ -62,6 +63,12 @@ def hakmem(*arguments, tool=None, **options):
     return execute([tool or TOOL, *arguments], **options)
 
 
+def library_path(name):
+    found = glob.glob(f"/usr/lib/*/{name}") + glob.glob(f"/usr/lib/{name}") + glob.glob(f"/usr/lib64/{name}")
+    own = [path for path in found if os.uname().machine in path or path.count("/") == 3]
+    return own[0] if own else None
+
+
 class TestCase(unittest.TestCase):
     maxDiff = None
 
@@ -104,8 +111,16 @@ class TestCase(unittest.TestCase):
         for word in words:
             self.assertIn(word, result.err)
 
+    def assert_no_hakmem(self, library, words):
+        """Refused as --library."""
+        result = hakmem("run", "--library", library, SUBJECT)
+        self.assert_refused(result, 2, os.path.realpath(library), words)
+        doctor = hakmem("doctor", "--library", library)
+        self.assert_code(doctor, 1)
+        self.assertIn(f"FAIL  library: {os.path.realpath(library)} {words}", doctor.out)
+
 
 __all__ = [
     "API_LIBRARY", "CC", "LIBRARY", "SOURCE", "STATIC", "SUBJECT", "TOOL", "TestCase", "environment",
-    "execute", "hakmem", "os", "shutil", "signal", "subprocess", "sys", "unittest",
+    "execute", "hakmem", "library_path", "os", "shutil", "signal", "subprocess", "sys", "unittest",
 ]  # fmt: skip

@@ -1,0 +1,133 @@
+"""run.py on a small project of its own: a skip that is not listed makes it red, and nothing runs twice."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+from run import VARIANTS
+
+LISTS = """\
+cmake_minimum_required(VERSION 3.21)
+project(small LANGUAGES NONE)
+enable_testing()
+add_test(NAME passes COMMAND true)
+add_test(NAME skips COMMAND sh -c "echo skipped: no luck today; exit 77")
+add_test(NAME has_cases COMMAND sh -c "echo '[ RUN      ] x'; echo no network; echo '[  SKIPPED ] x'")
+add_test(NAME long COMMAND true)
+set_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(long PROPERTIES LABELS slow)
+"""
+SKIPS = '[[skip]]\ntest = "skips"\nreason = "no luck"\n'
+CASES = '[[skip]]\ntest = "has_cases/x"\nreason = "no network"\n'
+
+
+class Project(unittest.TestCase):
+    def setUp(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="hakmem-runner-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        shutil.copytree(HERE, self.root / "tests/runner", ignore=shutil.ignore_patterns("__pycache__"))
+        (self.root / "CMakeLists.txt").write_text(LISTS)
+        (self.root / ".gitignore").write_text("/build/\n")
+        presets = [
+            {"name": name, "generator": "Ninja", "binaryDir": f"${{sourceDir}}/build/{name}"} for name in VARIANTS
+        ]
+        (self.root / "CMakePresets.json").write_text(
+            json.dumps({"version": 3, "configurePresets": presets})
+        )
+        self.may_skip(SKIPS + CASES)
+        subprocess.run(["git", "init", "-q", str(self.root)], check=True)
+
+    def may_skip(self, text: str) -> None:
+        (self.root / "tests/may-skip.toml").write_text(text)
+
+    def run_tests(self, *arguments: str, ci: str = "true") -> tuple[int, str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "CTEST"))}
+        done = subprocess.run(
+            [sys.executable, "-B", str(self.root / "tests/runner/run.py"), *arguments],
+            env=environment | {"CI": ci},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return done.returncode, done.stdout
+
+    def assert_runs(self, output: str, *expected: int) -> None:
+        """How many tests of each variant ran, by the table at the end."""
+        table = [line.split() for line in output[output.rindex("variant ") :].splitlines()]
+        found = [int(line[1]) for line in table if line and line[0] in VARIANTS]
+        self.assertEqual(found, list(expected), output)
+
+    def test_listed_skips_are_green(self) -> None:
+        code, output = self.run_tests("standard")
+        self.assertEqual(code, 0, output)
+        self.assertIn("skipped  standard: skips: no luck today\n", output)
+        self.assertIn("skipped  standard: has_cases, 1 of its cases: no network\n", output)
+        self.assertTrue(output.endswith("\n100% tests passed, 0 tests failed out of 4\n"), output)
+
+    def test_a_skip_that_is_not_listed_is_red(self) -> None:
+        for listed, name in (
+            (CASES, "standard: skips: no luck today"),
+            (SKIPS.replace("no luck", "other reason") + CASES, "standard: skips: no luck today"),
+            (SKIPS.replace("reason", 'variants = ["asan"]\nreason') + CASES, "standard: skips: no luck today"),
+            (SKIPS, "standard: has_cases/x: no network"),
+        ):
+            with self.subTest(listed):
+                self.may_skip(listed)
+                code, output = self.run_tests("standard")
+                self.assertEqual(code, 1, output)
+                self.assertIn(f"FAILED   {name} (a skip that tests/may-skip.toml does not list)\n", output)
+                self.assertTrue(output.endswith("\n75% tests passed, 1 tests failed out of 4\n"), output)
+
+    def test_outside_of_ci_it_is_said_loudly(self) -> None:
+        self.may_skip(CASES)
+        code, output = self.run_tests("standard", ci="")
+        self.assertEqual(code, 0, output)
+        self.assertIn("SKIPPED  standard: skips: no luck today (a skip that", output)
+        self.assertIn("1 not run and not listed: with CI=true they would count as failures\n", output)
+
+    def test_an_entry_without_a_test_is_red(self) -> None:
+        self.may_skip(SKIPS + CASES + '[[skip]]\ntest = "gone"\nreason = "x"\n')
+        code, output = self.run_tests()
+        self.assertEqual(code, 1, output)
+        self.assertIn("FAILED   tests/may-skip.toml: there is no test gone\n", output)
+        code, output = self.run_tests("--quick")  # which does not have all tests
+        self.assertEqual(code, 0, output)
+
+    def test_a_list_that_is_wrong_is_red(self) -> None:
+        self.may_skip('[[skip]]\ntest = "skips"\n')
+        code, output = self.run_tests("standard")
+        self.assertEqual((code, "reason has to be" in output), (1, True), output)
+
+    def test_a_failure_is_red(self) -> None:
+        (self.root / "CMakeLists.txt").write_text(LISTS + "add_test(NAME fails COMMAND false)\n")
+        code, output = self.run_tests("--quick")
+        self.assertEqual(code, 1, output)
+        self.assertIn("FAILED   standard: fails\n", output)
+        code, output = self.run_tests()
+        self.assert_runs(output, *[5] * len(VARIANTS))
+
+    def test_quick_ones_are_not_repeated(self) -> None:
+        code, output = self.run_tests("--quick")
+        self.assertEqual(code, 0, output)
+        self.assert_runs(output, 3, 3)
+        code, output = self.run_tests()
+        self.assertEqual(code, 0, output)
+        self.assert_runs(output, *[1 if name in ("check", "standard") else 4 for name in VARIANTS])
+        # That was for one run.
+        self.assert_runs(self.run_tests()[1], *[4] * len(VARIANTS))
+
+    def test_other_files_are_tested_again(self) -> None:
+        self.assertEqual(self.run_tests("--quick")[0], 0)
+        (self.root / "new.c").write_text("int x;\n")
+        self.assert_runs(self.run_tests()[1], *[4] * len(VARIANTS))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
