@@ -5,6 +5,9 @@
  * ends. In a static program it cannot be told which free comes from where no thread may be started
  * (release_note_caller): there it is started while memory grows, and sleeps instead of ending.
  */
+#include "front/background.h"
+
+#include "front/marks.h"
 #include "front/release.h"
 #include "os/file.h"
 #include "policy/container.h"

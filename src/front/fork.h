@@ -8,9 +8,4 @@
  * copy. */
 void fork_register(void);
 
-/* heap.c: its part of the handlers. */
-void heap_each_lock(lock_visit *visit, void *argument);
-void heap_fork_prepare(void);
-void heap_fork_child(void);
-
 #endif

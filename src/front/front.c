@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "front/release.h"
+#include "front/background.h"
+#include "front/bins.h"
+#include "front/marks.h"
+#include "front/refill.h"
+#include "front/remote.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -35,13 +39,13 @@ static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larg
   enum counter way = COUNT_FAST;
   if (block == NULL) {
     way = COUNT_SLOW;
-    block = front_refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
+    block = refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
   return block;
 }
 
-/* `zeroed`: see front_refill. */
+/* `zeroed`: see refill. */
 static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) {
   struct heap *heap = heap_of_thread(), *borrowed = NULL;
   if (HAK_UNLIKELY(heap == NULL)) {
@@ -155,14 +159,14 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
     else remote_free_now(bin, block); /* past the thread's end, or no memory for a heap */
   } else {
     heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
-    if (bin_push(bin, block)) front_overflow(heap, bin);
+    if (bin_push(bin, block)) bin_overflow(heap, bin);
   }
 }
 
 /* free() jumps here, and to front_free_slow: the return address is the program's. */
 HAK_NOINLINE void front_free_overflow(struct bin *bin) {
   release_note_caller(__builtin_return_address(0));
-  front_overflow(thread_heap, bin);
+  bin_overflow(thread_heap, bin);
 }
 
 HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {

@@ -9,8 +9,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "front/background.h"
 #include "front/fork.h"
+#include "front/marks.h"
 #include "front/release.h"
+#include "front/remote.h"
+#include "front/slabs.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -252,7 +256,7 @@ size_t heap_purge(void) {
   if (mine != NULL) {
     remote_flush(mine);
     span_cache_flush(&mine->spans);
-    heap_drain_bins(mine);
+    slabs_drain_bins(mine);
   }
   release_all();
   /* Once more: a block that went home to another heap just now may have been that heap's last. */

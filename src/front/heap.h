@@ -24,7 +24,7 @@
 struct bin {
   void *head;
   int32_t room;      /* blocks it may still take; free() counts down and acts below 0 */
-  uint32_t capacity; /* blocks it may hold; grows with use, see front_overflow */
+  uint32_t capacity; /* blocks it may hold; grows with use, see bin_overflow */
 };
 
 struct class_slabs {
@@ -169,97 +169,9 @@ void heap_counts(uint64_t *active, uint64_t *parked);
 /** Is there a heap that others may take memory from: one that is parked, or one with a full inbox? A hint. */
 bool heap_any_sleeps(void);
 
-/* --- refill.c: between bins and slabs ----------------------------------------------------------------- */
-
-/** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
- * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. */
-void *front_refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
-
-/** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. */
-void front_overflow(struct heap *heap, struct bin *bin);
-
-/** Puts what the bins of the calling thread's heap hold back into slabs. Takes the lock once for each class: others
- * wait for one bin at most. */
-void heap_drain_bins(struct heap *heap);
-
-/** Takes a slab out of the list of its class that it is in, or puts it into the one it belongs to, the partial ones at
- * the end; under heap->lock. */
-void front_unlist(struct heap *heap, struct slab *slab);
-void front_enlist(struct heap *heap, struct slab *slab);
-/** Gives up a slab that is empty and in no list; under heap->lock, and superslab_settle after it. */
-void front_release_slab(struct heap *heap, struct slab *slab);
-/** Puts back into slabs what some batches of others' frees hold; false: there are no more. Under heap->lock, and
- * superslab_settle after it. */
-bool front_put_batches(struct heap *heap, unsigned size_class);
-
-/** Puts one block back into its slab; the caller holds heap->lock, and calls superslab_settle after it. Blocks of others' slabs go to their
- * owners. */
-void heap_put_block(struct heap *heap, void *block);
-
-/** Halves what a bin may hold. Its room may be below 0 then: front_trim. */
-void front_halve(struct heap *heap, struct bin *bin);
-
-/** Puts all but the `keep` blocks that were freed last back into their slabs. Takes the heap's lock. */
-void front_trim(struct heap *heap, struct bin *bin, uint32_t keep);
-
-/* --- learn.c: cache depths and refills that follow the traffic ------------------------------------------- */
-
-/** The bin of the class was empty, or ran over; the heap's thread only. */
-void learn_refill(struct heap *heap, unsigned size_class);
-void learn_overflow(struct heap *heap, unsigned size_class);
-
-/** Takes capacity away from a class without traffic; false: none was found at this attempt. */
-bool learn_reclaim(struct heap *heap, unsigned for_class);
-
-/* --- remote.c: blocks of other heaps -------------------------------------------------------------------- */
-
-/** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
-HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
-  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
-  uintptr_t key = (uintptr_t)owner / sizeof(struct bin);
-  return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
-}
-
-/** Puts a block into the slot of its owner; true: the slot has to be sent now. */
-HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
-  *(void **)block = slot->head;
-  slot->head = block;
-  return ++slot->count >= slot->limit;
-}
-
-/** Sends what a slot has gathered, and calls the release engine when much waits there. Holds no lock; the caller of free()
- * has to be known (release_note_caller). */
-void remote_send(struct outgoing *slot);
-
-/** Frees a block whose slab belongs to the heap of `owner`. */
-void remote_free(struct heap *heap, struct bin *owner, void *block);
-
-/** Sends one block at once, for callers without a heap. */
-void remote_free_now(struct bin *owner, void *block);
-
-/** Sends everything gathered. */
-void remote_flush(struct heap *heap);
-
-/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
-#define SLEEPING_INBOX_BYTES (64 * 1024)
-/* How many heaps have such an inbox, about. */
-extern _Atomic uint32_t remote_full_inboxes HAK_HIDDEN;
-
-/** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
- * is lost to the child. */
-void remote_settle(struct heap *heap);
-
-/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied
- * need not be whole. */
-void remote_forget_inbox(struct heap *heap);
-
-/** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
- * heap->lock. */
-unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
-
-/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves,
- * when there are fewer. The caller holds the locks of both. */
-bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class);
-enum { STEAL_BATCHES = 64 };
+/** Its part of the handlers around fork (fork.c). */
+void heap_each_lock(lock_visit *visit, void *argument);
+void heap_fork_prepare(void);
+void heap_fork_child(void);
 
 #endif

@@ -6,7 +6,9 @@
  * scavenging of tcmalloc (its design document, "garbage collection"). Slow paths only; the verdict on it is
  * docs/decisions/0009.
  */
-#include "front/heap.h"
+#include "front/learn.h"
+
+#include "front/bins.h"
 
 enum { REFILL_SHIFT_MOST = 4, TRAFFIC_MOST = 255, LOOKS = 8 };
 enum {
@@ -38,8 +40,8 @@ bool learn_reclaim(struct heap *heap, unsigned for_class) {
     bool quiet = learner->traffic[victim] == 0;
     learner->traffic[victim] = 0;
     if (victim == for_class || !quiet || bin->capacity < CAPACITY_LEAST) continue;
-    front_halve(heap, bin);
-    if (bin->room < 0) front_trim(heap, bin, bin->capacity);
+    bin_halve(heap, bin);
+    if (bin->room < 0) bin_trim(heap, bin, bin->capacity);
     return true;
   }
   return false;

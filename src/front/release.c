@@ -1,6 +1,9 @@
 /* release.c - see release.h. */
 #include "front/release.h"
 
+#include "front/background.h"
+#include "front/marks.h"
+#include "front/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
 #include "slab/holes.h"
@@ -27,50 +30,6 @@ struct pass {
 /* Of the batch, under batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
 static struct os_range ranges[RANGES_AT_ONCE];
 static struct purge purges[SLABS_AT_ONCE];
-
-/* --- when it is called ------------------------------------------------------------------------------------ */
-
-/* A heap with less than this calls nobody. */
-#define STEP_LEAST (RELEASE_BYTES / 64)
-
-static size_t step(void) {
-  uint64_t active, parked;
-  heap_counts(&active, &parked);
-  size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
-  return share < STEP_LEAST ? STEP_LEAST : share;
-}
-
-void release_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
-
-bool release_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
-    if (heap->release_from > heap->free_bytes + RELEASE_BYTES) release_set_mark(heap);
-    return false;
-  }
-  return true;
-}
-
-bool release_inbox_is_due(size_t bytes) { return bytes >= step(); }
-
-static _Atomic size_t below_from = RELEASE_BYTES;
-
-/* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
-static size_t waiting_below_heaps(void) {
-  return superslab_dirty_bytes() + unit_warm_bytes() + large_cached_bytes();
-}
-
-void release_mark_below(void) {
-  atomic_store_explicit(&below_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);
-}
-
-void release_check_below(void) {
-  size_t from = atomic_load_explicit(&below_from, memory_order_relaxed);
-  size_t waiting = waiting_below_heaps();
-  struct heap *mine = heap_if_any();
-  if (waiting >= from) release_wake();
-  else if (mine != NULL && mine->rides) release_ride_on();
-  else if (from > waiting + RELEASE_BYTES) release_mark_below();
-}
 
 /* --- giving back ------------------------------------------------------------------------------------------ */
 
@@ -119,10 +78,10 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
       continue;
     }
     if (slab_is_empty(slab)) {
-      front_release_slab(heap, slab);
+      slabs_give_up(heap, slab);
       continue;
     }
-    front_unlist(heap, slab);
+    slabs_unlist(heap, slab);
     heap->free_bytes -= (size_t)slab_free_count(slab) * slab_block_size(slab);
     purge_begin(&purges[count++], slab);
   }
@@ -137,8 +96,8 @@ static void end(struct heap *heap, struct purge *purge, bool gone) {
   heap->given_bytes += after - before;
   if (after > before) heap->reopened_bytes = 0;
   heap->free_bytes += (size_t)purge->count * slab_block_size(slab);
-  if (slab_is_empty(slab)) front_release_slab(heap, slab);
-  else if (slab_has_room(slab)) front_enlist(heap, slab);
+  if (slab_is_empty(slab)) slabs_give_up(heap, slab);
+  else if (slab_has_room(slab)) slabs_enlist(heap, slab);
 }
 
 /* Up to a batch of slabs of the class; false when the class is done. */
@@ -190,7 +149,7 @@ static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
     if (!go_on) break;
     bin->head = *(void **)block;
     bin->room++;
-    heap_put_block(heap, block);
+    slabs_put_block(heap, block);
   }
   lock_release_in_turn(&heap->lock);
   superslab_settle();
@@ -199,7 +158,7 @@ static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
 
 static bool batches_to_slabs(struct heap *heap, unsigned size_class) {
   lock_acquire(&heap->lock);
-  bool more = front_put_batches(heap, size_class);
+  bool more = slabs_put_batches(heap, size_class);
   lock_release_in_turn(&heap->lock);
   superslab_settle();
   return more;

@@ -22,37 +22,8 @@
 
 #include "front/heap.h"
 
-/* Free memory that is worth a helper thread; shared out among the heaps. */
-#define RELEASE_BYTES (8 * MIB)
-
 /* Not worth another look. */
 #define RELEASE_LEFT_OVER (256 * KIB)
-
-/** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
-bool release_is_due(struct heap *heap);
-/** Are so many bytes in one heap's inbox worth the engine? Its thread may sleep, so the sender asks. */
-bool release_inbox_is_due(size_t bytes);
-/** Sets the mark from which release_is_due counts; under heap->lock, or before the heap is known. */
-void release_set_mark(struct heap *heap);
-/** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the engine when enough has
- * gathered there. Holds no lock. */
-void release_check_below(void);
-/** Sets the mark from which release_check_below counts. */
-void release_mark_below(void);
-
-/* Was the last free of this thread that may call the engine the dynamic loader's? */
-extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));
-
-/** To be told where a free that may call the engine was called from. glibc's pthread_join frees the TLS of cached
- * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then, and from
- * no free at all where the loader is not known. */
-HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
-
-/** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
-void release_wake(void);
-/** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.
- * Holds no lock. */
-void release_get_ready(void);
 
 /* Looks that memory has to stay untouched: two, half the decay time apart. */
 enum { LOOKS = 2 };
@@ -65,12 +36,6 @@ void release_all(void);
 /** Where there is no helper: a bounded part of a look at the calling thread's heap, the free slices and the warm pool. From
  * then on heap->rides is set until little is left, and slow paths call release_ride_on. */
 void release_ride(void);
-/** The next part, unless a helper runs by now. Holds no lock. */
-void release_ride_on(void);
-
-/** Makes the helper look at once whether it is still needed (background.c). */
-void background_hurry(void);
-void background_fork_child(void);
 
 /** Around fork (fork.c). */
 void release_each_lock(lock_visit *visit, void *argument);

@@ -9,8 +9,10 @@
  *
  * A batch of 64 to 128 small blocks costs a block 1.8-2.0 ns, of 8 blocks 3.5 (docs/decisions/0003).
  */
-#include "front/heap.h"
-#include "front/release.h"
+#include "front/remote.h"
+
+#include "front/background.h"
+#include "front/marks.h"
 #include "observe/report.h"
 
 enum { BATCH_BLOCKS = 128 };

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "front/heap.h"
+#include "front/remote.h"
 
 #ifdef __SANITIZE_THREAD__
 int main(void) {

@@ -6,6 +6,7 @@
 
 #include "front/guard.h"
 #include "front/heap.h"
+#include "front/slabs.h"
 #include "hakmem.h"
 #include "policy/options.h"
 
@@ -141,7 +142,7 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
   guard_freed(blocks[i]);
   lock_acquire(&mine()->lock);
-  heap_put_block(mine(), blocks[i]);
+  slabs_put_block(mine(), blocks[i]);
   lock_release(&mine()->lock);
   assert_ptr_equal(slabs->first, slab);
   assert_int_equal(slab->listed, LIST_PARTIAL);

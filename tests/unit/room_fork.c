@@ -15,8 +15,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "front/bins.h"
 #include "front/guard.h"
 #include "front/heap.h"
+#include "front/refill.h"
+#include "front/remote.h"
+#include "front/slabs.h"
 #include "policy/options.h"
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -166,7 +170,7 @@ static void look_at_sent(struct heap *heap, unsigned size_class) {
     see_list(list, size_class);
     for (void *next; list != NULL; list = next) {
       next = *(void **)list;
-      heap_put_block(heap, list);
+      slabs_put_block(heap, list);
     }
   }
   lock_release(&heap->lock);

@@ -9,9 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "front/bins.h"
 #include "front/fast.h"
 #include "front/fork.h"
+#include "front/refill.h"
 #include "front/release.h"
+#include "front/remote.h"
+#include "front/slabs.h"
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
@@ -58,7 +62,7 @@ static void *blocks[BLOCKS];
 static void *from_heap(struct heap *heap, size_t size) {
   unsigned size_class = class_for(size);
   void *block = bin_pop(&heap->bins[size_class]);
-  return block != NULL ? block : front_refill(heap, size_class, false, NULL);
+  return block != NULL ? block : refill(heap, size_class, false, NULL);
 }
 
 static struct heap *borrow(void) {
@@ -118,7 +122,7 @@ static void an_adoption_sorts_a_part(void **state) {
   lock_acquire(&owner->lock);
   assert_int_equal(remote_take_batch(owner, class_for(OTHER_SIZE), &list),
                    1); /* the other one stays with it */
-  heap_put_block(owner, list);
+  slabs_put_block(owner, list);
   lock_release(&owner->lock);
   send_back(other);
   start_blocks();
@@ -142,10 +146,10 @@ static void a_bin_is_emptied_in_pieces(void **state) {
   bin->room = BLOCKS;
   for (int i = 0; i < BLOCKS; i++) assert_false(bin_push(bin, blocks[i]));
   start_blocks();
-  front_trim(heap, bin, BLOCKS / 4);
+  bin_trim(heap, bin, BLOCKS / 4);
   end_blocks("bin that runs over", BLOCKS / 2);
   start_blocks();
-  heap_drain_bins(heap);
+  slabs_drain_bins(heap);
   end_blocks("bins that are emptied", BLOCKS / 5);
   bin->capacity = 0;
   bin->room = 0;

@@ -2,6 +2,7 @@
 #include "unit_test.h"
 
 #include "front/heap.h"
+#include "front/learn.h"
 #include "hakmem.h"
 #include "policy/options.h"
 

@@ -1,7 +1,9 @@
 /* room_refill.c - where a refill takes its blocks from before it touches new pages. */
 #include "unit_test.h"
 
+#include "front/bins.h"
 #include "front/heap.h"
+#include "front/refill.h"
 #include "hakmem.h"
 
 static struct heap *mine(void) {
@@ -131,7 +133,7 @@ static void free_blocks_are_used_before_new_ones(void **state) {
   unsigned carved = slab_carved(second);
   assert_true(carved < OF_A_SLAB);
   for (unsigned i = 0; i < FREED; i++) hak_free(blocks[i]);
-  front_trim(mine(), bin, 1);
+  bin_trim(mine(), bin, 1);
   assert_true(slab_free_count(full) > FREED / 2);
   for (unsigned i = 0; i < FREED; i++) {
     blocks[i] = allocate(SIZE);
@@ -174,7 +176,7 @@ static void blocks_go_back_to_their_slabs_in_any_order(void **state) {
       blocks[other] = block;
     }
     for (int i = 0; i < COUNT - KEPT; i++) hak_free(order == 1 ? blocks[COUNT - 1 - i] : blocks[i]);
-    front_trim(mine(), &mine()->bins[class_for(SIZE)], 1);
+    bin_trim(mine(), &mine()->bins[class_for(SIZE)], 1);
     unsigned free_blocks = 1, carved = 0; /* one is in the bin */
     const struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
     for (const struct slab *slab = slabs->first; slab != NULL; slab = slab->next) {

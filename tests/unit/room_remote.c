@@ -4,6 +4,9 @@
 #include <pthread.h>
 
 #include "front/fast.h"
+#include "front/refill.h"
+#include "front/remote.h"
+#include "front/slabs.h"
 
 /* Smallest to largest: a batch has 128 blocks, or 16 KiB, or one block. */
 static const size_t sizes[] = {16, 32, 64, 256, 4 * KIB, 64 * KIB};
@@ -156,7 +159,7 @@ static void stolen_blocks_find_home(void **state) {
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
     lock_acquire(&other->lock);
-    heap_put_block(other, blocks[i - 1]);
+    slabs_put_block(other, blocks[i - 1]);
     lock_release(&other->lock);
   }
   assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
@@ -179,7 +182,7 @@ static unsigned batches_sent(struct heap *heap, size_t size) {
     while (list != NULL) {
       void *block = list;
       list = *(void **)list;
-      heap_put_block(heap, block);
+      slabs_put_block(heap, block);
     }
   }
   lock_release(&heap->lock);
@@ -199,7 +202,7 @@ static void batches_for_many_owners_are_long(void **state) {
       for (int c = 0; c < OWNER_CLASSES; c++) {
         unsigned size_class = class_for(owner_sizes[c]);
         void *block = bin_pop(&owners[i]->bins[size_class]);
-        if (block == NULL) block = front_refill(owners[i], size_class, false, NULL);
+        if (block == NULL) block = refill(owners[i], size_class, false, NULL);
         assert_non_null(block);
         of_owners[round][i][c] = block;
         count++;
@@ -284,7 +287,7 @@ static void take_list(void *list, unsigned count) {
   atomic_fetch_add(&taken, found);
 }
 
-/* As front_refill does it. */
+/* As refill does it. */
 static bool take_or_steal(struct heap *heap) {
   unsigned size_class = class_for(SHARED_SIZE);
   void *list = NULL;

@@ -1,0 +1,11 @@
+/* adopt.h - slabs that sleep in other heaps: of ended threads, or of threads that look away while their inbox grows. */
+#ifndef HAK_ADOPT_H
+#define HAK_ADOPT_H
+
+#include "front/heap.h"
+
+/** Takes over memory of the class from one heap that sleeps: slabs, or a large part of its pile; false: none was found. The
+ * caller holds heap->lock. Other heaps' locks are only tried, so two heaps that adopt from each other cannot deadlock. */
+bool adopt_slabs(struct heap *heap, unsigned size_class);
+
+#endif

@@ -1,0 +1,27 @@
+/* background.h - the helper thread that runs the release engine (release.h), and what happens where there is none. */
+#ifndef HAK_BACKGROUND_H
+#define HAK_BACKGROUND_H
+
+#include "front/heap.h"
+
+/* Was the last free of this thread that may call the engine the dynamic loader's? */
+extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));
+
+/** To be told where a free that may call the engine was called from. glibc's pthread_join frees the TLS of cached
+ * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then, and from
+ * no free at all where the loader is not known. */
+HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
+
+/** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
+void release_wake(void);
+/** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.
+ * Holds no lock. */
+void release_get_ready(void);
+/** The next part, unless a helper runs by now. Holds no lock. */
+void release_ride_on(void);
+
+/** Makes the helper look at once whether it is still needed (background.c). */
+void background_hurry(void);
+void background_fork_child(void);
+
+#endif

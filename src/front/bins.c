@@ -1,0 +1,135 @@
+/* bins.c - bins that run over: how deep each may be, and when it is emptied. */
+#include "front/bins.h"
+
+#include "front/background.h"
+#include "front/learn.h"
+#include "front/marks.h"
+#include "front/slabs.h"
+#include "policy/options.h"
+
+/* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
+ * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 8 MiB, or
+ * an eighth of what the heap owns if that is more: 1 MiB cost mid sizes a third of their time, and less
+ * than 8 MiB costs them memory, since blocks then go round through more slabs (docs/decisions/0002). */
+#define FIRST_CAPACITY_BYTES (2 * KIB)
+#define CAPACITY_BYTES (256 * KIB)
+enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
+
+void bin_halve(struct heap *heap, struct bin *bin) {
+  uint32_t less = bin->capacity / 2;
+  bin->capacity -= less;
+  bin->room -= (int32_t)less;
+  heap->bin_budget_used -= (size_t)less * class_size((unsigned)(bin - heap->bins));
+}
+
+void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
+  void **link = &bin->head;
+  uint32_t kept = 0;
+  for (; kept < keep; kept++) link = *link;
+  void *cold = *link;
+  *link = NULL;
+  uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
+  heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
+  bin->room = (int32_t)(bin->capacity - kept);
+  lock_acquire(&heap->lock);
+  heap->quiet[bin - heap->bins] = 0;
+  slabs_put_list(heap, (unsigned)(bin - heap->bins), cold, true);
+  bool due = release_is_due(heap);
+  lock_release(&heap->lock);
+  superslab_settle();
+  if (HAK_UNLIKELY(due)) release_wake();
+  else release_check_below(); /* slabs that became empty are slices now */
+}
+
+/* The bins of threads that sleep stay as they are. So many threads share what four may keep: 100 that had freed 40 blocks of
+ * up to 60 KiB each, and slept, kept 129 MB (with glibc 92 to 100). For 8 threads it costs 1% to 3% of their time. */
+enum { MANY_SHARE = 4 };
+#define SHARED_BUDGET_LEAST (256 * KIB)
+
+static size_t budget_of(const struct heap *heap, bool *many) {
+  uint64_t active, parked;
+  heap_counts(&active, &parked);
+  size_t budget = (size_t)option_value(BINS_KB) * KIB;
+  *many = active > FEW_HEAPS;
+  if (*many) {
+    size_t least = budget < SHARED_BUDGET_LEAST ? budget : SHARED_BUDGET_LEAST;
+    budget = budget * MANY_SHARE / active;
+    if (budget < least) budget = least;
+  }
+  size_t share = option_value(SS_MEM_LEAN) ? 0 : slabs_owned(heap) / 8;
+  return share > budget ? share : budget;
+}
+
+/* A bin's first capacity is had beyond the budget; with many heaps, not for blocks that take more time to write than to get. */
+#define BEYOND_BUDGET_BYTES (8 * KIB)
+
+static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
+  uint32_t more = bin->capacity;
+  if (more == 0) {
+    more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
+    if (more < FIRST_BLOCKS_LEAST) more = FIRST_BLOCKS_LEAST;
+  }
+  uint32_t capacity = bin->capacity + more;
+  if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
+  bool many;
+  size_t budget = budget_of(heap, &many);
+  size_t used = heap->bin_budget_used + (size_t)more * size;
+  bool always = bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
+  if (!always && used > budget) {
+    if (!option_value(LEARN) || !learn_reclaim(heap, (unsigned)(bin - heap->bins))) return false;
+    used = heap->bin_budget_used + (size_t)more * size;
+    if (used > budget) return false;
+  }
+  heap->bin_budget_used = used;
+  bin->capacity = capacity;
+  bin->room += (int32_t)more;
+  return true;
+}
+
+/* A program that only frees: what its bins gather is cold when they run over, and then each block is
+ * fetched into the cache twice more. Small bins return blocks while they are warm: freeing 90% of 256 MB at
+ * random took half of the time (docs/decisions/0002). */
+#define FREEING_BYTES (8 * KIB)
+enum { OVERFLOWS_GROW = 4, FREEING_BLOCKS_LEAST = 2 };
+
+static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
+  uint32_t least = (uint32_t)(FREEING_BYTES / size);
+  if (least < FREEING_BLOCKS_LEAST) least = FREEING_BLOCKS_LEAST;
+  if (bin->capacity - bin->capacity / 2 >= least) bin_halve(heap, bin);
+}
+
+/* Once so much came back without a single refill, the program is in a phase that only frees, and perhaps goes to
+ * sleep after it. Nobody but the thread itself can empty its bins, and each block in them holds a page: four
+ * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
+#define SWEEP_FROM (4 * MIB)
+#define SWEPT_BYTES (2 * KIB)
+enum { SWEPT_BLOCKS = 2 };
+
+static void sweep(struct heap *heap) {
+  heap->freed_in_a_row = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    struct bin *bin = &heap->bins[c];
+    uint32_t least = SWEPT_BYTES / class_size(c);
+    if (least < SWEPT_BLOCKS) least = SWEPT_BLOCKS;
+    while (bin->capacity / 2 >= least) bin_halve(heap, bin);
+    heap->overflows[c] = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
+    if (bin->room < 0) bin_trim(heap, bin, bin->capacity);
+  }
+}
+
+void bin_overflow(struct heap *heap, struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  uint32_t size = class_size(size_class);
+  if (option_value(LEARN)) learn_overflow(heap, size_class);
+  if (heap->overflows[size_class] < OVERFLOWS_GROW) {
+    heap->overflows[size_class]++;
+    while (bin->room < 0)
+      if (!grow(heap, bin, size)) break;
+    if (bin->room >= 0) return;
+  } else {
+    shrink(heap, bin, size);
+  }
+  /* The half that was freed last stays: it is the warm one. */
+  bin_trim(heap, bin, bin->capacity / 2);
+  if (HAK_UNLIKELY(heap->freed_in_a_row >= SWEEP_FROM)) sweep(heap);
+}

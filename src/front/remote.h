@@ -1,0 +1,56 @@
+/* remote.h - blocks that another thread than their owner's frees. */
+#ifndef HAK_REMOTE_H
+#define HAK_REMOTE_H
+
+#include "front/heap.h"
+
+/** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
+HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
+  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
+  uintptr_t key = (uintptr_t)owner / sizeof(struct bin);
+  return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
+}
+
+/** Puts a block into the slot of its owner; true: the slot has to be sent now. */
+HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
+  *(void **)block = slot->head;
+  slot->head = block;
+  return ++slot->count >= slot->limit;
+}
+
+/** Sends what a slot has gathered, and calls the release engine when much waits there. Holds no lock; the caller of free()
+ * has to be known (release_note_caller). */
+void remote_send(struct outgoing *slot);
+
+/** Frees a block whose slab belongs to the heap of `owner`. */
+void remote_free(struct heap *heap, struct bin *owner, void *block);
+
+/** Sends one block at once, for callers without a heap. */
+void remote_free_now(struct bin *owner, void *block);
+
+/** Sends everything gathered. */
+void remote_flush(struct heap *heap);
+
+/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
+#define SLEEPING_INBOX_BYTES (64 * 1024)
+/* How many heaps have such an inbox, about. */
+extern _Atomic uint32_t remote_full_inboxes HAK_HIDDEN;
+
+/** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
+ * is lost to the child. */
+void remote_settle(struct heap *heap);
+
+/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied
+ * need not be whole. */
+void remote_forget_inbox(struct heap *heap);
+
+/** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
+ * heap->lock. */
+unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
+
+/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves,
+ * when there are fewer. The caller holds the locks of both. */
+bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class);
+enum { STEAL_BATCHES = 64 };
+
+#endif

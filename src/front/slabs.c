@@ -1,0 +1,170 @@
+/* slabs.c - the lists of a heap's slabs, and how blocks go back into them. */
+#include "front/slabs.h"
+
+#include "front/remote.h"
+#include "observe/report.h"
+
+/* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have
+ * to wait for the heap's lock. */
+enum { BLOCKS_A_HOLD = 512 };
+
+/* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
+
+void slabs_unlist(struct heap *heap, struct slab *slab) {
+  struct class_slabs *slabs = &heap->classes[slab->size_class];
+  if (slabs->next_look == slab) slabs->next_look = slab->next;
+  bool partial = slab->listed == LIST_PARTIAL;
+  if (slab->prev != NULL) slab->prev->next = slab->next;
+  else if (partial) slabs->first = slab->next;
+  else slabs->given = slab->next;
+  if (slab->next != NULL) slab->next->prev = slab->prev;
+  else if (partial) slabs->last = slab->prev;
+  slab->next = slab->prev = NULL;
+  slab->listed = LIST_NONE;
+}
+
+static void enlist_given(struct class_slabs *slabs, struct slab *slab) {
+  slab->prev = NULL;
+  slab->next = slabs->given;
+  if (slab->next != NULL) slab->next->prev = slab;
+  slabs->given = slab;
+  slab->listed = LIST_GIVEN;
+}
+
+/* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
+void slabs_enlist(struct heap *heap, struct slab *slab) {
+  struct class_slabs *slabs = &heap->classes[slab->size_class];
+  if (HAK_UNLIKELY(slab_is_given(slab))) {
+    enlist_given(slabs, slab);
+    return;
+  }
+  slab->prev = slabs->last;
+  slab->next = NULL;
+  if (slabs->last != NULL) slabs->last->next = slab;
+  else slabs->first = slab;
+  slabs->last = slab;
+  slab->listed = LIST_PARTIAL;
+}
+
+void slabs_own(struct heap *heap, struct slab *slab) {
+  atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+                            memory_order_relaxed);
+  heap->free_bytes += slabs_free_in(slab);
+  heap->given_bytes += slab_given_bytes(slab);
+  size_t in_memory = slabs_owned(heap) - heap->given_bytes;
+  if (in_memory > heap->most_bytes) heap->most_bytes = in_memory;
+}
+
+void slabs_disown(struct heap *heap, struct slab *slab) {
+  if (slab->listed != LIST_NONE) slabs_unlist(heap, slab);
+  atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+                            memory_order_relaxed);
+  heap->free_bytes -= slabs_free_in(slab);
+  heap->given_bytes -= slab_given_bytes(slab);
+}
+
+void slabs_give_up(struct heap *heap, struct slab *slab) {
+  slabs_disown(heap, slab);
+  slab_release(slab);
+}
+
+/* --- back into slabs ------------------------------------------------------------------------------------ */
+
+/* The slab changed owners while they were under way. */
+static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count) {
+  if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
+  for (void *next; count > 0; count--, first = next) {
+    next = *(void **)first;
+    remote_free_now(bin, first);
+  }
+}
+
+/* `count` blocks of one slice, linked from `first` to `last`. */
+static void put_run(struct heap *heap, void *first, void *last, unsigned count, bool keep_last) {
+  struct slab *slab = slab_head(map_slab(first));
+  struct bin *bin = map_bin(first);
+  if (HAK_UNLIKELY(!heap_has_bin(heap, bin))) {
+    put_elsewhere(bin, first, count);
+    return;
+  }
+  slab_put(slab, first, last, count);
+  heap->free_bytes += (size_t)count * slab_block_size(slab);
+  if (slab->purging) return; /* purge_end's caller lists or releases it */
+  if (slab_is_empty(slab)) {
+    /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
+    bool last_slab =
+        atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed) == 1;
+    if (!(last_slab && keep_last)) {
+      slabs_give_up(heap, slab);
+      return;
+    }
+  }
+  if (slab->listed == LIST_GIVEN) slabs_unlist(heap, slab);
+  if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
+}
+
+void slabs_put_block(struct heap *heap, void *block) { put_run(heap, block, block, 1, true); }
+
+/* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
+ * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
+ * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
+static unsigned put_some(struct heap *heap, void **list, bool keep_last) {
+  void *next = *list;
+  unsigned put = 0;
+  while (next != NULL && put < BLOCKS_A_HOLD) {
+    void *first = next, *last;
+    unsigned count = 0;
+    do {
+      last = next;
+      next = *(void **)last;
+      count++;
+    } while (next != NULL && ((uintptr_t)next ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
+             count < SLICE_BYTES / BLOCK_ALIGNMENT);
+    put_run(heap, first, last, count, keep_last);
+    put += count;
+  }
+  *list = next;
+  return put;
+}
+
+void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+  for (;;) {
+    slabs_count(heap, size_class, COUNT_TO_SLABS, put_some(heap, &list, keep_last));
+    if (HAK_LIKELY(list == NULL)) return;
+    lock_release_in_turn(&heap->lock);
+    lock_acquire(&heap->lock);
+  }
+}
+
+bool slabs_put_batches(struct heap *heap, unsigned size_class) {
+  void *list;
+  for (unsigned put = 0, count; put < BLOCKS_A_HOLD; put += count) {
+    count = remote_take_batch(heap, size_class, &list);
+    if (count == 0) return false;
+    while (list != NULL) (void)put_some(heap, &list, true);
+  }
+  return true;
+}
+
+void slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
+  struct bin *bin = &heap->bins[size_class];
+  unsigned put = put_some(heap, &bin->head, true);
+  bin->room += (int32_t)put;
+  slabs_count(heap, size_class, COUNT_TO_SLABS, put);
+}
+
+void slabs_drain_bins(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    struct bin *bin = &heap->bins[c];
+    void *list = bin->head;
+    if (list == NULL) continue;
+    bin->head = NULL;
+    bin->room = (int32_t)bin->capacity;
+    lock_acquire(&heap->lock);
+    slabs_put_list(heap, c, list, false);
+    lock_release(&heap->lock);
+    superslab_settle();
+  }
+}

@@ -1,0 +1,56 @@
+/* slabs.h - the slabs of a heap: in which list each is, and how blocks go back into them.
+ *
+ * A slab with free blocks is in one of two lists of its class: the partial ones, and those of which nothing can be had but
+ * pages that were given back. Everything here happens under heap->lock, which the caller holds unless it says otherwise.
+ */
+#ifndef HAK_SLABS_H
+#define HAK_SLABS_H
+
+#include "front/heap.h"
+
+/** Bytes of the slabs that the heap owns; without the lock a hint. */
+HAK_INLINE size_t slabs_owned(const struct heap *heap) {
+  return atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed);
+}
+
+/** Bytes in the free list of one slab. */
+HAK_INLINE size_t slabs_free_in(const struct slab *slab) {
+  return (size_t)slab_free_count(slab) * slab_block_size(slab);
+}
+
+/** Counts, for the observe variant alone, what a refill or an overflow consists of. */
+HAK_INLINE void slabs_count(struct heap *heap, unsigned size_class, enum counter which,
+                            uint64_t n) {
+  if (HAK_OBSERVE) heap_count(heap, size_class, which, n);
+}
+
+/** Takes a slab out of the list of its class that it is in, or puts it into the one it belongs to, the partial ones at
+ * the end. */
+void slabs_unlist(struct heap *heap, struct slab *slab);
+void slabs_enlist(struct heap *heap, struct slab *slab);
+
+/** The slab, which is in no list, is the heap's from now on; or no more, and in no list. */
+void slabs_own(struct heap *heap, struct slab *slab);
+void slabs_disown(struct heap *heap, struct slab *slab);
+
+/** Gives up a slab that is empty. */
+void slabs_give_up(struct heap *heap, struct slab *slab);
+
+/** Puts one block back into its slab. Blocks of others' slabs go to their owners. */
+void slabs_put_block(struct heap *heap, void *block);
+
+/** Puts back what a bin of the calling thread held, or a part of it. Lets go of the lock now and then. `keep_last`: one
+ * empty slab of the class stays. */
+void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last);
+
+/** Puts back some blocks of a parked heap's bin. */
+void slabs_put_parked_bin(struct heap *heap, unsigned size_class);
+
+/** Puts back what some batches of others' frees hold; false: there are no more. */
+bool slabs_put_batches(struct heap *heap, unsigned size_class);
+
+/** Puts back what the bins of the calling thread's heap hold. Takes the lock itself, once for each class: others
+ * wait for one bin at most. */
+void slabs_drain_bins(struct heap *heap);
+
+#endif
