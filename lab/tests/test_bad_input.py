@@ -15,6 +15,7 @@ from samples import suite, write_samples
 from hakmem_lab.paths import Paths
 from hakmem_lab.results import as_text
 
+pytestmark = pytest.mark.slow
 Monkey = pytest.MonkeyPatch
 Captured = pytest.CaptureFixture[str]
 

@@ -18,6 +18,8 @@ from hakmem_lab.results import read_result
 from hakmem_lab.rows import Row
 from hakmem_lab.syscalls import strace
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_program_on_every_allocator(repository: Paths, built: Path) -> None:
     text, result = good(repository, "compare", "--runs", "3", "--", str(built / "ops"), "20000")

@@ -31,6 +31,7 @@ from hakmem_lab.replay_plan import make_plan
 from hakmem_lab.results import read_result
 from hakmem_lab.trace_match import match
 
+pytestmark = pytest.mark.slow
 BENCH = LAB.parent / "bench"
 MIB = 1 << 20
 

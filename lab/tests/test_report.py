@@ -34,6 +34,7 @@ from hakmem_lab.results import Result
 from hakmem_lab.scorecard_cli import usual_sources
 from hakmem_lab.statistics import Estimate
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -20,9 +20,13 @@ from hakmem_lab.scorecard_cli import usual_sources
 ROOT = Path(__file__).resolve().parents[2]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test-all"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test-all"
+    ),
+]
 
 
 @dataclass

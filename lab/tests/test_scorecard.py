@@ -16,6 +16,7 @@ from hakmem_lab.paths import Paths
 from hakmem_lab.results import Result, write_result
 from hakmem_lab.scorecard_cli import usual_sources
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 Card = dict[str, dict[str, str]]
 

@@ -25,6 +25,7 @@ from hakmem_lab.rows import Row
 from hakmem_lab.server import Plan, ServerTrial, divide_cpus, server_row
 from hakmem_lab.syscalls import strace
 
+pytestmark = pytest.mark.slow
 RATE, LATENCY = r"^rate (?P<value>\S+)", r"^(?P<percentile>p\d+) (?P<value>\S+) (?P<unit>\S+)"
 # Asks PORT N times; says how fast that was. With a third argument it fails after that.
 ASK = """

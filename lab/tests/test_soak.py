@@ -16,6 +16,7 @@ from hakmem_lab.csv_table import parse_table
 from hakmem_lab.soak import judge_soak, read_series, summarise
 from hakmem_lab.statistics import MOST_POINTS, change, percentiles, variation
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
 HEADER = "epoch,elapsed_s,throughput_ops_s,rss_kb"

@@ -25,6 +25,7 @@ from hakmem_lab.soak_cli import report_tails
 from hakmem_lab.soak_run import SoakPlan, check_names
 from hakmem_lab.tail import TailTrial, figures_of, tail_row
 
+pytestmark = pytest.mark.slow
 FIRST_CPU = str(min(os.sched_getaffinity(0)))
 HEADER = "epoch,elapsed_s,throughput_ops_s,rss_kb"
 EPOCHS = f"{HEADER}\n1,0.010,5,9\n2,0.020,1000000,9\n3,0.030,3000000,9\n4,0.060,2000000,9\n"
