@@ -1,7 +1,7 @@
 /* replay.c - does the allocations of a recorded program again: the same threads, sizes, alignments and
  * order between threads, and the same pages touched. Nothing else that the program did.
  *
- * It reads a plan, which `hakmem-lab replay` makes from a trace (lab/hakmem_lab/replay_plan.py has the
+ * It reads a plan, which `hakmem-lab replay` makes from a trace (lab/hakmem_lab/trace/replay_plan.py has the
  * layout and says why this cannot hang): for each thread, records of 16 bytes. They are read into a buffer
  * of fixed size, so that the plan is no part of the memory measured; blocks are found by their slot in one
  * mapped table.

@@ -9,6 +9,6 @@ if __name__ == "__main__":
     # matplotlib only for a picture: without one, Debian's own packages do.
     plot = any(word.startswith("--plot") for word in sys.argv)
     enter_lab("numpy", "scipy", *(["matplotlib"] if plot else []))
-    from hakmem_lab.soak_cli import analyze_soak
+    from hakmem_lab.cli.soak_scripts import analyze_soak
 
     analyze_soak()

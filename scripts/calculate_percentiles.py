@@ -5,6 +5,6 @@ from in_lab import enter_lab
 
 if __name__ == "__main__":
     enter_lab("numpy", "scipy")
-    from hakmem_lab.soak_cli import calculate_percentiles
+    from hakmem_lab.cli.soak_scripts import calculate_percentiles
 
     calculate_percentiles()

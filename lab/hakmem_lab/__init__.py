@@ -1,3 +1,6 @@
-"""Measures memory allocators: interleaved runs, intervals, tables."""
+"""Measures memory allocators: interleaved runs, intervals, tables.
+
+From the bottom up: base, run, trace, analysis, report, scorecard, cli. Imports go downwards only.
+"""
 
 __version__ = "0.1.0"

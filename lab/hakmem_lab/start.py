@@ -4,8 +4,8 @@ import signal
 
 
 def main() -> None:
-    """As cli.main; Ctrl-C ends it without a word while the libraries are being loaded."""
+    """As cli.app.main; Ctrl-C ends it without a word while the libraries are being loaded."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from hakmem_lab import cli
+    from hakmem_lab.cli import app
 
-    cli.main()
+    app.main()

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from hakmem_lab import cli
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import Result, read_result
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.cli import app
+from hakmem_lab.run.results import Result, read_result
 
 PROGRAM = "from hakmem_lab.start import main; main()"
 
@@ -49,7 +49,7 @@ def in_this_process(
     capsys.readouterr()
     code = 0
     try:
-        cli.main()
+        app.main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     said = capsys.readouterr()

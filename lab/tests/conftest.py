@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Launcher
-from hakmem_lab.paths import Paths, available_cpus
-from hakmem_lab.rows import Row
+from hakmem_lab.base.paths import Paths, available_cpus
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Launcher
+from hakmem_lab.run.rows import Row
 
 LAB = Path(__file__).resolve().parent.parent
 # Tests measure nothing that counts: little is touched before each run.

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Run
-from hakmem_lab.results import Result, RowResult, write_result
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Run
+from hakmem_lab.run.results import Result, RowResult, write_result
 
 MACHINE: dict[str, Any] = {
     "kernel": "Linux 6.1 x86_64",

@@ -12,8 +12,8 @@ import pytest
 from command_line import PROGRAM, in_this_process
 from samples import suite, write_samples
 
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import as_text
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.results import as_text
 
 pytestmark = pytest.mark.slow
 Monkey = pytest.MonkeyPatch

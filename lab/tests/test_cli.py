@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import inside, words_of
 
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import Result, read_result
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.results import Result, read_result
 
 
 def command(paths: Paths, *words: str) -> list[str]:
@@ -201,7 +201,7 @@ import os, signal, sys
 
 class PressesCtrlC:
     def find_spec(self, name, path=None, target=None):
-        if name == "hakmem_lab.cli":
+        if name == "hakmem_lab.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, PressesCtrlC())

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from command_line import PROGRAM, command, good, inside, lab, words_of
 
-from hakmem_lab.contenders import choose_base, with_glibc_itself
-from hakmem_lab.paths import Paths
-from hakmem_lab.preload import OwnMalloc, own_malloc
-from hakmem_lab.results import read_result
-from hakmem_lab.rows import Row
-from hakmem_lab.syscalls import strace
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.contenders import choose_base, with_glibc_itself
+from hakmem_lab.run.preload import OwnMalloc, own_malloc
+from hakmem_lab.run.results import read_result
+from hakmem_lab.run.rows import Row
+from hakmem_lab.run.syscalls import strace
 
 pytestmark = pytest.mark.slow
 
@@ -275,7 +275,7 @@ def test_a_malloc_that_a_program_is_linked_with(
 def test_glibc_is_preloaded_only_where_it_has_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     from conftest import GLIBC
 
-    from hakmem_lab import contenders
+    from hakmem_lab.run import contenders
 
     row = Row("x", ("x",), "wall", "program")
     monkeypatch.setattr(contenders, "own_malloc", lambda *_: None)

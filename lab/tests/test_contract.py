@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab import rows
-from hakmem_lab.paths import Paths
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = [

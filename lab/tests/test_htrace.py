@@ -12,8 +12,8 @@ import pytest
 import zstandard
 from htrace_writer import FREE, MALLOC, THREAD_END, Event
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.htrace import EVENT_MEMORY, Trace, column, read_trace
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.trace.htrace import EVENT_MEMORY, Trace, column, read_trace
 
 HIGH = (1 << 64) - 1
 SMALL: dict[int, list[Event]] = {
@@ -204,7 +204,9 @@ def test_cut_off_at_every_byte(tmp_path: Path) -> None:
         broken = max(begin for begin in begins if begin < length)
         (warning,) = trace.warnings
         assert warning.startswith(f"{file}: offset {broken}: the file ends in a frame"), warning
-        assert f"; {events} event{'' if events == 1 else 's'} of " in warning and warning.endswith("can be used")
+        assert f"; {events} event{'' if events == 1 else 's'} of " in warning and warning.endswith(
+            "can be used"
+        )
 
 
 def test_every_byte_damaged(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from command_line import PROGRAM, in_this_process
 from samples import suite, write_samples
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.keep import Keeper, check_output
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import read_result, write_result
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.keep import Keeper, check_output
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.results import read_result, write_result
 
 Monkey = pytest.MonkeyPatch
 Captured = pytest.CaptureFixture[str]
@@ -139,7 +139,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> N
     # A file of at most 1,000 bytes: as a full disk, and like it for root, too.
     code = (
         "import resource, signal, sys; from pathlib import Path;"
-        "from hakmem_lab.keep import write_whole;"
+        "from hakmem_lab.base.keep import write_whole;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
         "write_whole(Path(sys.argv[1]), 'x' * 100_000)"
@@ -154,7 +154,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> N
 def test_a_full_disk_is_told_before_the_first_run(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path;"
-        "from hakmem_lab.keep import check_output;"
+        "from hakmem_lab.base.keep import check_output;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
         "check_output('--output', Path(sys.argv[1]))"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.load_output import (
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.run.load_output import (
     ANY,
     Expressions,
     Kinds,

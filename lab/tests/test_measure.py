@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from conftest import GLIBC, PAGE, PEAK_SLACK_KB
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.errors import LabError
-from hakmem_lab.measure import Launcher, warm_mib
-from hakmem_lab.preload import preload_problem
-from hakmem_lab.rows import Row
-from hakmem_lab.syscalls import count_system_calls, strace
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Launcher, warm_mib
+from hakmem_lab.run.preload import preload_problem
+from hakmem_lab.run.rows import Row
+from hakmem_lab.run.syscalls import count_system_calls, strace
 
 MakeRow = Callable[..., Row]
 Library = Callable[[str], Allocator]

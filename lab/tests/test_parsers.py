@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hakmem_lab import mimalloc_bench
-from hakmem_lab.allocators import (
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.paths import Paths, available_cpus, find_paths, parse_cpus
+from hakmem_lab.run import mimalloc_bench
+from hakmem_lab.run.allocators import (
     Allocator,
     is_foreign,
     known_allocators,
@@ -13,14 +15,12 @@ from hakmem_lab.allocators import (
     read_peers,
     select_allocators,
 )
-from hakmem_lab.callgrind import Function, parse_callgrind
-from hakmem_lab.errors import LabError
-from hakmem_lab.instructions import split, subtract
-from hakmem_lab.measure import parse_throughput
-from hakmem_lab.paths import Paths, available_cpus, find_paths, parse_cpus
-from hakmem_lab.programs import read_programs
-from hakmem_lab.rows import THROUGHPUT, read_suite, select_rows
-from hakmem_lab.syscalls import parse_strace
+from hakmem_lab.run.callgrind import Function, parse_callgrind
+from hakmem_lab.run.instructions import split, subtract
+from hakmem_lab.run.measure import parse_throughput
+from hakmem_lab.run.programs import read_programs
+from hakmem_lab.run.rows import THROUGHPUT, read_suite, select_rows
+from hakmem_lab.run.syscalls import parse_strace
 
 # --- throughput ----------------------------------------------------------------------------------
 

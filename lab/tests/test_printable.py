@@ -8,9 +8,9 @@ import pytest
 from command_line import good, in_this_process, lab
 from samples import phases_csv, soak_csv, suite, write_samples
 
-from hakmem_lab.paths import Paths
-from hakmem_lab.printable import printable, with_printable_texts
-from hakmem_lab.results import RowResult, write_result
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.base.printable import printable, with_printable_texts
+from hakmem_lab.run.results import RowResult, write_result
 
 Monkey = pytest.MonkeyPatch
 Captured = pytest.CaptureFixture[str]
@@ -70,7 +70,7 @@ def hostile_result(kind: str) -> Any:
 
 
 def as_json(result: Any) -> str:
-    from hakmem_lab.results import as_text
+    from hakmem_lab.run.results import as_text
 
     return as_text(result)
 

@@ -9,9 +9,9 @@ from command_line import in_this_process
 from samples import MACHINE
 from test_verdict import SPREAD, result_of, row_of
 
-from hakmem_lab.ranking import ahead, common_allocators, compare_orders
-from hakmem_lab.results import Result, RowResult, write_result
-from hakmem_lab.verdict import memory_by_round
+from hakmem_lab.analysis.ranking import ahead, common_allocators, compare_orders
+from hakmem_lab.analysis.verdict import memory_by_round
+from hakmem_lab.run.results import Result, RowResult, write_result
 
 
 def rows(first: dict[str, float], second: dict[str, float], noise: float = 1.0) -> list[RowResult]:

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.ready import LOCAL, Ready, parse_ready, split_command
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.run.ready import LOCAL, Ready, parse_ready, split_command
 
 
 @pytest.fixture

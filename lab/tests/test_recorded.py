@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import LAB, compile_c
 
-from hakmem_lab.htrace import (
+from hakmem_lab.trace.htrace import (
     ALIGNED,
     CALLOC,
     FREE,
@@ -16,7 +16,7 @@ from hakmem_lab.htrace import (
     THREAD_END,
     read_trace,
 )
-from hakmem_lab.trace_match import match
+from hakmem_lab.trace.match import match
 
 RECORDER = LAB.parent / "build/standard/hakmem"
 

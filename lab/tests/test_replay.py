@@ -25,11 +25,11 @@ from htrace_writer import (
 )
 from trace_programs import NANOSECONDS, make_program
 
-from hakmem_lab.htrace import read_trace
-from hakmem_lab.paths import Paths
-from hakmem_lab.replay_plan import make_plan
-from hakmem_lab.results import read_result
-from hakmem_lab.trace_match import match
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.results import read_result
+from hakmem_lab.trace.htrace import read_trace
+from hakmem_lab.trace.match import match
+from hakmem_lab.trace.replay_plan import make_plan
 
 pytestmark = pytest.mark.slow
 BENCH = LAB.parent / "bench"

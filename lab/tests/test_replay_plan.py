@@ -19,11 +19,11 @@ from htrace_writer import (
 )
 from trace_programs import NANOSECONDS, make_program
 
-from hakmem_lab.errors import LabError
-from hakmem_lab.htrace import read_trace
-from hakmem_lab.replay_order import POOL_SLOTS, place_pools
-from hakmem_lab.replay_plan import ALL_PAGES, make_plan
-from hakmem_lab.trace_match import match
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.trace.htrace import read_trace
+from hakmem_lab.trace.match import match
+from hakmem_lab.trace.replay_order import POOL_SLOTS, place_pools
+from hakmem_lab.trace.replay_plan import ALL_PAGES, make_plan
 
 START, WINDOW = 7, 8
 

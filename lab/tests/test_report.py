@@ -23,16 +23,16 @@ from samples import (
     write_samples,
 )
 
-from hakmem_lab.allocators import hakmem
-from hakmem_lab.errors import LabError
-from hakmem_lab.instructions import InstructionCount
-from hakmem_lab.page_model import Cell, PageTable, change_texts, figure, shorten_paths
-from hakmem_lab.page_tables import base_of, subjects_of, tables_of
-from hakmem_lab.paths import Paths
-from hakmem_lab.report import Soaks, read_soaks, render
-from hakmem_lab.results import Result
-from hakmem_lab.scorecard_cli import usual_sources
-from hakmem_lab.statistics import Estimate
+from hakmem_lab.analysis.statistics import Estimate
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.cli.scorecard import usual_sources
+from hakmem_lab.report.html import Soaks, read_soaks, render
+from hakmem_lab.report.page_model import Cell, PageTable, change_texts, figure, shorten_paths
+from hakmem_lab.report.page_tables import base_of, subjects_of, tables_of
+from hakmem_lab.run.allocators import hakmem
+from hakmem_lab.run.instructions import InstructionCount
+from hakmem_lab.run.results import Result
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

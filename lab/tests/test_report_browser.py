@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from samples import COSTS, HOSTILE, PEAKS, ROUNDS, phases_csv, write_samples
 
-from hakmem_lab.allocators import hakmem
-from hakmem_lab.paths import Paths
-from hakmem_lab.report import Soaks, read_soaks, render
-from hakmem_lab.results import read_result
-from hakmem_lab.scorecard_cli import usual_sources
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.cli.scorecard import usual_sources
+from hakmem_lab.report.html import Soaks, read_soaks, render
+from hakmem_lab.run.allocators import hakmem
+from hakmem_lab.run.results import read_result
 
 ROOT = Path(__file__).resolve().parents[2]
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

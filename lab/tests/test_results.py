@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.errors import LabError
-from hakmem_lab.instructions import InstructionCount
-from hakmem_lab.machine import describe_machine
-from hakmem_lab.measure import Run
-from hakmem_lab.results import Result, RowResult, read_result, schema, write_result
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.instructions import InstructionCount
+from hakmem_lab.run.machine import describe_machine
+from hakmem_lab.run.measure import Run
+from hakmem_lab.run.results import Result, RowResult, read_result, schema, write_result
 
 
 def make_result() -> Result:

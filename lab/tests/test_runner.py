@@ -7,13 +7,13 @@ import pytest
 from conftest import GLIBC
 from rich.console import Console
 
-from hakmem_lab import summary
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Launcher, Run
-from hakmem_lab.results import Result
-from hakmem_lab.rows import Row
-from hakmem_lab.runner import Pace, Reporter, run_rounds
-from hakmem_lab.show import print_result
+from hakmem_lab.analysis import summary
+from hakmem_lab.report.show import print_result
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Launcher, Run
+from hakmem_lab.run.results import Result
+from hakmem_lab.run.rows import Row
+from hakmem_lab.run.runner import Pace, Reporter, run_rounds
 
 MACHINE = {
     "kernel": "Linux",

@@ -11,10 +11,10 @@ import pytest
 from command_line import in_this_process
 from samples import MACHINE, ROUNDS, allocators, soak_csv, steady, suite, write_samples
 
-from hakmem_lab.instructions import InstructionCount
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import Result, write_result
-from hakmem_lab.scorecard_cli import usual_sources
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.cli.scorecard import usual_sources
+from hakmem_lab.run.instructions import InstructionCount
+from hakmem_lab.run.results import Result, write_result
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

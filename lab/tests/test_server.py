@@ -15,15 +15,15 @@ import pytest
 from command_line import command, good, inside
 from conftest import GLIBC, PEAK_SLACK_KB
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.load_output import Expressions, compile_expression
-from hakmem_lab.measure import Launcher, Run
-from hakmem_lab.paths import Paths
-from hakmem_lab.ready import Ready, parse_ready
-from hakmem_lab.results import Result, RowResult, read_result
-from hakmem_lab.rows import Row
-from hakmem_lab.server import Plan, ServerTrial, divide_cpus, server_row
-from hakmem_lab.syscalls import strace
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.load_output import Expressions, compile_expression
+from hakmem_lab.run.measure import Launcher, Run
+from hakmem_lab.run.ready import Ready, parse_ready
+from hakmem_lab.run.results import Result, RowResult, read_result
+from hakmem_lab.run.rows import Row
+from hakmem_lab.run.server import Plan, ServerTrial, divide_cpus, server_row
+from hakmem_lab.run.syscalls import strace
 
 pytestmark = pytest.mark.slow
 RATE, LATENCY = r"^rate (?P<value>\S+)", r"^(?P<percentile>p\d+) (?P<value>\S+) (?P<unit>\S+)"

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hakmem_lab import soak_cli
-from hakmem_lab.csv_table import parse_table
-from hakmem_lab.soak import judge_soak, read_series, summarise
-from hakmem_lab.statistics import MOST_POINTS, change, percentiles, variation
+from hakmem_lab.analysis.soak import judge_soak, read_series, summarise
+from hakmem_lab.analysis.statistics import MOST_POINTS, change, percentiles, variation
+from hakmem_lab.base.csv_table import parse_table
+from hakmem_lab.cli import soak_scripts
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +42,9 @@ class Done:
 
 Command = Callable[..., Done]
 COMMANDS = {
-    "analyze_soak.py": soak_cli.analyze_soak,
-    "analyze_epoch_tail_csv.py": soak_cli.analyze_epoch_tail,
-    "calculate_percentiles.py": soak_cli.calculate_percentiles,
+    "analyze_soak.py": soak_scripts.analyze_soak,
+    "analyze_epoch_tail_csv.py": soak_scripts.analyze_epoch_tail,
+    "calculate_percentiles.py": soak_scripts.calculate_percentiles,
 }
 
 

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hakmem_lab import statistics
-from hakmem_lab.statistics import (
-    Floats,
+from hakmem_lab.analysis import statistics
+from hakmem_lab.analysis.statistics import (
     describe_difference,
     geometric_mean,
     judge,
     mean_estimate,
     mean_ratio,
     median_estimate,
-    order_of_round,
     paired_ratios,
     rounds_needed,
 )
+from hakmem_lab.base.numbers import Floats
+from hakmem_lab.run.runner import order_of_round
 
 KNOWN = np.array([1.02, 0.97, 1.01, 1.08, 0.99, 1.04, 1.00, 1.03, 0.98, 1.05, 1.02, 1.01])
 

@@ -6,13 +6,20 @@ import pytest
 from command_line import in_this_process
 from conftest import GLIBC
 
-from hakmem_lab import steady
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Launcher
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import read_result
-from hakmem_lab.rows import Row
-from hakmem_lab.steady import WARM_UP, parse_idle, run_idle, run_steady, steady_rows, steady_runner
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run import steady
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Launcher
+from hakmem_lab.run.results import read_result
+from hakmem_lab.run.rows import Row
+from hakmem_lab.run.steady import (
+    WARM_UP,
+    parse_idle,
+    run_idle,
+    run_steady,
+    steady_rows,
+    steady_runner,
+)
 
 IDLE_OUTPUT = """\
 fill: 4 threads, 512 MiB, resident_kb=540000
@@ -153,10 +160,10 @@ def test_bad_input(
     words: list[str],
     complaint: str,
 ) -> None:
-    from hakmem_lab import steady_cli
+    from hakmem_lab.cli import steady as steady_command
 
     missing = "strace" in complaint
-    monkeypatch.setattr(steady_cli, "strace", lambda: None if missing else "/usr/bin/strace")
+    monkeypatch.setattr(steady_command, "strace", lambda: None if missing else "/usr/bin/strace")
     code, said = command(monkeypatch, capsys, "--root", str(repository.root), *words)
     assert code == 2 and complaint in said
     assert not (repository.bench / "steady.json").exists()

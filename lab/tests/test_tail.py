@@ -14,16 +14,16 @@ from command_line import command, inside, words_of
 from conftest import GLIBC
 from rich.console import Console
 
-from hakmem_lab import tail
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.csv_table import parse_table, read_table
-from hakmem_lab.measure import Launcher, Run
-from hakmem_lab.paths import Paths
-from hakmem_lab.results import Result, RowResult, read_result
-from hakmem_lab.soak import Series, read_series
-from hakmem_lab.soak_cli import report_tails
-from hakmem_lab.soak_run import SoakPlan, check_names
-from hakmem_lab.tail import TailTrial, figures_of, tail_row
+from hakmem_lab.analysis.soak import Series, read_series
+from hakmem_lab.analysis.tail import TailTrial, figures_of, tail_row
+from hakmem_lab.base.csv_table import parse_table, read_table
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.cli.soak_scripts import report_tails
+from hakmem_lab.report.tail_tables import print_tail
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Launcher, Run
+from hakmem_lab.run.results import Result, RowResult, read_result
+from hakmem_lab.run.soak import SoakPlan, check_names
 
 pytestmark = pytest.mark.slow
 FIRST_CPU = str(min(os.sched_getaffinity(0)))
@@ -148,7 +148,7 @@ def test_tables_and_verdicts() -> None:
     chosen = [Allocator(name, "1", "t") for name in ("glibc", "hakmem", "same")]
     result = Result("tail", [], {"base": "glibc"}, {}, chosen, [row])
     text = io.StringIO()
-    tail.print_tail(result, Console(file=text, width=200))
+    print_tail(result, Console(file=text, width=200))
     shown = text.getvalue()
     assert "mixed400: throughput of epochs, its slow side is the low one" in shown
     for column in ("p50 M/s", "p1 M/s", "p0.1 M/s", "p50 ns", "p99 ns", "p99.9 ns", "worst ns"):
@@ -158,7 +158,7 @@ def test_tables_and_verdicts() -> None:
     assert "p99 latency: equal" in shown
     assert "lie next to the worst epoch" not in shown
     row.runs[0].figures["epochs"] = 999
-    tail.print_tail(result, Console(file=text, width=200))
+    print_tail(result, Console(file=text, width=200))
     assert "fewer than 1000 epochs a run" in text.getvalue()
 
 

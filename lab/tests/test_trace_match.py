@@ -8,8 +8,8 @@ import pytest
 from htrace_writer import FAILED, FREE, MALLOC, REALLOC_OF, REALLOC_TO, TOUCHED, Event, write_trace
 from trace_programs import NANOSECONDS, in_order, make_program, skewed
 
-from hakmem_lab.htrace import read_trace
-from hakmem_lab.trace_match import NONE, Objects, match
+from hakmem_lab.trace.htrace import read_trace
+from hakmem_lab.trace.match import NONE, Objects, match
 
 Pairs = dict[int, tuple[int, int | None]]
 

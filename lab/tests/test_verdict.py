@@ -5,11 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from hakmem_lab.allocators import Allocator
-from hakmem_lab.measure import Run
-from hakmem_lab.results import Result, RowResult
-from hakmem_lab.statistics import Difference, Estimate, Floats, compare_costs, judge
-from hakmem_lab.verdict import (
+from hakmem_lab.analysis.statistics import Difference, Estimate, compare_costs, judge
+from hakmem_lab.analysis.verdict import (
     describe_amount,
     describe_comparison,
     describe_latency,
@@ -18,6 +15,10 @@ from hakmem_lab.verdict import (
     row_verdict,
     verdicts,
 )
+from hakmem_lab.base.numbers import Floats
+from hakmem_lab.run.allocators import Allocator
+from hakmem_lab.run.measure import Run
+from hakmem_lab.run.results import Result, RowResult
 
 SPREAD = np.array([0.999, 1.001, 1.0, 0.998, 1.002, 1.0, 0.999, 1.001, 1.0, 1.0])
 

@@ -1,0 +1,1 @@
+"""From runs to figures and words: intervals, verdicts, soaks, tails. Prints nothing."""

@@ -1,0 +1,1 @@
+"""The command hakmem-lab: a module a sub-command, and what they share."""

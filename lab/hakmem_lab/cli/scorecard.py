@@ -1,0 +1,105 @@
+"""The command hakmem-lab scorecard."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hakmem_lab.analysis.fragmentation import is_fragmentation
+from hakmem_lab.analysis.soak import read_series, soak_files
+from hakmem_lab.base.csv_table import read_table
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.keep import Keeper
+from hakmem_lab.base.paths import Paths, find_paths
+from hakmem_lab.base.printable import print_lines, with_printable_texts
+from hakmem_lab.cli.report import SoakOption, StripOption, split_sources, write_page
+from hakmem_lab.report.page_model import shorten_paths
+from hakmem_lab.run.allocators import hakmem
+from hakmem_lab.run.results import read_result, understood
+from hakmem_lab.scorecard.evidence import Evidence, SoakRun, Source
+from hakmem_lab.scorecard.page import Origin, render_scorecard
+
+KEPT = ("suite", "steady", "instructions", "programs")  # in docs/results, when nobody names others
+
+
+def name_of(paths: Paths, file: Path) -> str:
+    """A file for a reader: from the repository on, or by its name alone."""
+    shown = paths.shown(file.resolve())
+    return file.name if shown.startswith("/") else shown
+
+
+def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
+    """What the repository keeps: the scorecard it has is made from that."""
+    kept = paths.root / "docs/results"
+    # suite-0.1.0.json comes before suite-profiles-0.1.0.json.
+    results = [file for name in KEPT for file in sorted(kept.glob(f"{name}*-{version}.json"))]
+    soaks = [kept / f"soak-{version}"]
+    return results, [s for s in soaks if s.is_dir()]
+
+
+def read_evidence(
+    paths: Paths, results: list[Path], soaks: list[Path], strip: list[Path]
+) -> tuple[Evidence, list[Origin]]:
+    evidence = Evidence()
+    origins: list[Origin] = []
+
+    def name_origin(file: Path) -> str:
+        name = name_of(paths, file)
+        if any(Path(origin.name).stem == Path(name).stem for origin in origins):
+            raise LabError(
+                f"{file}: a second file called {Path(name).stem}; lines name their file so"
+            )
+        origins.append(Origin(name, file))
+        return name
+
+    for file in results:
+        result = with_printable_texts(shorten_paths(read_result(file), strip))
+        evidence.results.append(Source(name_origin(file), result))
+    tables = [(file, read_table(file)) for file in soak_files(soaks)]
+    for file, table in tables:
+        if not is_fragmentation(table):
+            name = name_origin(file)
+            evidence.soaks.extend(SoakRun(name, series) for series in read_series([table]))
+    return evidence, origins
+
+
+def scorecard_command(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RESULT.json...]", help="More results; the first one that has a figure counts."
+        ),
+    ] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="Of suite, steady or instructions; repeatable. Default: those in docs/results.",
+        ),
+    ] = None,
+    soak: SoakOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: docs/scorecard.md."),
+    ] = None,
+    strip: StripOption = None,
+    root: Annotated[Path | None, typer.Option(help="The repository.")] = None,
+) -> None:
+    """Writes docs/scorecard.md from results: every goal, its figure, met or not (rule R5)."""
+    paths = find_paths(root)
+    version = hakmem(paths).version
+    given, soaks = split_sources([*(results or []), *(files or [])], soak or [])
+    usual_results, usual_soaks = usual_sources(paths, version)
+    keeper = Keeper(output or paths.root / "docs/scorecard.md", make_directories=False)
+    evidence, origins = read_evidence(
+        paths, given or usual_results, soaks or usual_soaks, strip or []
+    )
+    with understood(", ".join(origin.name for origin in origins)):
+        text = render_scorecard(evidence, origins, version)
+    write_page(text, keeper)
+    print_lines([f"written: {paths.shown(keeper.file)}, from {len(origins)} files"])
+
+
+def register(app: typer.Typer) -> None:
+    app.command("scorecard")(scorecard_command)

@@ -1,0 +1,1 @@
+"""Figures as tables, pictures and pages."""

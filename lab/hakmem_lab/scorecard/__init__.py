@@ -1,0 +1,1 @@
+"""Every goal, and whether the figures meet it."""

@@ -1,0 +1,1 @@
+"""Recorded allocations: reading a trace, pairing its events, replaying it."""
