@@ -100,6 +100,23 @@ static const char *privileges(int fd, const struct stat *status) {
   return NULL;
 }
 
+const char *program_obstacle(const char *path) {
+  struct stat status;
+  const char *obstacle = NULL;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct elf_file *file = calloc(1, sizeof *file);
+  if (fd >= 0 && file != NULL && fstat(fd, &status) == 0) {
+    elf_file_read(fd, file);
+    obstacle = privileges(fd, &status);
+    if (obstacle == NULL && file->is_ours && !file->damaged && file->interpreter[0] == 0 &&
+        !is_dynamic_linker(&status))
+      obstacle = "statically linked";
+  }
+  free(file);
+  if (fd >= 0) close(fd);
+  return obstacle;
+}
+
 static int check_elf(const char *path, int fd, const struct stat *status,
                      const struct elf_file *file, const struct library *library,
                      struct program *program) {

@@ -33,6 +33,9 @@ int program_examine(char **argv, const struct library *library, struct program *
 /** Refuses a program whose own malloc wins: complains and returns EXIT_CANNOT_RUN, else 0. */
 int program_refuse_own_malloc(const struct program *program);
 
+/** Why no library can be preloaded into the program, in two or three words; NULL: it can, or cannot be read. */
+const char *program_obstacle(const char *path);
+
 /** Is it the dynamic linker that started this tool? */
 bool program_is_own_linker(const char *path);
 

@@ -14,14 +14,19 @@ struct arguments {
   const char *output;
   const char *library;
   bool force;
+  bool follow;
   char **program; /* the program and its arguments, NULL-terminated */
 };
 
-enum { KEY_LIBRARY = 1000 };
+enum { KEY_LIBRARY = 1000, KEY_FOLLOW };
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Write the trace to FILE", 0},
     {"force", 'f', NULL, 0, "Overwrite FILE if it exists", 0},
+    {"follow", KEY_FOLLOW, NULL, 0,
+     "Record the processes that PROGRAM starts as well, each to a file of its own: app.1234.htrace "
+     "beside app.htrace",
+     0},
     {"library", KEY_LIBRARY, "FILE", 0, "Preload this library, a libhakmem-trace.so", 0},
     {0},
 };
@@ -39,6 +44,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return 0;
   case 'f':
     arguments->force = true;
+    return 0;
+  case KEY_FOLLOW:
+    arguments->follow = true;
     return 0;
   case KEY_LIBRARY:
     arguments->library = value;
@@ -62,7 +70,8 @@ static const struct argp parser = {
     .doc = "Run PROGRAM on hakmem and write every allocation, reallocation and free of its threads "
            "to a file, for hakmem-lab replay and hakmem-lab trace-info.\v"
            "Recorded is the process that PROGRAM is started in; processes that it starts run on "
-           "hakmem and are not recorded. A program that is killed leaves a complete trace.\n\n"
+           "hakmem and are not recorded without --follow. A program that is killed leaves a "
+           "complete trace.\n\n"
            "The exit code is the program's own; 2 for a mistake in the arguments or when the "
            "library is missing, 126 when the program cannot be run on hakmem, 127 when there is no "
            "such program; 1 when the trace could not be written and the program ended with 0.",
@@ -80,7 +89,15 @@ static int record(int argc, char **argv) {
   if (!library_find(LIBRARY_TRACE, arguments.library, NULL, &library)) return EXIT_USAGE;
   int code = program_find(arguments.program[0], &library, &program);
   if (code != 0) return code;
-  return trace_record(&library, &program, arguments.program, arguments.output, arguments.force);
+  struct trace_order order = {
+      .library = &library,
+      .program = &program,
+      .argv = arguments.program,
+      .output = arguments.output,
+      .force = arguments.force,
+      .follow = arguments.follow,
+  };
+  return trace_record(&order);
 }
 
 int command_trace(int argc, char **argv) {

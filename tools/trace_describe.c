@@ -62,9 +62,11 @@ static double monotonic(void) {
 }
 
 static void measure(struct trace_times *times) {
-  times->seconds = monotonic() - times->began;
+  double now = monotonic();
+  times->seconds = now - times->process_began;
   if (times->clock == TRACE_CLOCK_COUNTER)
-    times->ticks_per_second = (uint64_t)((double)(counter() - times->began_ticks) / times->seconds);
+    times->ticks_per_second =
+        (uint64_t)((double)(counter() - times->began_ticks) / (now - times->began));
 }
 
 enum trace_clock trace_times_start(struct trace_times *times) {
@@ -72,11 +74,16 @@ enum trace_clock trace_times_start(struct trace_times *times) {
   *times = (struct trace_times){.clock = TRACE_CLOCK_MONOTONIC, .ticks_per_second = 1000000000};
   if (counter_is_clock()) times->clock = TRACE_CLOCK_COUNTER;
   clock_gettime(CLOCK_REALTIME, &times->started);
-  times->began = monotonic();
+  times->began = times->process_began = monotonic();
   times->began_ticks = counter();
   if (times->clock == TRACE_CLOCK_COUNTER) nanosleep(&while_measuring, NULL);
   measure(times);
   return times->clock;
+}
+
+void trace_times_start_later(struct trace_times *times) {
+  clock_gettime(CLOCK_REALTIME, &times->started);
+  times->process_began = monotonic();
 }
 
 void trace_times_end(struct trace_times *times) { measure(times); }
@@ -145,7 +152,8 @@ static char *finish(FILE *out, char **text) {
   return NULL;
 }
 
-char *trace_describe_start(const struct trace_times *times, char **command, pid_t pid) {
+char *trace_describe_start(const struct trace_times *times, char **command, pid_t pid,
+                           const struct trace_descent *descent) {
   char *text = NULL, date[32] = "";
   size_t size;
   struct tm day;
@@ -161,7 +169,11 @@ char *trace_describe_start(const struct trace_times *times, char **command, pid_
     if (i > 0) fputs(", ", out);
     put_text(out, command[i]);
   }
-  fprintf(out, "], \"pid\": %d, \"started\": \"%s\", \"page_size\": %ld, ", (int)pid, date,
+  fputs("], ", out);
+  if (descent != NULL)
+    fprintf(out, "\"parent\": %d, \"forked\": %s, ", (int)descent->parent,
+            descent->forked ? "true" : "false");
+  fprintf(out, "\"pid\": %d, \"started\": \"%s\", \"page_size\": %ld, ", (int)pid, date,
           sysconf(_SC_PAGESIZE));
   fprintf(out, "\"ticks_per_second\": %llu, \"hakmem_version\": \"%s\", \"machine\": ",
           (unsigned long long)times->ticks_per_second, HAKMEM_VERSION_STRING);
@@ -171,13 +183,16 @@ char *trace_describe_start(const struct trace_times *times, char **command, pid_
 }
 
 char *trace_describe_end(const struct trace_times *times, const struct trace_totals *totals) {
-  char *text = NULL;
+  char *text = NULL, status[32] = "", started[48] = "";
+  if (totals->status >= 0) snprintf(status, sizeof status, "\"status\": %d, ", totals->status);
+  if (totals->started >= 0)
+    snprintf(started, sizeof started, ", \"processes_started\": %lld", (long long)totals->started);
   if (asprintf(&text,
-               "{\"events\": %llu, \"threads\": %u, \"status\": %d, \"seconds\": %.6f, "
-               "\"ticks_per_second\": %llu, \"lost\": %llu, \"processes_started\": %u}",
-               (unsigned long long)totals->events, totals->threads, totals->status, times->seconds,
+               "{\"events\": %llu, \"threads\": %u, %s\"seconds\": %.6f, "
+               "\"ticks_per_second\": %llu, \"lost\": %llu%s}",
+               (unsigned long long)totals->events, totals->threads, status, times->seconds,
                (unsigned long long)times->ticks_per_second, (unsigned long long)totals->lost,
-               totals->started) >= 0)
+               started) >= 0)
     return text;
   complain("%s", strerror(ENOMEM));
   return NULL;

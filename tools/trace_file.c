@@ -153,10 +153,13 @@ static bool append_text(struct trace_file *file, enum trace_frame kind, const ch
 
 /* --- the interface ------------------------------------------------------------------------------------------- */
 
+/* Once: all files are written by one thread. */
 static bool make_buffers(struct trace_file *file) {
-  file->frame = calloc(1, sizeof *file->frame);
-  if (file->frame != NULL) file->frame->context = ZSTD_createCCtx();
-  if (file->frame != NULL && file->frame->context != NULL) return true;
+  static struct frame *frame;
+  if (frame == NULL) frame = calloc(1, sizeof *frame);
+  if (frame != NULL && frame->context == NULL) frame->context = ZSTD_createCCtx();
+  file->frame = frame;
+  if (frame != NULL && frame->context != NULL) return true;
   complain("%s", strerror(ENOMEM));
   return false;
 }
@@ -169,6 +172,12 @@ static bool is_regular(const char *path, const struct stat *status) {
            : S_ISDIR(status->st_mode) ? "a directory"
                                       : "it");
   return false;
+}
+
+bool trace_file_make(struct trace_file *file, const char *path) {
+  *file = (struct trace_file){.path = path, .is_new = true};
+  file->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  return file->file >= 0 && make_buffers(file);
 }
 
 bool trace_file_open(struct trace_file *file, const char *path, bool force) {

@@ -15,7 +15,7 @@ struct trace_file {
   bool is_new;         /* it was not there before */
   uint64_t size;       /* of the header and all whole frames */
   uint64_t body;       /* where the frames of events begin */
-  struct frame *frame; /* buffers */
+  struct frame *frame; /* buffers, of all files */
 };
 
 enum trace_frame { TRACE_FRAME_EVENTS = 1, TRACE_FRAME_INFORMATION, TRACE_FRAME_END };
@@ -23,6 +23,9 @@ enum trace_frame { TRACE_FRAME_EVENTS = 1, TRACE_FRAME_INFORMATION, TRACE_FRAME_
 /** Opens the file; one that exists only with `force`, and unchanged until trace_file_begin. Complains and returns
  * false. */
 bool trace_file_open(struct trace_file *file, const char *path, bool force);
+
+/** Makes a file that is not there yet. False: `errno` says why, EEXIST among others. */
+bool trace_file_make(struct trace_file *file, const char *path);
 
 /** Empties the file, and writes the header and the frame of information. All that write complain at the first
  * failure, cut the file off behind its last whole frame and return false. */

@@ -3,42 +3,58 @@
 #include "trace_memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "cli.h"
 
-bool trace_memory_make(struct trace_memory *memory, enum trace_clock clock,
-                       uint64_t ticks_per_second) {
-  memset(memory, 0, sizeof *memory);
-  memory->file = memfd_create("hakmem-trace", MFD_CLOEXEC);
+int trace_memory_make(struct trace_common **common, uint32_t seats) {
+  int file = memfd_create("hakmem-trace", MFD_CLOEXEC);
   void *place = MAP_FAILED;
-  if (memory->file >= 0 && ftruncate(memory->file, (off_t)TRACE_BYTES(TRACE_CHUNKS)) == 0)
-    place =
-        mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, memory->file, 0);
+  if (file >= 0 && ftruncate(file, (off_t)TRACE_REGION_AT(seats)) == 0)
+    place = mmap(NULL, TRACE_HEADS_AT, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (place == MAP_FAILED) {
-    complain("cannot make the memory for events, %zu MiB: %s",
-             (TRACE_BYTES(TRACE_CHUNKS) >> 20) + 1, trace_write_error(errno));
-    return false;
+    complain("cannot make the memory for events, %zu MiB: %s", (TRACE_REGION_AT(seats) >> 20) + 1,
+             trace_write_error(errno));
+    if (file >= 0) close(file);
+    return -1;
   }
+  struct trace_header *header = place;
+  header->magic = TRACE_MAGIC;
+  *common = trace_common(header);
+  return file;
+}
+
+bool trace_memory_open(struct trace_memory *memory, int file, uint32_t seat) {
+  memset(memory, 0, sizeof *memory);
+  void *place = mmap(NULL, TRACE_BYTES(TRACE_CHUNKS), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                     (off_t)TRACE_REGION_AT(seat));
+  if (place == MAP_FAILED) return false;
   memory->header = place;
-  memory->header->magic = TRACE_MAGIC;
-  memory->header->clock = clock;
-  memory->header->recorder = getpid();
-  memory->header->ticks_per_second = ticks_per_second;
   return true;
 }
 
-void trace_memory_notice(struct trace_memory *memory) {
-  atomic_fetch_add(&memory->header->wake, 1);
+void trace_memory_close(struct trace_memory *memory) {
+  munmap(memory->header, TRACE_BYTES(TRACE_CHUNKS));
+  free(memory->next);
+  memory->header = NULL;
+  memory->next = NULL;
 }
 
-void trace_memory_wait(struct trace_memory *memory, uint32_t seen) {
-  static const struct timespec most = {.tv_sec = 1};
-  atomic_store(&memory->header->recorder_sleeps, 1);
-  trace_sleep(&memory->header->wake, seen, &most);
-  atomic_store(&memory->header->recorder_sleeps, 0);
+void trace_memory_clear(int file, uint32_t seat) {
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)TRACE_REGION_AT(seat),
+            (off_t)TRACE_BYTES(TRACE_CHUNKS));
+}
+
+void trace_memory_notice(struct trace_common *common) { atomic_fetch_add(&common->wake, 1); }
+
+void trace_memory_wait(struct trace_common *common, uint32_t seen, const struct timespec *most) {
+  atomic_store(&common->recorder_sleeps, 1);
+  trace_sleep(&common->wake, seen, most);
+  atomic_store(&common->recorder_sleeps, 0);
 }
 
 static void give(struct trace_header *header) {
@@ -137,12 +153,17 @@ static void accept_image(struct trace_memory *memory, struct trace_file *file, u
   give(header);
 }
 
-void trace_memory_take(struct trace_memory *memory, struct trace_file *file, bool all) {
+bool trace_memory_take_some(struct trace_memory *memory, struct trace_file *file, bool all) {
   struct trace_header *header = memory->header;
   uint32_t image = atomic_load(&header->image);
   if (image != atomic_load(&header->accepted)) accept_image(memory, file, image);
-  while (take_round(memory, file, all)) continue;
+  bool any = take_round(memory, file, all);
   if (memory->failed) trace_memory_end(memory);
+  return any;
+}
+
+void trace_memory_take(struct trace_memory *memory, struct trace_file *file, bool all) {
+  while (trace_memory_take_some(memory, file, all)) continue;
 }
 
 void trace_memory_take_gathered(struct trace_memory *memory, struct trace_file *file) {

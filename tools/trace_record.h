@@ -5,10 +5,17 @@
 #include "library.h"
 #include "program.h"
 
-/** Runs the program on the library and writes what it allocates to `output`, over an existing file only with
- * `force`. Returns the program's exit code, or ends by the program's signal; complains and returns an exit code when
- * the program could not be started. */
-int trace_record(const struct library *library, const struct program *program, char **argv,
-                 const char *output, bool force);
+struct trace_order {
+  const struct library *library;
+  const struct program *program;
+  char **argv; /* of the program */
+  const char *output;
+  bool force;  /* write over an existing file */
+  bool follow; /* record the processes that it starts, too */
+};
+
+/** Runs the program on the library and writes what it allocates to `output`. Returns the program's exit code, or ends by the
+ * program's signal; complains and returns an exit code when the program could not be started. */
+int trace_record(const struct trace_order *order);
 
 #endif

@@ -13,6 +13,7 @@ struct trace_thread {
   struct trace_chunk *chunk;  /* its own, or one of the stand-ins below */
   struct trace_event *events; /* of that chunk */
   uint32_t thread, number;    /* its number, and that of its next chunk */
+  uint32_t process;           /* value of trace_process that these hold for */
   uint8_t rounds;             /* of destructors at its end */
   bool begun, ended;
   bool calls_out; /* the layer itself calls functions that may allocate */

@@ -3,6 +3,7 @@
 #include "touched.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "append.h"
@@ -91,6 +92,13 @@ size_t touched_remove(const void *block) {
   }
   lock_release(&lock);
   return size;
+}
+
+/* Another thread may have held the lock when the process forked, which the child does not have. */
+void touched_forget(void) {
+  atomic_store_explicit(&lock.state, 0, memory_order_relaxed);
+  if (atomic_exchange_explicit(&touched_count, 0, memory_order_relaxed) != 0)
+    memset(buckets, 0, sizeof buckets);
 }
 
 uint64_t touched_pages(const void *block, size_t size) {

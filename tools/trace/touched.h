@@ -20,6 +20,9 @@ void touched_enter(void *block, size_t size, size_t keep) HAK_HIDDEN;
 /** Takes a block out of the sample; its size, or 0 if it was not in. */
 size_t touched_remove(const void *block) HAK_HIDDEN;
 
+/** Empties the sample, in the child of a fork: what was touched before would count as the child's. */
+void touched_forget(void) HAK_HIDDEN;
+
 /** Pages of the block that are resident. */
 uint64_t touched_pages(const void *block, size_t size) HAK_HIDDEN;
 
