@@ -3,7 +3,7 @@
 #define HAK_TOTALS_H
 
 #include "observe/counters.h"
-#include "superslab/superslab.h"
+#include "superslab/figures.h"
 
 struct totals {
   struct superslab_stats superslab;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "observe/report.h"
+#include "superslab/dirty.h"
 
 /* The most blocks that a slab has: 64 KiB of 16 bytes. */
 enum { BLOCKS_MOST = 4096 };

@@ -1,4 +1,4 @@
-/* descriptor.h - what superslab.c and huge.c share below their interface. */
+/* descriptor.h - descriptors of units, which are never given back: what was freed is used again. */
 #ifndef HAK_DESCRIPTOR_H
 #define HAK_DESCRIPTOR_H
 
@@ -8,6 +8,9 @@
 struct superslab *descriptor_new(void);
 /** Makes a descriptor free for reuse; under superslab_lock. */
 void descriptor_free(struct superslab *superslab);
+
+/** In the child of a fork where nothing that superslab_lock guards is to be trusted: leaves what is free where it is. */
+void descriptors_forget(void);
 
 /** Huge blocks in use and their bytes; under superslab_lock. */
 void huge_counts(uint64_t *live, uint64_t *bytes);

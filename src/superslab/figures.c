@@ -1,16 +1,19 @@
-/* figures.c - statistics of SuperSlabs. */
+/* figures.c - see figures.h. */
+#include "superslab/figures.h"
+
 #include <string.h>
 
 #include "superslab/descriptor.h"
-#include "superslab/sums.h"
+#include "superslab/dirty.h"
+#include "superslab/lists.h"
 
 /* All of one moment; under superslab_lock. */
 static void read_sums(struct superslab_stats *stats) {
-  stats->live = superslab_sums.live;
-  stats->peak = superslab_sums.peak;
+  stats->live = superslab_lists.live;
+  stats->peak = superslab_lists.peak;
   huge_counts(&stats->huge_live, &stats->huge_bytes);
   stats->bytes_mapped = unit_mapped_bytes();
-  stats->slab_bytes = superslab_sums.slices_in_use << SLICE_SHIFT;
+  stats->slab_bytes = superslab_lists.slices_in_use << SLICE_SHIFT;
   stats->dirty_bytes = superslab_dirty_bytes();
 }
 
@@ -54,7 +57,7 @@ static void add_units(uintptr_t address, struct superslab_stats *stats) {
     const struct superslab *superslab =
         map_superslab((void *)address); // NOLINT(performance-no-int-to-ptr)
     if (superslab == NULL || superslab->huge_units != 0) continue;
-    if (superslab->era == superslab_sums.era) add_spans(superslab, stats);
+    if (superslab->era == superslab_lists.era) add_spans(superslab, stats);
   }
 }
 

@@ -88,7 +88,7 @@ struct superslab {
   struct superslab *next, *prev; /* superslab_lock: neighbours in the list */
   uint32_t free_mask;            /* superslab_lock: bit i: slice i is free */
   uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
-  uint8_t list;                  /* superslab_lock: which list (superslab.c) */
+  uint8_t list;                  /* superslab_lock: which list (lists.h) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   bool explicit_pages;           /* once per use: of the kernel's reserved pool of huge pages */
   uint8_t
@@ -281,7 +281,7 @@ extern struct lock unit_lock;
 /** In the child of a fork where what unit_lock guards is not whole: leaves the pool's memory where it is. */
 void unit_forget(void);
 
-/* --- spans and huge blocks (superslab.c) -------------------------------------------------------- */
+/* --- spans (superslab.c, emptied.c) ---------------------------------------------------------------- */
 
 extern struct lock superslab_lock;
 
@@ -311,40 +311,7 @@ void superslab_settle(void);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
 bool span_resize(struct slab *span, unsigned slices);
 
-/* --- giving free slices back (superslab.c) ------------------------------------------------------ */
-
-/* Free slices of one SuperSlab that hold something, taken out of circulation for a moment. */
-struct dirty_slices {
-  struct superslab *superslab;
-  uint32_t mask;
-};
-
-/** Takes up to `most` sets of dirty slices that have been free for `looks` looks (0: all); call it until it
- * returns 0 for one look at everything. `*cursor` starts as {0}. `*young` grows by the bytes that are left. */
-struct dirty_cursor {
-  unsigned list;
-  bool started;
-};
-unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
-                              struct dirty_slices *sets, unsigned most, size_t *young);
-/** Puts them back. `zeroed`: their pages are gone for good; otherwise the kernel may take them. */
-void superslab_put_clean(struct dirty_slices set, bool zeroed);
-/** May `slices` slices of the unit be given back, which would break up its huge page? Transparent ones go
- * only for enough slices at once, or with `all`; explicit ones as a whole or not. */
-bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all);
-/** Before a part of the unit is given back: its huge page is broken up for good. */
-void superslab_split(struct superslab *superslab);
-/** Finds a SuperSlab that was split and is in use altogether again, and keeps it from being given up. Call it until
- * it returns NULL, or stop. */
-struct superslab *superslab_take_refilled(struct dirty_cursor *cursor);
-/** Makes such a SuperSlab a huge page again if the kernel can, and lets go of it. */
-void superslab_join(struct superslab *superslab);
-/** Is the unit a huge page, or to become one? */
-HAK_INLINE bool superslab_is_whole(const struct superslab *superslab) {
-  return superslab->huge_pages && !atomic_load_explicit(&superslab->split, memory_order_relaxed);
-}
-/** Bytes of free slices that hold something; relaxed: a hint. */
-size_t superslab_dirty_bytes(void);
+/* --- huge blocks (huge.c) ------------------------------------------------------------------------- */
 
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
@@ -358,22 +325,5 @@ struct superslab *huge_resize(struct superslab *superslab, const char *base, siz
 /** Locks of this room, in the order of the glossary. Their holders wait for no other. */
 void superslab_each_lock(lock_visit *visit, void *argument);
 void superslab_fork_child(void);
-
-struct superslab_stats {
-  /* All of one moment: memory counts as mapped before it is in one of the others, and is in none when it is unmapped. So
-   * bytes_mapped >= live units + huge_bytes, and live units >= slab_bytes, whatever other threads do. */
-  uint64_t live, peak, huge_live, huge_bytes, slab_bytes, bytes_mapped;
-  uint64_t dirty_bytes; /* free slices that keep their pages */
-  /* Of each SuperSlab's own moment: */
-  uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
-  /* bytes of blocks: ever made; of these, free in their slabs */
-  uint64_t block_bytes_carved, block_bytes_free;
-  uint64_t given_bytes; /* pages given back inside slabs, and of cached Large blocks */
-};
-/** `deep`: also walks every SuperSlab for the last five figures, a few in one hold of the lock. */
-void superslab_stats_get(struct superslab_stats *stats, bool deep);
-/** The same for signal handlers, which may have interrupted the holder of the lock: not waiting for it long. False: it was not
- * to be had, and all figures are 0. */
-bool superslab_stats_try(struct superslab_stats *stats, bool deep);
 
 #endif

@@ -1,9 +1,9 @@
 /* huge.pml - a huge block that two threads free at once, or one frees while another moves it.
  *
  * Models: src/front/front.c (front_free_slow), src/front/block.c (block_find), src/superslab/map.c
- * (map_set, map_claim, map_clear), src/superslab/superslab.c (huge_acquire, huge_claim,
- * huge_release, huge_move, huge_resize, resize_claimed, superslab_new, slices_free,
- * descriptor_new).
+ * (map_set, map_claim, map_clear), src/superslab/huge.c (huge_acquire, huge_claim,
+ * huge_release, huge_move, huge_resize, resize_claimed), src/superslab/superslab.c (superslab_new, slices_free),
+ * src/superslab/descriptor.c (descriptor_new).
  * Two threads free the huge block at unit 1, which is the program's error; a third allocates and
  * frees SuperSlabs and huge blocks of one or two units, which reuse its unit and descriptor.
  * REALLOC: the second thread moves the block instead, which succeeds or fails, and frees it where

@@ -17,7 +17,7 @@
 #include "front/remote.h"
 #include "front/slabs.h"
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/figures.h"
 
 /* A block is a cache miss or two, about 0.1 us: half a millisecond. The bound in the code is lower, by a run of blocks of one
  * slab (4,096) at most. */

@@ -6,7 +6,8 @@
 
 #include "observe/counters.h"
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/dirty.h"
+#include "superslab/figures.h"
 
 enum { EMPTIED = 4 };
 

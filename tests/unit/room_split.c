@@ -7,7 +7,7 @@
 
 #include "observe/counters.h"
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/dirty.h"
 #include "superslab/whole.h"
 
 static int start(void **state) {

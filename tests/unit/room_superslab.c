@@ -8,7 +8,8 @@
 #include "large/large.h"
 #include "observe/counters.h"
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/dirty.h"
+#include "superslab/figures.h"
 
 /* Single-threaded work, which ThreadSanitizer makes ten times slower and learns nothing from. */
 #if defined(__SANITIZE_THREAD__)

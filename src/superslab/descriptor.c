@@ -1,0 +1,37 @@
+/* descriptor.c - see descriptor.h. */
+#include "superslab/descriptor.h"
+
+#include <string.h>
+
+static struct superslab *unused; /* under superslab_lock */
+
+struct superslab *descriptor_new(void) {
+  lock_acquire(&superslab_lock);
+  struct superslab *superslab = unused;
+  bool used_before = superslab != NULL;
+  if (used_before) unused = superslab->next;
+  lock_release(&superslab_lock);
+  if (superslab == NULL) superslab = meta_allocate(sizeof *superslab, 64);
+  if (superslab == NULL) return NULL;
+  _Atomic(uint64_t) *guard_bits = superslab->guard_bits;
+  if (used_before) memset(superslab, 0, sizeof *superslab);
+#if HAK_HARDENED
+  if (guard_bits == NULL) guard_bits = meta_allocate(UNIT_BYTES / 16 / 8, 64);
+  if (guard_bits == NULL) {
+    lock_acquire(&superslab_lock);
+    superslab->next = unused;
+    unused = superslab;
+    lock_release(&superslab_lock);
+    return NULL;
+  }
+#endif
+  superslab->guard_bits = guard_bits;
+  return superslab;
+}
+
+void descriptor_free(struct superslab *superslab) {
+  superslab->next = unused;
+  unused = superslab;
+}
+
+void descriptors_forget(void) { unused = NULL; }

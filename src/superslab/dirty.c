@@ -1,0 +1,136 @@
+/* dirty.c - see dirty.h. */
+#include "superslab/dirty.h"
+
+#include "observe/report.h"
+#include "superslab/emptied.h"
+#include "superslab/lists.h"
+
+size_t superslab_dirty_bytes(void) {
+  return atomic_load_explicit(&superslab_lists.dirty_slices, memory_order_relaxed) << SLICE_SHIFT;
+}
+
+/* Breaking up a huge page costs its reach in the TLB: only for this much. */
+enum { SPLIT_SLICES = SLICES_PER_UNIT / 4 };
+
+bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all) {
+  if (superslab->explicit_pages)
+    return false; /* asked for a part, the kernel may do nothing and say that it did */
+  if (!superslab_is_whole(superslab)) return true;
+  return all || slices >= SPLIT_SLICES;
+}
+
+void superslab_split(struct superslab *superslab) {
+  HAK_CHECK(!superslab->explicit_pages);
+  if (!superslab_is_whole(superslab)) return;
+  atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
+  /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
+  if (unit_may_cut_mappings()) os_advise_small(superslab->base, UNIT_BYTES);
+}
+
+unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
+                              struct dirty_slices *sets, unsigned most, size_t *young) {
+  enum { LOOKS_AT_ONCE = 64 }; /* in one hold of the lock, for which others may have to wait */
+  unsigned taken = 0, looked = 0;
+  lock_acquire(&superslab_lock);
+  if (!cursor->started) superslab_lists.next_look = NULL;
+  cursor->started = true;
+  while (taken < most) {
+    if (++looked % LOOKS_AT_ONCE == 0) {
+      lock_release_in_turn(&superslab_lock);
+      lock_acquire(&superslab_lock);
+    }
+    if (superslab_lists.next_look == NULL) {
+      if (cursor->list == LISTS - 1) break;
+      superslab_lists.next_look = superslab_lists.of[++cursor->list];
+      continue;
+    }
+    struct superslab *superslab = superslab_lists.next_look;
+    superslab_lists.next_look = superslab->next;
+    unsigned dirty = dirty_slices_of(superslab);
+    if (dirty == 0 || !superslab_may_split(superslab, dirty, looks == 0)) continue;
+    if (superslab->age < looks) {
+      superslab->age++;
+      *young += (size_t)dirty << SLICE_SHIFT;
+      continue;
+    }
+    uint32_t mask = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+    superslab->free_mask &= ~mask;
+    lists_count_dirty(dirty, 0);
+    lists_update(superslab);
+    sets[taken++] = (struct dirty_slices){superslab, mask};
+  }
+  lock_release(&superslab_lock);
+  return taken;
+}
+
+void superslab_put_clean(struct dirty_slices set, bool zeroed) {
+  struct superslab *superslab = set.superslab;
+  lock_acquire(&superslab_lock);
+  unsigned before = dirty_slices_of(superslab);
+  superslab->free_mask |= set.mask;
+  if (zeroed) superslab->dirty_mask &= ~set.mask;
+  else superslab->given_mask |= set.mask;
+  superslab->ends &= ~set.mask;
+  lists_count_dirty(before, dirty_slices_of(superslab));
+  bool is_empty = emptied_or_listed(superslab);
+  lock_release(&superslab_lock);
+  if (is_empty) emptied_release(superslab);
+}
+
+__attribute__((no_sanitize("thread"))) unsigned slice_holes(const struct slab *slice) {
+  return (unsigned)__builtin_popcount(*(const volatile uint16_t *)&slice->holes);
+}
+
+static bool is_refilled(const struct superslab *superslab) {
+  if (superslab->free_mask != 0 || !superslab->huge_pages || superslab->pinned ||
+      superslab_is_whole(superslab))
+    return false;
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
+    const struct slab *slab = &superslab->slabs[i];
+    uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
+    if (kind >= KIND_CACHED || slice_holes(slab) > 0) return false;
+  }
+  return true;
+}
+
+struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
+  enum { LOOKS_AT_ONCE = 8 }; /* 32 descriptors each */
+  struct superslab *found = NULL;
+  unsigned looked = 0;
+  lock_acquire(&superslab_lock);
+  if (!cursor->started) superslab_lists.next_look = superslab_lists.of[0];
+  cursor->started = true;
+  while (found == NULL) {
+    if (superslab_lists.next_look == NULL) {
+      if (cursor->list == RUNS) break;
+      cursor->list = RUNS;
+      superslab_lists.next_look = superslab_lists.of[RUNS];
+      continue;
+    }
+    struct superslab *superslab = superslab_lists.next_look;
+    superslab_lists.next_look = superslab->next;
+    if (is_refilled(superslab)) {
+      superslab->pinned = true;
+      found = superslab;
+    }
+    if (++looked % LOOKS_AT_ONCE == 0) {
+      lock_release_in_turn(&superslab_lock);
+      lock_acquire(&superslab_lock);
+    }
+  }
+  lock_release(&superslab_lock);
+  return found;
+}
+
+void superslab_join(struct superslab *superslab) {
+  /* Not split from here on even if the kernel refuses now: it may do it by itself later. */
+  if (os_advise_huge(superslab->base, UNIT_BYTES)) {
+    os_collapse(superslab->base, UNIT_BYTES);
+    atomic_store_explicit(&superslab->split, false, memory_order_relaxed);
+  }
+  lock_acquire(&superslab_lock);
+  superslab->pinned = false;
+  bool is_empty = emptied_or_listed(superslab);
+  lock_release(&superslab_lock);
+  if (is_empty) emptied_release(superslab);
+}

@@ -1,0 +1,107 @@
+/* lists.c - see lists.h. */
+#include "superslab/lists.h"
+
+struct superslab_lists superslab_lists;
+
+static unsigned longest_run(uint32_t mask) {
+  unsigned length = 0;
+  for (; mask != 0; length++) mask &= mask << 1;
+  return length;
+}
+
+/* Positions at which a run of `count` set bits starts. */
+static uint32_t run_starts(uint32_t mask, unsigned count) {
+  /* after the loop bit i says that bits i..i+covered-1 of the mask are set */
+  for (unsigned covered = 1; covered < count;) {
+    unsigned step = covered < count - covered ? covered : count - covered;
+    mask &= mask >> step;
+    covered += step;
+  }
+  return mask;
+}
+
+static uint32_t alignment_mask(unsigned alignment) {
+  uint32_t mask = 0;
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i += alignment) mask |= UINT32_C(1) << i;
+  return mask;
+}
+
+static unsigned list_for(const struct superslab *superslab) {
+  bool split = atomic_load_explicit(&superslab->split, memory_order_relaxed);
+  return longest_run(superslab->free_mask) + (split ? RUNS : 0);
+}
+
+void lists_insert(struct superslab *superslab) {
+  unsigned list = list_for(superslab);
+  superslab->list = (uint8_t)list;
+  superslab->era = superslab_lists.era;
+  superslab->prev = NULL;
+  superslab->next = superslab_lists.of[list];
+  if (superslab_lists.of[list] != NULL) superslab_lists.of[list]->prev = superslab;
+  superslab_lists.of[list] = superslab;
+  superslab_lists.nonempty[list / RUNS] |= UINT64_C(1) << list % RUNS;
+}
+
+void lists_remove(struct superslab *superslab) {
+  unsigned list = superslab->list;
+  if (superslab_lists.next_look == superslab) superslab_lists.next_look = superslab->next;
+  if (superslab->prev != NULL) superslab->prev->next = superslab->next;
+  else superslab_lists.of[list] = superslab->next;
+  if (superslab->next != NULL) superslab->next->prev = superslab->prev;
+  if (superslab_lists.of[list] == NULL)
+    superslab_lists.nonempty[list / RUNS] &= ~(UINT64_C(1) << list % RUNS);
+}
+
+void lists_update(struct superslab *superslab) {
+  if (list_for(superslab) == superslab->list) return;
+  lists_remove(superslab);
+  lists_insert(superslab);
+}
+
+void lists_count_dirty(unsigned before, unsigned after) {
+  size_t all = atomic_load_explicit(&superslab_lists.dirty_slices, memory_order_relaxed);
+  atomic_store_explicit(&superslab_lists.dirty_slices, all + after - before, memory_order_relaxed);
+}
+
+/* In one list of SuperSlabs that have so many free slices in a row. */
+static struct superslab *find_in_list(struct superslab *superslab, unsigned slices,
+                                      uint32_t allowed, enum room room, unsigned *first) {
+  /* An alignment makes few members unfit, and a former end is not found at any price: some are enough to try. */
+  for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
+    uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
+    if (room == ROOM_AT_FORMER_END) starts &= superslab->ends >> (slices - 1);
+    if (starts == 0) continue;
+    *first = (unsigned)__builtin_ctz(starts);
+    return superslab;
+  }
+  return NULL;
+}
+
+struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, enum room room,
+                                  unsigned *first) {
+  uint32_t allowed = alignment_mask(alignment);
+  uint64_t candidates = superslab_lists.nonempty[0] | (split ? superslab_lists.nonempty[1] : 0);
+  candidates &= ~(((uint64_t)1 << slices) - 1);
+  for (; candidates != 0; candidates &= candidates - 1) {
+    unsigned run = (unsigned)__builtin_ctzll(candidates);
+    struct superslab *found = find_in_list(superslab_lists.of[run], slices, allowed, room, first);
+    if (found == NULL && split)
+      found = find_in_list(superslab_lists.of[RUNS + run], slices, allowed, room, first);
+    if (found != NULL) return found;
+  }
+  return NULL;
+}
+
+bool lists_may_spread(void) {
+  return superslab_lists.live * SLICES_PER_UNIT <= 2 * superslab_lists.slices_in_use;
+}
+
+void lists_count_live(void) {
+  if (++superslab_lists.live > superslab_lists.peak) superslab_lists.peak = superslab_lists.live;
+}
+
+void lists_forget(void) {
+  struct superslab_lists fresh = {.peak = superslab_lists.peak, .era = superslab_lists.era};
+  fresh.era++;
+  superslab_lists = fresh;
+}

@@ -1,0 +1,62 @@
+/* lists.h - SuperSlabs by their longest run of free slices, those whose huge page was broken up in lists of their own. A span
+ * is taken from the tightest list that has room, so that full SuperSlabs fill up and nearly empty ones drain and go back
+ * whole.
+ *
+ * For this room alone. All under superslab_lock. */
+#ifndef HAK_LISTS_H
+#define HAK_LISTS_H
+
+#include "superslab/superslab.h"
+
+#define ALL_SLICES UINT32_MAX
+
+/* By longest free run, then by the same those that are split. One that was split stays where it is until one of its
+ * slices is taken or freed. */
+enum { RUNS = SLICES_PER_UNIT + 1, LISTS = 2 * RUNS };
+
+struct superslab_lists {
+  struct superslab *of[LISTS];
+  uint64_t nonempty[2];        /* bit i: of[i], and of[RUNS + i], has members */
+  struct superslab *next_look; /* where superslab_take_dirty goes on */
+  uint64_t live, peak;         /* SuperSlabs */
+  uint64_t slices_in_use;      /* handed out as spans */
+  _Atomic size_t dirty_slices; /* of all; relaxed: read without the lock as a hint */
+  uint8_t era;                 /* of the lists; lists_forget */
+};
+extern struct superslab_lists superslab_lists;
+
+/** `count` slices from `first` on. */
+HAK_INLINE uint32_t slices_mask(unsigned first, unsigned count) {
+  return (uint32_t)((((uint64_t)1 << count) - 1) << first);
+}
+
+/** Free slices that hold something, and were not given back lazily. */
+HAK_INLINE unsigned dirty_slices_of(const struct superslab *superslab) {
+  uint32_t dirty = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+  return (unsigned)__builtin_popcount(dirty);
+}
+
+void lists_insert(struct superslab *superslab);
+void lists_remove(struct superslab *superslab);
+/** Lists again after free_mask has changed. */
+void lists_update(struct superslab *superslab);
+
+/** After a change of the masks of a SuperSlab that had `before` dirty slices. */
+void lists_count_dirty(unsigned before, unsigned after);
+/** One more is live. */
+void lists_count_live(void);
+
+enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
+
+/** A SuperSlab with `slices` free ones in a row, from `*first` on, which is a multiple of `alignment`. `split`: those whose
+ * huge page was broken up will do, too. */
+struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, enum room room,
+                                  unsigned *first);
+
+/** A new SuperSlab beside free slices in old ones: only where half of all slices stay in use. */
+bool lists_may_spread(void);
+
+/** In the child of a fork where the lists may be cut in half: empty ones, of another era. */
+void lists_forget(void);
+
+#endif
