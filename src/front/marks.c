@@ -2,6 +2,7 @@
 #include "front/marks.h"
 
 #include "front/background.h"
+#include "superslab/dirty.h"
 
 /* A heap with less than this calls nobody. */
 #define STEP_LEAST (RELEASE_BYTES / 64)
