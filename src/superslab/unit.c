@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "policy/options.h"
+#include "superslab/aligned.h"
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
 
@@ -133,35 +134,6 @@ static void give_back_all(const struct warm_run *runs, size_t count_runs) {
   for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
 }
 
-/* Where there is no address space to cut the place out of: the free places below, one by one. */
-static char *map_below(char *place, size_t bytes, size_t alignment) {
-  enum { TRIES = 16 };
-  uintptr_t aligned = (uintptr_t)place & ~(alignment - 1);
-  for (int i = 0; i < TRIES && aligned > alignment; i++, aligned -= alignment) {
-    char *p = os_map_at((char *)aligned, bytes); // NOLINT(performance-no-int-to-ptr): a place
-    if (p != NULL) return p;
-  }
-  return NULL;
-}
-
-static char *map_aligned(size_t units, size_t alignment) {
-  size_t bytes = units << UNIT_SHIFT;
-  /* Since Linux 6.7 the kernel aligns such lengths to 2 MiB by itself: one call. */
-  char *p = os_map(bytes);
-  if (p == NULL) return NULL;
-  if (((uintptr_t)p & (alignment - 1)) == 0) return p;
-  os_unmap(p, bytes);
-  count(&fallback_mmap, 1);
-  char *near = p;
-  p = os_map(bytes + alignment);
-  if (p == NULL) return map_below(near, bytes, alignment);
-  size_t head = (size_t)(-(uintptr_t)p & (alignment - 1));
-  /* A trim that the kernel refuses leaves address space that nobody touches. */
-  if (head != 0) os_unmap(p, head);
-  if (alignment - head != 0) os_unmap(p + head + bytes, alignment - head);
-  return p + head;
-}
-
 /* `ordinary`: no explicit huge pages. */
 static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
   struct unit_run run = {.zeroed = true};
@@ -172,7 +144,11 @@ static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
     count(run.huge_pages ? &huge_alloc : &huge_fail, 1);
     if (!run.huge_pages) count(&fallback_mmap, 1);
   }
-  if (run.base == NULL) run.base = map_aligned(units, alignment);
+  if (run.base == NULL) {
+    bool at_once;
+    run.base = aligned_map(bytes, alignment, &at_once);
+    if (!at_once) count(&fallback_mmap, 1);
+  }
   if (run.base != NULL) count(&units_mapped, units);
   return run;
 }
