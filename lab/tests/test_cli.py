@@ -210,3 +210,14 @@ main()
 """
     done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "hakmem_lab", "version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("hakmem-lab ")

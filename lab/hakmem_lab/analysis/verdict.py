@@ -173,7 +173,8 @@ def verdicts(result: Result) -> list[str]:
         if name == base:
             continue
         for index, row in enumerate(result.rows):
-            said = row_verdict(row, name, base, with_memory=index == 0)
+            own = row.group != "server" or index == 0
+            said = row_verdict(row, name, base, with_memory=own)
             label = name if len(result.rows) == 1 else f"{name}, {row.name}"
             if said is not None:
                 lines.append(f"{label}: {said}")

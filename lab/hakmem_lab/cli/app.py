@@ -12,7 +12,7 @@ from hakmem_lab.analysis import ranking
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths, find_paths, parse_cpus
 from hakmem_lab.base.printable import printable_lines, with_printable_texts
-from hakmem_lab.cli import compare, publish, report, scorecard, steady, tail, trace
+from hakmem_lab.cli import compare, publish, report, scorecard, steady, tail, trace, user_command
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
     CpusOption,
@@ -133,7 +133,7 @@ def ab_command(
         str, typer.Option("--a", metavar="WORDS", help="Before: a library, variables, or both.")
     ],
     b: Annotated[str, typer.Option("--b", metavar="WORDS", help="After: the same.")],
-    command: compare.CommandArgument = None,
+    command: user_command.CommandArgument = None,
     row_names: Annotated[
         str | None, typer.Option("--row", metavar="A,B", help="Rows to run, instead of a command.")
     ] = None,
@@ -144,11 +144,11 @@ def ab_command(
     suite: SuiteOption = None,
     mimalloc_bench: MimallocBenchOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short runs.")] = False,
-    measured: compare.MeasureOption = "wall",
-    expect_status: compare.StatusOption = "0",
-    stdin: compare.StdinOption = None,
-    directory: compare.DirectoryOption = None,
-    variables: compare.VariableOption = None,
+    measured: user_command.MeasureOption = "wall",
+    expect_status: user_command.StatusOption = "0",
+    stdin: user_command.StdinOption = None,
+    directory: user_command.DirectoryOption = None,
+    variables: user_command.VariableOption = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     output: OutputOption = None,
@@ -164,7 +164,7 @@ def ab_command(
         raise LabError("wanted is either --row A,B or -- COMMAND...")
     if command:
         chosen_rows = [
-            compare.command_row(command, measured, stdin, directory, expect_status, variables)
+            user_command.command_row(command, measured, stdin, directory, expect_status, variables)
         ]
     else:
         chosen_rows = rows.select_rows(all_rows(paths, suite, mimalloc_bench), row_names, None)

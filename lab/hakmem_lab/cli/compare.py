@@ -1,19 +1,17 @@
-"""The sub-commands on a user's own program: compare, and the command of ab."""
+"""The command hakmem-lab compare: a user's own programs, or a server under load."""
 
-import atexit
 import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from hakmem_lab.analysis.summary import base_of, output_verdict
+from hakmem_lab.analysis.verdict import plural
 from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.keep import Keeper
 from hakmem_lab.base.paths import find_paths
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
@@ -28,10 +26,26 @@ from hakmem_lab.cli.commands import (
     timed_result,
     timing_launcher,
 )
+from hakmem_lab.cli.user_command import (
+    CommandArgument,
+    DirectoryOption,
+    MeasureOption,
+    StatusOption,
+    StdinOption,
+    VariableOption,
+    checked_command,
+    checked_directory,
+    command_row,
+    kept_input,
+    parse_variables,
+)
+from hakmem_lab.cli.variants import Variant, fill, variants_of
+from hakmem_lab.report.export import as_csv, as_markdown
+from hakmem_lab.run import hooks
 from hakmem_lab.run.contenders import OWN, choose_base, choose_contenders, search_path
 from hakmem_lab.run.load_output import Expressions, compile_expression
-from hakmem_lab.run.measure import users_environment
-from hakmem_lab.run.preload import script_behind
+from hakmem_lab.run.measure import Launcher, users_environment
+from hakmem_lab.run.preload import own_malloc, script_behind
 from hakmem_lab.run.ready import parse_ready, split_command
 from hakmem_lab.run.results import Result, ResultKeeper
 from hakmem_lab.run.rows import Row
@@ -41,112 +55,67 @@ from hakmem_lab.run.server import Plan, ServerTrial, server_row
 PROGRAM_TIMEOUT = 600.0  # seconds; a user's program may take its time
 DEFAULT_ROUNDS = 10
 
-CommandArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="-- COMMAND...", help="The program and its arguments, without a shell."),
-]
-MeasureOption = Annotated[
-    str, typer.Option("--measure", metavar="wall|cpu", help="What is compared in the verdict.")
-]
-StdinOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--stdin", metavar="FILE", help="Its input, the same in each run; -: what comes in here."
-    ),
-]
-DirectoryOption = Annotated[
-    Path | None, typer.Option("--directory", metavar="DIR", help="Where it runs; default: here.")
-]
-StatusOption = Annotated[
-    str, typer.Option("--expect-status", metavar="N,N", help="Exit codes of a run that went well.")
-]
-VariableOption = Annotated[
-    list[str] | None,
-    typer.Option("--env", metavar="NAME=VALUE", help="A variable for it; may be repeated."),
-]
+
+class Keepers:
+    """Where the result goes; made before the first run, as keep.Keeper is."""
+
+    def __init__(self, output: Path, csv: Path | None, markdown: Path | None) -> None:
+        self.result = ResultKeeper(output)
+        wanted = (("--export-csv", csv, as_csv), ("--export-markdown", markdown, as_markdown))
+        self.exports = [(Keeper(f, option), write) for option, f, write in wanted if f is not None]
+
+    def export(self, result: Result) -> bool:
+        """False: one is not where it was to be."""
+        return all([keeper.save(write(result)) for keeper, write in self.exports])
 
 
-def parse_status(text: str) -> tuple[int, ...]:
-    try:
-        codes = tuple(int(word) for word in text.split(","))
-    except ValueError:
-        codes = ()
-    if not codes or not all(0 <= code <= 255 for code in codes):
-        raise LabError(f"--expect-status {text}: wanted are numbers from 0 to 255, as 0,1")
-    return codes
-
-
-def parse_variables(items: list[str] | None) -> dict[str, str]:
-    variables: dict[str, str] = {}
-    for item in items or []:
-        name, equals, value = item.partition("=")
-        if not equals or not name:
-            raise LabError(f"--env {item}: wanted is NAME=VALUE")
-        variables[name] = value
-    return variables
-
-
-def parse_measure(text: str) -> Literal["wall", "cpu"]:
-    if text == "wall":
-        return "wall"
-    if text == "cpu":
-        return "cpu"
-    raise LabError(f"--measure {text}: accepted: wall, cpu")
-
-
-def checked_directory(directory: Path | None) -> Path | None:
-    if directory is None:
-        return None
-    if not directory.is_dir():
-        raise LabError(f"--directory {directory}: no such directory")
-    return directory.resolve()
-
-
-def checked_command(option: str, words: tuple[str, ...], row: Row) -> tuple[str, ...]:
-    """The command, its program found: a relative path is taken from the row's directory."""
-    program = words[0]
-    if "/" in program and row.directory is not None and not Path(program).is_absolute():
-        words = (str(row.directory / program), *words[1:])
-    if shutil.which(words[0], path=search_path(row)) is None:
-        raise LabError(f"{option}: {program}: no such program, or it cannot be executed")
-    return words
-
-
-def kept_input() -> Path:
-    """Standard input in a file, so that each run can read it from the start."""
-    with tempfile.NamedTemporaryFile(prefix="hakmem-lab-", delete=False) as file:
-        atexit.register(Path(file.name).unlink, missing_ok=True)
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return Path(file.name)
-
-
-def command_row(
-    words: list[str],
-    measure: str,
+def command_rows(
+    commands: Sequence[Sequence[str]],
+    parameters: Sequence[str],
+    prepare: str | None,
+    cleanup: str | None,
     stdin: Path | None,
-    directory: Path | None,
-    status: str,
-    variables: list[str] | None,
-    same_output: bool = False,
-) -> Row:
-    """The row of a user's program; LabError for what can be seen to be wrong beforehand."""
+    variables: Sequence[str],
+    make: Callable[[Variant, Path | None, list[str]], Row],
+) -> tuple[list[Row], dict[str, dict[str, str]]]:
+    """The rows, and of each the values of its parameters."""
     if stdin == Path("-"):
-        stdin = kept_input()
-    if stdin is not None and not stdin.is_file():
-        raise LabError(f"--stdin {stdin}: no such file")
-    row = Row(
-        name=Path(words[0]).name,
-        command=tuple(words),
-        measure=parse_measure(measure),
-        group="program",
-        environment=parse_variables(variables),
-        stdin=None if stdin is None else stdin.resolve(),
-        checksum=same_output,
-        keeps_environment=True,
-        directory=checked_directory(directory),
-        accepted_status=parse_status(status),
-    )
-    return replace(row, command=checked_command("the command", row.command, row))
+        stdin = kept_input()  # once for all of them
+    others = [text for text in (prepare, cleanup, *variables) if text is not None]
+    others += [] if stdin is None else [str(stdin)]
+    rows: list[Row] = []
+    values: dict[str, dict[str, str]] = {}
+    for variant in variants_of(commands, parameters, others):
+
+        def filled(text: str, known: Mapping[str, str] = variant.values) -> str:
+            return fill(text, known)
+
+        row = make(
+            variant,
+            None if stdin is None else Path(filled(str(stdin))),
+            [filled(text) for text in variables],
+        )
+        rows.append(
+            replace(
+                row,
+                prepare=None if prepare is None else filled(prepare),
+                cleanup=None if cleanup is None else filled(cleanup),
+            )
+        )
+        if variant.values:
+            values[row.name] = variant.values
+    return rows, values
+
+
+def refuse_different_mallocs(rows: Sequence[Row]) -> None:
+    """`own` and glibc mean the same for all commands of a comparison."""
+    found = [own_malloc(row.command[0], search_path(row)) for row in rows]
+    libraries = sorted({own.library if own else "libc" for own in found})
+    if len(libraries) > 1:
+        raise LabError(
+            f"the commands are linked with different allocators ({', '.join(libraries)}):"
+            " compare them one at a time"
+        )
 
 
 def say_what_is_left_out(reporter: Reporter) -> None:
@@ -176,38 +145,67 @@ def wrong_contenders(result: Result) -> list[str]:
 
 def run_comparison(
     result: Result,
-    row: Row,
+    rows: Sequence[Row],
     rounds: int,
     run: RunFunction,
     count: CountFunction | None,
-    keeper: ResultKeeper,
+    keepers: Keepers,
     reporter: Reporter,
     fail: bool,
+    warm_up: Callable[[], None] | None = None,
 ) -> None:
     """Runs, prints, keeps the result; ends the command with 1 when no run went well, or, with
     `fail`, when one did not."""
-
-    def warm_up() -> None:
-        reporter.line("a first run, not counted, brings files into memory")
-        first = next(a for a in result.allocators if a.missing is None)
-        run(row, first, 0, 0)
-
     run_rounds(
         result,
-        [row],
+        rows,
         rounds,
         run,
         count,
-        keeper.partial,
+        keepers.result.partial,
         reporter,
-        warm_up if row.group == "program" else None,
+        warm_up,
+        turn_rows=True,
     )
-    finish(result, keeper)
-    if not any(r.failure is None for r in result.rows[0].runs):
+    exported = keepers.export(result)
+    finish(result, keepers.result)
+    if not exported or not any(r.failure is None for row in result.rows for r in row.runs):
         raise typer.Exit(1)
     if fail and (wrong := wrong_contenders(result)):
         reporter.line(f"--fail: {', '.join(wrong)}")
         raise typer.Exit(1)
+
+
+def compare_commands(
+    result: Result,
+    rows: Sequence[Row],
+    rounds: int,
+    launcher: Launcher,
+    count: CountFunction | None,
+    keepers: Keepers,
+    reporter: Reporter,
+    fail: bool,
+    warmup: int | None,
+) -> None:
+    """Commands that end, with what the user wants done around their runs."""
+    run = hooks.with_prepare(launcher, launcher.run)
+    able = [a for a in result.allocators if a.missing is None]
+
+    def warm_up() -> None:
+        if warmup:
+            reporter.line(f"{plural(warmup, 'first run')} of each, not counted")
+            hooks.warm_up(rows, able, warmup, run)
+        elif warmup is None and count is None:  # those under strace have done it
+            reporter.line("a first run, not counted, brings files into memory")
+            hooks.warm_up(rows, able[:1], 1, run)
+
+    counting = hooks.count_with_prepare(launcher, count) if count else None
+    try:
+        run_comparison(
+            result, rows, rounds, run, counting, keepers, reporter, fail, warm_up=warm_up
+        )
+    finally:
+        hooks.clean_up(launcher, rows, reporter.line)
 
 
 def refuse_others_options(
@@ -266,12 +264,45 @@ def prepare_server(
 
 def compare_command(
     command: CommandArgument = None,
+    more_commands: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command",
+            metavar="COMMAND",
+            help="The same, in one word; repeated, the commands are compared with each other, too.",
+        ),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            metavar="NAME=1,2,4",
+            help="Runs the command with each value in place of {NAME}; may be repeated.",
+        ),
+    ] = None,
     allocator_names: AllocatorsOption = None,
     base: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What the others are compared with; default: glibc."),
     ] = None,
     rounds: RoundsOption = DEFAULT_ROUNDS,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1000,
+            metavar="N",
+            help="Runs of each allocator that are not counted, first; default: one of the first.",
+        ),
+    ] = None,
+    prepare: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="For /bin/sh, before each run; not measured."),
+    ] = None,
+    cleanup: Annotated[
+        str | None,
+        typer.Option(metavar="CMD", help="For /bin/sh, after the last run of each command."),
+    ] = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = PROGRAM_TIMEOUT,
     system_calls: Annotated[
@@ -332,6 +363,12 @@ def compare_command(
             " gave another output there.",
         ),
     ] = False,
+    export_csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The figures, a line an allocator.")
+    ] = None,
+    export_markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The tables of time and memory.")
+    ] = None,
     output: OutputOption = None,
     root: RootOption = None,
 ) -> None:
@@ -343,11 +380,17 @@ def compare_command(
     paths = find_paths(root)
     reporter = Reporter()
     launcher = timing_launcher(paths, cpus, timeout)
-    if (server is None) == (not command):
+    commands = [split_command("--command", text) for text in more_commands or []]
+    commands += [tuple(command)] if command else []
+    if (server is None) == (not commands):
         raise LabError("wanted is either -- COMMAND... or --server COMMAND")
     refuse_others_options(
         server is not None,
         of_commands={
+            "--parameter": bool(parameters),
+            "--warmup": warmup is not None,
+            "--prepare": prepare is not None,
+            "--cleanup": cleanup is not None,
             "--stdin": stdin is not None,
             "--same-output": same_output,
             "--measure": measure != "wall",
@@ -362,26 +405,43 @@ def compare_command(
         },
     )
     plan = None
+    values: dict[str, dict[str, str]] = {}
     if server is not None:
         plan = server_plan(server, load, ready, ready_timeout, idle, grace, throughput, latency)
         plan, row = prepare_server(plan, directory, variables)
+        rows = [row]
     else:
-        row = command_row(
-            command or [], measure, stdin, directory, expect_status, variables, same_output
+        rows, values = command_rows(
+            commands,
+            parameters or [],
+            prepare,
+            cleanup,
+            stdin,
+            variables or [],
+            lambda variant, source, environment: command_row(
+                *(variant.words, measure, source, directory, expect_status, environment),
+                *(same_output, variant.name),
+            ),
         )
-    chosen = choose_contenders(paths, allocator_names, row, reporter.line)
-    refuse_a_program_without_preloads(row, chosen)
+        refuse_different_mallocs(rows)
+    chosen = choose_contenders(paths, allocator_names, rows[0], reporter.line)
+    for row in rows:
+        refuse_a_program_without_preloads(row, chosen)
     result = timed_result(
         "compare", chosen, paths, launcher, rounds=rounds, base=choose_base(chosen, base)
     )
     result.settings["peers"] += [a.name for a in chosen if a.name == OWN]
     counting = counter(launcher, system_calls, reporter)
     say_what_is_left_out(reporter)
-    say_that_it_is_a_script(reporter, row)
-    keeper = ResultKeeper(output or paths.bench / "compare.json")
+    for row in rows:
+        say_that_it_is_a_script(reporter, row)
+    keepers = Keepers(output or paths.bench / "compare.json", export_csv, export_markdown)
     if plan is None:
+        settings = {"warmup": warmup, "prepare": prepare, "cleanup": cleanup}
         result.settings["measure"] = measure
-        run_comparison(result, row, rounds, launcher.run, counting, keeper, reporter, fail)
+        result.settings |= {name: value for name, value in settings.items() if value is not None}
+        result.settings |= {"parameters": values} if values else {}
+        compare_commands(result, rows, rounds, launcher, counting, keepers, reporter, fail, warmup)
         return
     trial = ServerTrial(result, plan, launcher, reporter.line)
     result.settings |= {
@@ -392,7 +452,7 @@ def compare_command(
         "cpus_of_load": trial.load_cpus,
     }
     count = trial.count if counting else None
-    run_comparison(result, row, rounds, trial.run, count, keeper, reporter, fail)
+    run_comparison(result, rows, rounds, trial.run, count, keepers, reporter, fail)
 
 
 def register(app: typer.Typer) -> None:

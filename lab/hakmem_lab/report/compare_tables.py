@@ -8,8 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem_lab.analysis import summary
-from hakmem_lab.analysis.statistics import Estimate, median_estimate, paired_ratios
-from hakmem_lab.analysis.verdict import verdicts
+from hakmem_lab.analysis.statistics import (
+    Estimate,
+    compare_costs,
+    median_estimate,
+    paired_ratios,
+)
+from hakmem_lab.analysis.verdict import describe_comparison, plural, verdicts
 from hakmem_lab.base.numbers import NOTHING, show_number
 from hakmem_lab.report.tables import new_table, print_problems, run_count, say, say_list, show
 from hakmem_lab.run.measure import Run
@@ -184,17 +189,60 @@ def print_requests(result: Result, row: RowResult, console: Console) -> None:
     print_columns(result, row, console, row.name, columns + failed_column(row))
 
 
+def commands_of(result: Result) -> list[RowResult]:
+    """The rows that are compared with each other, where there are several."""
+    rows = [row for row in result.rows if row.group == "program"]
+    return rows if len(rows) > 1 else []
+
+
+def parameters_of(result: Result, row: RowResult) -> dict[str, str]:
+    values = result.settings.get("parameters", {}).get(row.name, {})
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def print_commands(result: Result, console: Console) -> None:
+    """Commands against the first one, on each allocator."""
+    rows = commands_of(result)
+    if not rows:
+        return
+    names = result.allocator_names()
+    title = f"{'CPU time' if rows[0].measure == 'cpu' else 'Time'} to that of {rows[0].name}"
+    caption = "medians and their 95% bootstrap intervals, of the ratios within each round"
+    table = new_table(title, ["command", *names], caption)
+    for row in rows:
+        ratios = [paired_ratios(row.costs(name), rows[0].costs(name)) for name in names]
+        cells = [show(median_estimate(found), 3) if len(found) else NOTHING for found in ratios]
+        if row is rows[0]:
+            cells = ["1" if row.good_runs(name) else NOTHING for name in names]
+        table.add_row(row.name, *cells)
+    console.print(table)
+
+
+def between_commands(result: Result) -> tuple[str, list[str]]:
+    """Title and lines: the commands against the first one in words, on the base."""
+    rows, base = commands_of(result), summary.base_of(result)
+    lines: list[str] = []
+    for row in rows[1:]:
+        ratios = paired_ratios(row.costs(base), rows[0].costs(base))
+        if len(ratios):
+            said = describe_comparison(compare_costs(ratios), row.measure, rows[0].name)
+            lines.append(f"{row.name}: {said} ({plural(len(ratios), 'run')})")
+    return f"Commands on {base}", lines
+
+
 def print_comparison(result: Result, console: Console) -> None:
-    for row in result.rows[:1]:
-        what = "server" if row.group == "server" else "command"
-        say(console, f"{what}: {shlex.join(row.command)}")
-    if "load" in result.settings:
-        say(console, f"load: {shlex.join(result.settings['load'])}")
+    server = any(row.group == "server" for row in result.rows)
     for index, row in enumerate(result.rows):
-        server = row.group == "server"
-        if index == 0:
+        if index == 0 or not server:
+            what = "server" if server else "command" if len(result.rows) == 1 else row.name
+            say(console, f"{what}: {shlex.join(row.command)}")
+        if index == 0 and "load" in result.settings:
+            say(console, f"load: {shlex.join(result.settings['load'])}")
+        if index == 0 or not server:
             print_process(result, row, console, server)
         else:
             print_requests(result, row, console)
+    print_commands(result, console)
     print_problems(result, console)
     say_list(console, "Verdicts", verdicts(result))
+    say_list(console, *between_commands(result))

@@ -270,7 +270,7 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
         for name in result.allocator_names()
         if (failure := row.failure(name))
     ]
-    settings = {k: v for k, v in result.settings.items() if k != "peers"}
+    settings = {k: v for k, v in result.settings.items() if k not in ("peers", "parameters")}
     return {
         "title": KINDS.get(result.kind, result.kind.capitalize()),
         "file": file.name,

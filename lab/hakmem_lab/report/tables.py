@@ -15,7 +15,8 @@ from hakmem_lab.base.printable import printable
 from hakmem_lab.run.results import Result, RowResult
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
-UNSHOWN = ("peers", "load", "dry", "problems")  # settings that have a place of their own
+# Settings that have a place of their own.
+UNSHOWN = ("peers", "load", "dry", "problems", "parameters")
 
 
 def make_console() -> Console:

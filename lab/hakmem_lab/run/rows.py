@@ -43,6 +43,8 @@ class Row:
     keeps_environment: bool = False
     directory: Path | None = None
     accepted_status: tuple[int, ...] = (0,)
+    prepare: str | None = None  # for a shell, before each run
+    cleanup: str | None = None  # for a shell, after the last run
     missing: str | None = None  # why it cannot run
 
     def shortened(self) -> "Row":

@@ -110,13 +110,14 @@ def run_rounds(
     save: SaveFunction | None = None,
     reporter: Reporter | None = None,
     warm_up: Callable[[], None] | None = None,
+    turn_rows: bool = False,
 ) -> None:
     """Fills `result.rows`. A round takes every row once, and a row every allocator once.
 
     The rounds are outermost, so that a disturbance of minutes falls on one round of many rows and
     not on all rounds of one. An allocator that failed on a row sits out that row's other rounds.
-    `count` is called before the first round; its runs also bring programs into the page cache, as
-    does `warm_up`, which is called without it.
+    Rows that are compared with each other take turns, too: `turn_rows`.
+    `count` is called before the first round, and `warm_up` after it.
     Ctrl-C ends it: result.interrupted is set, finished runs are kept. `save` is called after each
     round, so that a run that is killed leaves a file too.
     """
@@ -149,7 +150,7 @@ def run_rounds(
         reporter.round_done("system calls counted", pace)
 
     def run_round(index: int) -> None:
-        for row, entry in able:
+        for row, entry in order_of_round(able, index) if turn_rows else able:
             for at, allocator in enumerate(order_of_round(allocators, index), start=1):
                 step, what = f"{row.name}\0{allocator.name}", f"{row.name} on {allocator.name}"
                 if entry.failure(allocator.name) is not None:
@@ -165,7 +166,7 @@ def run_rounds(
         with reporter.running():
             if count is not None:
                 count_calls(count)
-            elif warm_up is not None:
+            if warm_up is not None:
                 warm_up()
             for index in range(rounds):
                 run_round(index)
