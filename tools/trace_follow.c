@@ -278,11 +278,14 @@ static void see(pid_t pid, pid_t parent, void *argument) {
   struct follow_seen now = {.pid = pid, .start = start};
   for (size_t i = 0; i < follow->seen_count; i++)
     if (follow->seen[i].pid == pid && follow->seen[i].start == start) now = follow->seen[i];
-  now.unmapped = procfs_lacks(pid, follow->library) ? now.unmapped + 1 : 0;
-  if (obstacle == NULL && now.unmapped >= LOOKS)
-    obstacle = "it runs without the library that records";
+  enum procfs_answer mapped = procfs_has_mapped(pid, follow->library);
+  now.unmapped = mapped == PROCFS_NO ? now.unmapped + 1 : 0;
+  /* Root's set-user-ID program raises nothing; one that was recorded may have hidden itself since. */
   int seat = seat_of(follow, pid);
   struct recorded *process = seat < TRACE_SEATS ? follow->seats[seat] : NULL;
+  if (mapped == PROCFS_YES || (mapped == PROCFS_UNKNOWN && process != NULL)) obstacle = NULL;
+  if (obstacle == NULL && now.unmapped >= LOOKS)
+    obstacle = "it runs without the library that records";
   if (obstacle == NULL && process == NULL) look->may_come++; /* also when it sits down just now */
   if (obstacle != NULL && !now.noted && program[0] != 0) {
     note(follow, pid, program, obstacle);

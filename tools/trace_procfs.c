@@ -3,6 +3,7 @@
 #include "trace_procfs.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,21 +77,30 @@ void procfs_each_child(pid_t pid, void (*see)(pid_t child, pid_t parent, void *a
   closedir(threads);
 }
 
-bool procfs_lacks(pid_t pid, const char *name) {
+enum procfs_answer procfs_has_mapped(pid_t pid, const char *name) {
   char path[64];
   size_t size = 0;
   snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
   char *text = read_all(path, &size);
-  bool lacks = text != NULL && size != 0 && size < MOST_READ / 2 && strstr(text, name) == NULL;
+  enum procfs_answer answer = PROCFS_UNKNOWN;
+  if (text != NULL && strstr(text, name) != NULL) answer = PROCFS_YES;
+  else if (size != 0 && size < MOST_READ / 2) answer = PROCFS_NO;
   free(text);
-  return lacks;
+  return answer;
 }
 
 const char *procfs_obstacle(pid_t pid, char path[static PATH_MAX]) {
   char link[64];
   snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
   ssize_t length = readlink(link, path, PATH_MAX - 1);
+  int error = errno;
   path[length > 0 ? length : 0] = 0;
+  if (length < 0 && error == EACCES) {
+    char **command = procfs_command(pid);
+    if (command != NULL) snprintf(path, PATH_MAX, "%s", command[0]);
+    free(command);
+    return "it has privileges of its own";
+  }
   /* Through the link: the process may have another root. */
   return length > 0 ? program_obstacle(link) : NULL;
 }

@@ -13,8 +13,10 @@ char **procfs_command(pid_t pid);
 void procfs_each_child(pid_t pid, void (*see)(pid_t child, pid_t parent, void *argument),
                        void *argument);
 
-/** Has the process mapped no file of that name? False also where /proc does not say. */
-bool procfs_lacks(pid_t pid, const char *name);
+enum procfs_answer { PROCFS_NO, PROCFS_YES, PROCFS_UNKNOWN };
+
+/** Has the process mapped a file of that name? */
+enum procfs_answer procfs_has_mapped(pid_t pid, const char *name);
 
 /** Why no library can be preloaded into the program that the process executes: "statically linked", for example. NULL: it
  * can, or /proc does not say. `path`: of the program. */

@@ -262,18 +262,40 @@ class Many(FollowCase):
 
 
 class NotRecorded(FollowCase):
-    def test_static(self):
+    def assert_seen(self, started, reason, **options):
         """Seen by looking: a program that ends sooner is counted at most."""
         for seconds in (1, 5, 20):
-            child = self.start("sh", "-c", '"$0" few; exit 0', STATIC)
+            child = self.start("sh", "-c", '"$0" few; exit 0', started, **options)
             self.assertEqual(child.stdout.readline(), "ready\n")
             time.sleep(seconds)
             _, err = child.communicate("\n", timeout=60)
             self.assertEqual(child.returncode, 0)
-            if re.search(rf"note: \d+ {re.escape(STATIC)}: not recorded: statically linked\n", err):
+            if re.search(rf"note: \d+ {re.escape(started)}: not recorded: {reason}\n", err):
                 return
             os.unlink(self.trace)
         self.fail(err)
+
+    def test_static(self):
+        self.assert_seen(STATIC, "statically linked")
+
+    def test_set_user_id(self):
+        nobody = 65534
+        copy = self.copy(program("lives"), "raises")
+        os.chmod(copy, 0o4755)
+        os.chmod(self.directory, 0o777)
+        can = os.geteuid() == 0 and not os.statvfs(copy).f_flag & os.ST_NOSUID
+        if can:
+            can = subprocess.run([TOOL, "version"], user=nobody, capture_output=True, check=False).returncode == 0
+        if not can:
+            self.skipTest("needs root, programs that may raise privileges, and a build that all may read")
+        self.assert_seen(copy, "it has privileges of its own", user=nobody, group=nobody, extra_groups=[])
+
+    def test_set_user_id_of_the_same_user(self):
+        """For its owner it raises nothing: it is recorded."""
+        copy = self.copy(program("lives"), "raises")
+        os.chmod(copy, 0o4755)
+        _, _, (other,) = self.followed("sh", "-c", '"$0" after; exit 0', copy)
+        self.assertEqual(other.sizes().count(3005), 3)
 
     def test_without_the_environment(self):
         """Nobody waits for a process that is not recorded when all others have ended."""

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include "append.h"
 #include "join.h"
@@ -16,7 +17,7 @@ _Thread_local struct trace_thread trace_thread = {.chunk = &trace_no_chunk};
 static struct trace_guard guard_at_start = {.recording = true};
 struct trace_guard *trace_guard = &guard_at_start;
 
-static uint32_t process = 1; /* another one in the child of a fork */
+static _Atomic uint32_t process = 1; /* another one in the child of a fork */
 static pthread_key_t key;
 static bool key_made;
 
@@ -37,24 +38,28 @@ static _Atomic pid_t attaching;
 
 static void at_thread_end(void *unused);
 
-static bool attach(void) {
-  if (!trace_join()) return false;
-  if (!key_made) key_made = pthread_key_create(&key, at_thread_end) == 0;
-  return true;
+/* No signal handler comes between: its child, if it forks, would go on with half of what is the parent's. */
+static void attach(void) {
+  static struct trace_guard guard_off;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (!trace_join()) trace_guard = &guard_off;
+  else if (!key_made) key_made = pthread_key_create(&key, at_thread_end) == 0;
+  atomic_store_explicit(&attached, true, memory_order_release);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static bool attach_once(void) {
-  static struct trace_guard guard_off;
   if (atomic_load_explicit(&attached, memory_order_acquire)) return trace_is_on();
   pid_t nobody = 0;
   if (atomic_compare_exchange_strong(&attaching, &nobody, getpid())) {
-    if (!attach()) trace_guard = &guard_off;
-    atomic_store_explicit(&attached, true, memory_order_release);
+    attach();
     return trace_is_on();
   }
   while (!atomic_load_explicit(&attached, memory_order_acquire)) {
     if (getpid() != nobody) { /* forked while another thread was at it */
-      trace_guard = &guard_off;
+      trace_stop();
       return false;
     }
     os_yield();
@@ -66,7 +71,7 @@ static bool attach_once(void) {
  * the middle of an event, of which this is the end: that chunk takes no more. */
 void trace_begin_child(struct trace_guard *guard) {
   if (guard == NULL) return;
-  process++;
+  atomic_fetch_add(&process, 1);
   touched_forget();
   if (trace_thread.chunk != &trace_in_hand) {
     trace_thread.chunk = &trace_no_chunk;
@@ -125,10 +130,10 @@ static void hand_over(struct trace_chunk *chunk) {
   trace_wake_recorder();
 }
 
-static void begin_thread(void) {
+static void begin_thread(uint32_t of_process) {
   trace_thread.thread = atomic_fetch_add(&trace_header->threads, 1);
   trace_thread.number = 0;
-  trace_thread.process = process;
+  trace_thread.process = of_process;
   if (trace_thread.begun || !key_made) return;
   trace_thread.begun = true;
   trace_thread.calls_out = true; /* setting a value may allocate */
@@ -139,16 +144,21 @@ static void begin_thread(void) {
 /* A fresh chunk in the thread's hand; `old`: what it had. */
 static struct trace_room take(struct trace_chunk *old) {
   struct trace_room none = {NULL, NULL};
-  if (!attach_once()) return none;
-  bool is_new = trace_thread.process != process;
+  uint32_t of_process;
+  do { /* again in the child, if a signal handler forks meanwhile; here, and up to the end */
+    of_process = atomic_load(&process);
+    if (!attach_once()) return none;
+  } while (of_process != atomic_load(&process));
+  bool is_new = trace_thread.process != of_process;
   if (old != &trace_no_chunk && !is_new) hand_over(old);
   struct trace_chunk *chunk = get_chunk();
   if (chunk == NULL) return none;
   /* What happens past its end, the thread does as another one, of one event. */
-  if (is_new || trace_thread.ended) begin_thread();
+  if (is_new || trace_thread.ended) begin_thread(of_process);
   chunk->thread = trace_thread.thread;
   chunk->number = trace_thread.number++;
   trace_thread.events = trace_events(trace_header, (uint32_t)(chunk - trace_chunks(trace_header)));
+  if (atomic_load(&process) != of_process) return none;
   return (struct trace_room){chunk, trace_thread.events};
 }
 
@@ -176,7 +186,7 @@ HAK_COLD void trace_leave(struct trace_room room) {
   uint32_t used = atomic_load_explicit(&room.chunk->count, memory_order_relaxed);
   trace_write(&trace_thread.events[used], trace_now(), NULL, 0, TRACE_THREAD_END);
   atomic_store_explicit(&room.chunk->count, used + 1, memory_order_release);
-  if (trace_thread.process == process) hand_over(room.chunk);
+  if (trace_thread.process == atomic_load(&process)) hand_over(room.chunk);
   trace_thread.chunk = &trace_no_chunk;
 }
 
