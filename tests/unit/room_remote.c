@@ -189,7 +189,8 @@ static unsigned batches_sent(struct heap *heap, size_t size) {
   return batches;
 }
 
-/* A thread frees for 200 others, a block of each class at a time: batches of a few dozen blocks all the same. */
+/* A thread frees for 200 others, a block of each class at a time. With so many active heaps a batch is full at 2.6 KiB: 32 to 128
+ * blocks. The first 1,024 are cut short. */
 static void batches_for_many_owners_are_long(void **state) {
   (void)state;
   static struct heap *owners[OWNERS];
@@ -215,7 +216,7 @@ static void batches_for_many_owners_are_long(void **state) {
   for (int i = 0; i < OWNERS; i++)
     for (int c = 0; c < OWNER_CLASSES; c++) batches += batches_sent(owners[i], owner_sizes[c]);
   print_message("%u blocks in %u batches\n", count, batches);
-  assert_true(batches > 0 && count / batches >= 32);
+  assert_true(batches > 0 && count / batches >= 20);
   for (int i = 0; i < OWNERS; i++) heap_return(owners[i]);
 }
 
