@@ -59,6 +59,8 @@ void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
 }
 
+bool heap_are_many(void) { return atomic_load_explicit(&active, memory_order_relaxed) > FEW_HEAPS; }
+
 bool heap_any_sleeps(void) {
   return atomic_load_explicit(&parked, memory_order_relaxed) > 0 ||
          atomic_load_explicit(&remote_full_inboxes, memory_order_relaxed) > 0;

@@ -166,6 +166,9 @@ size_t heap_purge(void);
 
 void heap_counts(uint64_t *active, uint64_t *parked);
 
+/** Are more than FEW_HEAPS active? A hint. */
+bool heap_are_many(void);
+
 /** Is there a heap that others may take memory from: one that is parked, or one with a full inbox? A hint. */
 bool heap_any_sleeps(void);
 
