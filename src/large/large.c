@@ -20,38 +20,65 @@ static uint32_t span_count(const struct span_cache *cache) {
   return atomic_load_explicit(&cache->count, memory_order_relaxed);
 }
 
-/* Told only when it has changed by so much: a program that frees and allocates Large blocks in turn writes to no line that
- * others write to. */
-#define TELL_BYTES (1 * MIB)
+static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+
+/* The sum of what all caches have told. */
 static _Alignas(64) _Atomic size_t cached_bytes; /* a line of its own: it changes often */
 
 size_t large_cached_bytes(void) {
-  return atomic_load_explicit(&cached_bytes, memory_order_relaxed);
+  /* Who raises what a cache has told adds to the sum after that, and others may subtract before. */
+  size_t bytes = atomic_load_explicit(&cached_bytes, memory_order_relaxed);
+  return bytes > PTRDIFF_MAX ? 0 : bytes;
 }
 
-static void tell(struct span_cache *cache) {
-  size_t change = cache->bytes - cache->told; /* wraps where it is less, as the sum below does */
-  if (change == 0 || (change + TELL_BYTES <= 2 * TELL_BYTES && cache->bytes != 0)) return;
-  atomic_fetch_add_explicit(&cached_bytes, change, memory_order_relaxed);
-  cache->told = cache->bytes;
+/* Of spans that have their pages: what was given back waits for nothing. Also read in passing by the engine. */
+__attribute__((no_sanitize("thread"))) static size_t dirty_bytes(const struct span_cache *cache) {
+  size_t bytes = 0;
+  uint32_t count = span_count(cache);
+  for (uint32_t i = 0; i < count && i < SPANS_CACHED; i++) {
+    const struct slab *span = span_at(cache, i);
+    if (span != NULL && atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_CACHED)
+      bytes += bytes_of(span);
+  }
+  return bytes;
 }
 
-static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+static void tell(struct span_cache *cache, size_t told, size_t bytes) {
+  if (told == bytes) return;
+  /* Relaxed: hints. Compared, since the engine lowers it as well; what one of them misses, the next look finds. */
+  if (atomic_compare_exchange_strong_explicit(&cache->told, &told, bytes, memory_order_relaxed,
+                                              memory_order_relaxed))
+    atomic_fetch_add_explicit(&cached_bytes, bytes - told, memory_order_relaxed); /* may wrap */
+}
+
+/* More is told at once, or the little of each of a hundred threads would never be known. Less only from so much on: a program
+ * that frees and allocates Large blocks in turn writes to no line that others write to. */
+#define TELL_BYTES (1 * MIB)
+
+static void tell_change(struct span_cache *cache) {
+  size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
+  if (cache->bytes > told) {
+    size_t dirty = dirty_bytes(cache);
+    if (dirty > told) tell(cache, told, dirty);
+  } else if (told - cache->bytes > TELL_BYTES) {
+    tell(cache, told, cache->bytes);
+  }
+}
 
 static void cache_put(struct span_cache *cache, struct slab *span) {
   cache->bytes += bytes_of(span);
-  tell(cache);
   uint32_t count = span_count(cache);
   atomic_store_explicit(&cache->spans[count], span, memory_order_relaxed);
   atomic_store_explicit(&cache->count, count + 1, memory_order_relaxed);
   uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
   atomic_store_explicit(&cache->changes, changes + 1, memory_order_relaxed);
+  tell_change(cache);
 }
 
 static void cache_remove(struct span_cache *cache, uint32_t at) {
   uint32_t count = span_count(cache);
   cache->bytes -= bytes_of(span_at(cache, at));
-  tell(cache);
+  tell_change(cache);
   for (; at + 1 < count; at++)
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
@@ -167,6 +194,7 @@ size_t span_cache_flush(struct span_cache *cache) {
     bytes += (size_t)span->slices << SLICE_SHIFT;
     claim_and_release(span);
   }
+  tell(cache, atomic_load_explicit(&cache->told, memory_order_relaxed), 0);
   return bytes;
 }
 
@@ -214,6 +242,9 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
     if (superslab_may_split(superslab, idle_slices(superslab), false)) spans[claimed++] = span;
     else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
   }
+  size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
+  size_t dirty = dirty_bytes(cache);
+  if (dirty < told) tell(cache, told, dirty);
   return claimed;
 }
 

@@ -21,7 +21,8 @@ struct span_cache {
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
   size_t taken;             /* its thread's: bytes that the cache could not serve so far */
-  size_t bytes, told; /* its thread's: of the spans, and what large_cached_bytes knows of them */
+  size_t bytes;             /* its thread's: of the spans */
+  _Atomic size_t told;      /* what large_cached_bytes knows of them; the engine lowers it, too */
   _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 
@@ -53,7 +54,7 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
 /** Ends a claim: the pages are gone. */
 void span_cache_given(struct slab *span);
 
-/** Bytes of all threads' cached spans, less than 1 MiB off for each thread; relaxed: a hint. */
+/** Bytes of all threads' cached spans that have their pages, at most 1 MiB too many for each thread; relaxed: a hint. */
 size_t large_cached_bytes(void);
 
 /** Gives all cached spans back. */

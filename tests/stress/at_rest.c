@@ -4,6 +4,7 @@
  * usage: at_rest inbox|busy   300 MB of one thread, freed by another; the owner sleeps, or works in another class
  *        at_rest cached       40 threads that have freed 8 blocks of 1 MB each, and sleep
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
+ *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one */
 #include "kit.h"
@@ -80,6 +81,42 @@ static int cached(unsigned threads, size_t size) {
   return 0;
 }
 
+enum { ONE_THREADS = 100, ONE_SIZE = 1000000 };
+
+static atomic_uint turn; /* the thread that is the next to do so once more */
+
+static void free_one(void) {
+  char *block = mem_malloc(ONE_SIZE);
+  CHECK(block, "malloc failed");
+  memset(block, 1, ONE_SIZE);
+  mem_free(block);
+  atomic_fetch_add(&freed, 1);
+}
+
+static void *free_one_twice(void *number) {
+  free_one();
+  while (atomic_load(&turn) != (uintptr_t)number) usleep(10000);
+  free_one();
+  atomic_store(&turn, (unsigned)(uintptr_t)number + 1);
+  while (!atomic_load(&done)) usleep(10000);
+  return NULL;
+}
+
+static int cached_one(void) {
+  pthread_t ids[ONE_THREADS];
+  atomic_store(&turn, ONE_THREADS);
+  for (uintptr_t i = 0; i < ONE_THREADS; i++)
+    CHECK(pthread_create(&ids[i], NULL, free_one_twice, (void *)i) == 0, "cannot create thread");
+  while (atomic_load(&freed) < ONE_THREADS) usleep(1000);
+  come_to_rest(MOST_MB);
+  atomic_store(&done, false);
+  atomic_store(&turn, 0);
+  while (atomic_load(&freed) < 2 * ONE_THREADS) usleep(1000);
+  come_to_rest(MOST_MB);
+  for (unsigned i = 0; i < ONE_THREADS; i++) pthread_join(ids[i], NULL);
+  return 0;
+}
+
 /* --- many threads with little each ------------------------------------------------------------------------ */
 
 enum { BIN_THREADS = 100, BIN_BLOCKS = 40, BIN_LEAST = 1 << 10, BIN_MOST = 60 << 10 };
@@ -139,6 +176,7 @@ int main(int argc, char **argv) {
   kit_start();
   const char *mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "cached") == 0) return cached(40, 1000000);
+  if (strcmp(mode, "cached-one") == 0) return cached_one();
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);
   if (strcmp(mode, "bins") == 0) return many(BIN_THREADS, fill_bins);
   if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
