@@ -199,12 +199,11 @@ static void see_call(const char *what, const void *address, size_t bytes) {
   print_message("%s(%p, %zu) while a lock is held\n", what, address, bytes);
 }
 
-size_t __real_os_resident_part(const void *address, size_t bytes);
 bool __real_os_unmap(void *address, size_t bytes);
 bool __wrap_os_unmap(void *address, size_t bytes);
 bool __wrap_os_unmap(void *address, size_t bytes) {
-  /* Address space beside an aligned mapping was never touched: giving it back takes no time. */
-  if (__real_os_resident_part(address, bytes) > 0) see_call("os_unmap", address, bytes);
+  /* What lies beside an aligned mapping was never touched: giving it back takes no time. */
+  if (((uintptr_t)address | bytes) % UNIT_BYTES == 0) see_call("os_unmap", address, bytes);
   return __real_os_unmap(address, bytes);
 }
 
@@ -222,6 +221,7 @@ bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
   return __real_os_decommit_all(ranges, count);
 }
 
+size_t __real_os_resident_part(const void *address, size_t bytes);
 size_t __wrap_os_resident_part(const void *address, size_t bytes);
 size_t __wrap_os_resident_part(const void *address, size_t bytes) {
   see_call("os_resident_part", address, bytes);
