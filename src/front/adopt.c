@@ -4,9 +4,9 @@
 #include "front/remote.h"
 #include "front/slabs.h"
 
-/* Of the heaps at most so many are looked at for a slab, the others next time: a cache miss each, under the own lock. */
+/* At most so many heaps are looked at for a slab, the others next time: a cache miss each, under the own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
-/* And of the slabs in a list: a cache miss or two each, while others wait for the lock. */
+/* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
 
 static void take_slab(struct heap *heap, struct heap *from, struct slab *slab) {
@@ -50,7 +50,7 @@ static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class
   (void)slabs_put_batches(from, size_class);
   /* Read again under the lock: only now is a parked heap sure to stay parked. */
   parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-  if (parked) slabs_put_parked_bin(from, size_class);
+  if (parked) (void)slabs_put_parked_bin(from, size_class);
   unsigned taken = take_slabs(heap, from, size_class, parked);
   lock_release(&from->lock);
   return taken > 0;

@@ -29,11 +29,7 @@ static uint32_t interval_ms(void) {
                                               : half);
 }
 
-static bool threads_left(void) {
-  uint64_t active, parked;
-  heap_counts(&active, &parked);
-  return active > 0;
-}
+static bool threads_left(void) { return heap_active() > 0; }
 
 /* --- pressure ---------------------------------------------------------------------------------------------- */
 

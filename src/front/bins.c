@@ -41,14 +41,13 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   else release_check_below(); /* slabs that became empty are slices now */
 }
 
-/* The bins of threads that sleep stay as they are. So many threads share what four may keep: 100 that had freed 40 blocks of
- * up to 60 KiB each, and slept, kept 129 MB (with glibc 92 to 100). For 8 threads it costs 1% to 3% of their time. */
+/* A thread that sleeps keeps what its bins hold. With more than FEW_HEAPS active, all heaps share what this many may keep:
+ * 100 sleeping threads hold 46 MB instead of 129 (docs/decisions/0002). */
 enum { MANY_SHARE = 4 };
 #define SHARED_BUDGET_LEAST (256 * KIB)
 
 static size_t budget_of(const struct heap *heap, bool *many) {
-  uint64_t active, parked;
-  heap_counts(&active, &parked);
+  uint64_t active = heap_active();
   size_t budget = (size_t)option_value(BINS_KB) * KIB;
   *many = active > FEW_HEAPS;
   if (*many) {

@@ -54,12 +54,15 @@ bool heap_calls_libc(void) {
   return atomic_load_explicit(&initialised, memory_order_acquire) && option_value(FORCE_LIBC_ALLOC);
 }
 
+/* seq_cst: see background_hurry. */
+uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
+
+bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
+
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
-  *active_out = atomic_load_explicit(&active, memory_order_seq_cst); /* background_hurry */
+  *active_out = heap_active();
   *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
 }
-
-bool heap_are_many(void) { return atomic_load_explicit(&active, memory_order_relaxed) > FEW_HEAPS; }
 
 bool heap_any_sleeps(void) {
   return atomic_load_explicit(&parked, memory_order_relaxed) > 0 ||
@@ -157,7 +160,7 @@ static void initialise(void) {
     atomic_store_explicit(&initialised, true, memory_order_release);
   }
   lock_release(&heap_list_lock);
-  /* Without the lock: a GiB takes a quarter of a second, for which no other thread has to wait. */
+  /* Without the lock: no other thread has to wait while the pages are made. */
   if (first && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
 }
 

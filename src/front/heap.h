@@ -164,8 +164,9 @@ struct heap *heap_first(void);
 /** Gives back all that can be: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
 size_t heap_purge(void);
 
+/** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);
-
+uint64_t heap_active(void);
 /** Are more than FEW_HEAPS active? A hint. */
 bool heap_are_many(void);
 

@@ -8,8 +8,7 @@
 #define STEP_LEAST (RELEASE_BYTES / 64)
 
 static size_t step(void) {
-  uint64_t active, parked;
-  heap_counts(&active, &parked);
+  uint64_t active = heap_active();
   size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
   return share < STEP_LEAST ? STEP_LEAST : share;
 }

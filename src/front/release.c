@@ -14,8 +14,6 @@
 enum { SLABS_AT_ONCE = 4, RANGES_AT_ONCE = 64 };
 /* Slabs looked at in one hold of a heap's lock, each a cache miss or two. */
 enum { LOOKS_AT_ONCE = 32 };
-/* Blocks of a parked heap's bins put back in one hold of its lock. */
-enum { BLOCKS_AT_ONCE = 8 };
 
 static struct lock pass_lock, batch_lock;
 
@@ -139,22 +137,14 @@ static void look_at_class(struct heap *heap, unsigned size_class, struct pass *p
 
 /* --- heaps ------------------------------------------------------------------------------------------------- */
 
-/* Some blocks of the bins of an ended thread; false: none are left, or a thread has the heap now. */
-static bool empty_parked_bin(struct heap *heap, unsigned size_class) {
+/* Some blocks of a bin of an ended thread; false: none are left, or a thread has the heap now. */
+static bool parked_bin_to_slabs(struct heap *heap, unsigned size_class) {
   lock_acquire(&heap->lock);
-  struct bin *bin = &heap->bins[size_class];
-  bool go_on = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-  for (int i = 0; go_on && i < BLOCKS_AT_ONCE; i++) {
-    void *block = bin->head;
-    go_on = block != NULL;
-    if (!go_on) break;
-    bin->head = *(void **)block;
-    bin->room++;
-    slabs_put_block(heap, block);
-  }
+  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+  bool more = parked && slabs_put_parked_bin(heap, size_class);
   lock_release_in_turn(&heap->lock);
   superslab_settle();
-  return go_on;
+  return more;
 }
 
 static bool batches_to_slabs(struct heap *heap, unsigned size_class) {
@@ -176,7 +166,7 @@ static void tidy(struct heap *heap, struct pass *pass) {
     if (heap->quiet[c] < LOOKS) heap->quiet[c]++;
     lock_release(&heap->lock);
     if (!rests) continue;
-    while (parked && empty_parked_bin(heap, c)) continue;
+    while (parked && parked_bin_to_slabs(heap, c)) continue;
     while (sent && batches_to_slabs(heap, c)) continue;
   }
   int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);

@@ -17,8 +17,8 @@
 
 enum { BATCH_BLOCKS = 128 };
 #define BATCH_BYTES (16 * KIB)
-/* What is gathered stays there while the thread sleeps. With 200 threads in a ring that was three times what the program
- * held at most, so many threads send shorter ones. */
+/* With more than FEW_HEAPS active batches get shorter, down to this: a thread that sleeps keeps what it has not sent
+ * (docs/decisions/0002). */
 #define BATCH_BYTES_LEAST (2 * KIB)
 
 /* The first block of a batch holds, beside the link to the second one, a word with the address of the next
@@ -80,8 +80,7 @@ void remote_send(struct outgoing *slot) {
 }
 
 static unsigned batch_limit(unsigned size_class) {
-  uint64_t active, parked;
-  heap_counts(&active, &parked);
+  uint64_t active = heap_active();
   size_t bytes = active > FEW_HEAPS ? BATCH_BYTES * FEW_HEAPS / active : BATCH_BYTES;
   if (bytes < BATCH_BYTES_LEAST) bytes = BATCH_BYTES_LEAST;
   size_t limit = bytes / class_size(size_class);
@@ -94,7 +93,7 @@ static unsigned batch_limit(unsigned size_class) {
  * cuts a batch short with nearly every block, and a batch of one block costs both sides a hundred times what a block in a long
  * one does. After so many of them it gets 2,048 more slots, 48 KiB: with 200 owners and 4
  * classes one set in 200 has more owners than slots. Not where few heaps are active: blocks that are gathered for longer come
- * back cold (handoff-3-1 took 1.3 times as long, async-server 1.3 times the memory). */
+ * back cold (docs/decisions/0003). */
 enum { CUT_SHORT_MOST = 1024, SHORT_PART = 4 };
 
 static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block) {

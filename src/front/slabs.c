@@ -105,8 +105,6 @@ static void put_run(struct heap *heap, void *first, void *last, unsigned count, 
   if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
 }
 
-void slabs_put_block(struct heap *heap, void *block) { put_run(heap, block, block, 1, true); }
-
 /* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
  * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
  * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
@@ -148,11 +146,12 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   return true;
 }
 
-void slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
+bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
   unsigned put = put_some(heap, &bin->head, true);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
+  return bin->head != NULL;
 }
 
 void slabs_drain_bins(struct heap *heap) {

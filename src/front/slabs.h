@@ -36,15 +36,12 @@ void slabs_disown(struct heap *heap, struct slab *slab);
 /** Gives up a slab that is empty. */
 void slabs_give_up(struct heap *heap, struct slab *slab);
 
-/** Puts one block back into its slab. Blocks of others' slabs go to their owners. */
-void slabs_put_block(struct heap *heap, void *block);
-
-/** Puts back what a bin of the calling thread held, or a part of it. Lets go of the lock now and then. `keep_last`: one
+/** Puts back what a bin of the calling thread held, or a part of it. Blocks of others' slabs go to their owners. Lets go of the lock now and then. `keep_last`: one
  * empty slab of the class stays. */
 void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last);
 
-/** Puts back some blocks of a parked heap's bin. */
-void slabs_put_parked_bin(struct heap *heap, unsigned size_class);
+/** Puts back some blocks of a parked heap's bin; false: there are no more. */
+bool slabs_put_parked_bin(struct heap *heap, unsigned size_class);
 
 /** Puts back what some batches of others' frees hold; false: there are no more. */
 bool slabs_put_batches(struct heap *heap, unsigned size_class);

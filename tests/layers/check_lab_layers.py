@@ -8,6 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+from check_layers import report  # noqa: E402
+
 PACKAGE = "hakmem_lab"
 # From the bottom up: a room may import itself and those before it, wherever in a file the import stands.
 ROOMS = ("base", "run", "trace", "analysis", "report", "scorecard", "cli")
@@ -65,16 +68,5 @@ def check_tree(root: Path) -> tuple[int, list[str]]:
     return len(files), [finding for path in files for finding in check_file(path, root)]
 
 
-def main() -> int:
-    count, findings = check_tree(Path(sys.argv[1]))
-    for finding in findings:
-        print(finding)
-    if count == 0:
-        print("no modules found")
-        return 1
-    print(f"{count} files, {len(findings)} findings")
-    return 1 if findings else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(*check_tree(Path(sys.argv[1])), "no modules found"))

@@ -88,16 +88,16 @@ def check_tree(root: Path) -> tuple[int, list[str]]:
     return len(files), [finding for path in files for finding in check_file(path, root)]
 
 
-def main() -> int:
-    count, findings = check_tree(Path(sys.argv[1]))
+def report(count: int, findings: list[str], nothing: str) -> int:
+    """Prints what was found in `count` files; the exit code."""
     for finding in findings:
         print(finding)
     if count == 0:
-        print("no sources found")
+        print(nothing)
         return 1
     print(f"{count} files, {len(findings)} findings")
     return 1 if findings else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(*check_tree(Path(sys.argv[1])), "no sources found"))

@@ -168,10 +168,7 @@ static void look_at_sent(struct heap *heap, unsigned size_class) {
   lock_acquire(&heap->lock);
   while (remote_take_batch(heap, size_class, &list) > 0) {
     see_list(list, size_class);
-    for (void *next; list != NULL; list = next) {
-      next = *(void **)list;
-      slabs_put_block(heap, list);
-    }
+    slabs_put_list(heap, size_class, list, true);
   }
   lock_release(&heap->lock);
 }

@@ -122,7 +122,7 @@ static void an_adoption_sorts_a_part(void **state) {
   lock_acquire(&owner->lock);
   assert_int_equal(remote_take_batch(owner, class_for(OTHER_SIZE), &list),
                    1); /* the other one stays with it */
-  slabs_put_block(owner, list);
+  slabs_put_list(owner, class_for(OTHER_SIZE), list, true);
   lock_release(&owner->lock);
   send_back(other);
   start_blocks();

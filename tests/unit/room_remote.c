@@ -159,7 +159,7 @@ static void stolen_blocks_find_home(void **state) {
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
     lock_acquire(&other->lock);
-    slabs_put_block(other, blocks[i - 1]);
+    slabs_put_list(other, class_for(size), blocks[i - 1], true);
     lock_release(&other->lock);
   }
   assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
@@ -179,11 +179,7 @@ static unsigned batches_sent(struct heap *heap, size_t size) {
   lock_acquire(&heap->lock);
   while (remote_take_batch(heap, class_for(size), &list) > 0) {
     batches++;
-    while (list != NULL) {
-      void *block = list;
-      list = *(void **)list;
-      slabs_put_block(heap, block);
-    }
+    slabs_put_list(heap, class_for(size), list, true);
   }
   lock_release(&heap->lock);
   return batches;
