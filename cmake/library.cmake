@@ -19,7 +19,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES 
 # small library's code into each process that loads it, and every 4 KiB count there.
 set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
-     "/src/(policy|observe)/|/src/os/(os|libc|file|message|signal)\\.c|/src/superslab/(unit|map|meta)\\.c|/src/api/(totals|atexit|statistics|json)\\.c|/src/front/(fork|heap)\\.c")
+     "/src/(policy|observe)/|/src/os/(os|libc|file|message|signal)\\.c|/src/superslab/(unit|map|meta)\\.c|/src/api/(totals|atexit|statistics|json)\\.c|/src/heap/(fork|heap)\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
 
 add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})

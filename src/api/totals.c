@@ -1,7 +1,7 @@
 /* totals.c - see totals.h. */
 #include "api/totals.h"
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
  * wild: it is one aligned word. */

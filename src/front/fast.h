@@ -7,7 +7,7 @@
 #define HAK_FAST_H
 
 #include "front/guard.h"
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
 #define TABLE_MAX 4096u

@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "front/background.h"
-#include "front/bins.h"
-#include "front/marks.h"
-#include "front/refill.h"
-#include "front/remote.h"
+#include "heap/bins.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
+#include "release/background.h"
+#include "release/marks.h"
 
 /* Offset in heap->bins of the bin for each multiple of 16 bytes. */
 #define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),

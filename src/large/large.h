@@ -1,6 +1,6 @@
 /* large.h - blocks above 64 KiB: Large (spans of slices, to 1 MiB) and Huge (units of their own).
  *
- * `cache` is where the calling thread keeps a few freed spans (front/heap.h gives it); NULL for a
+ * `cache` is where the calling thread keeps a few freed spans (heap/heap.h gives it); NULL for a
  * thread without a heap. All sizes in bytes; failures are NULL or false, errno is kept.
  */
 #ifndef HAK_LARGE_H

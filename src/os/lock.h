@@ -5,7 +5,7 @@
  * guards is whole, and a fork must not make others wait for it. The algorithm is the futex mutex with
  * a flag for sleepers of U. Drepper, "Futexes Are Tricky" (2011); the word names its holder beside.
  *
- * Fork. A thread that forks takes every lock (front/fork.c), so that nothing is half done when memory is
+ * Fork. A thread that forks takes every lock (heap/fork.c), so that nothing is half done when memory is
  * copied. It holds them for the fork: it may enter what they guard, as handlers of other libraries make it, and
  * then somebody else may take a lock away from it. For libc takes locks of its own after ours (of stdio,
  * of the name service), whose holders may be in malloc and wait for us: without this all of them would wait for ever. A

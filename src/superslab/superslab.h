@@ -55,7 +55,7 @@ enum slab_list {
   LIST_GIVEN    /* all that can be had from it was given back (slab/holes.h) */
 };
 
-struct bin; /* front/heap.h: where the owner's freed blocks of this class go */
+struct bin; /* heap/heap.h: where the owner's freed blocks of this class go */
 
 /* Descriptor of a slice. In a span of several slices each has `block_size`, `kind`, `offset` and
  * `size_class`; the rest is kept in the first one only. Who owns a slab is said by the address map. */
@@ -119,7 +119,7 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
  * than this entry, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
  * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
  * to put the block, and a block that lands with a former owner is still in exactly one place
- * (front/remote.c).
+ * (heap/remote.c).
  *
  * `superslabs`, by unit: its descriptor; NULL: not ours.
  *

@@ -25,20 +25,20 @@ class CheckLayers(unittest.TestCase):
         found = self.findings(
             os__os_h="",
             slab__slab_h='#include "os/os.h"\n',
-            front__heap_c='#include "slab/slab.h"\n#include "os/os.h"\n#include "hakmem.h"\n',
+            heap__heap_c='#include "slab/slab.h"\n#include "os/os.h"\n#include "hakmem.h"\n',
         )
         self.assertEqual(found, [])
 
     def test_upwards_is_found_with_its_line(self) -> None:
-        found = self.findings(front__heap_h="", slab__slab_c='\n\n#include "front/heap.h"\n')
-        self.assertEqual(found, ['src/slab/slab.c:3: slab must not include front ("front/heap.h")'])
+        found = self.findings(heap__heap_h="", slab__slab_c='\n\n#include "heap/heap.h"\n')
+        self.assertEqual(found, ['src/slab/slab.c:3: slab must not include heap ("heap/heap.h")'])
 
     def test_sideways_is_found(self) -> None:
         found = self.findings(large__large_h="", slab__slab_c='#include "large/large.h"\n')
         self.assertEqual(len(found), 1)
 
     def test_relative_path_does_not_hide_it(self) -> None:
-        found = self.findings(front__heap_h="", os__os_c='#include "../front/heap.h"\n')
+        found = self.findings(heap__heap_h="", os__os_c='#include "../heap/heap.h"\n')
         self.assertEqual(len(found), 1)
 
     def test_unknown_header_is_found(self) -> None:
@@ -51,16 +51,16 @@ class CheckLayers(unittest.TestCase):
         call = "void f(void) { munmap(0, 0); }\n"
         self.assertEqual(self.findings(os__os_c=call), [])
         self.assertEqual(
-            self.findings(front__heap_c="/*\n*/" + call),
-            ["src/front/heap.c:2: munmap() belongs in src/os"],
+            self.findings(heap__heap_c="/*\n*/" + call),
+            ["src/heap/heap.c:2: munmap() belongs in src/os"],
         )
 
     def test_comments_strings_and_longer_names_are_no_calls(self) -> None:
         text = '/* mmap(x) */ // write(1)\nconst char *s = "open(";\nint os_mmap(int n);\n'
-        self.assertEqual(self.findings(front__heap_c=text), [])
+        self.assertEqual(self.findings(heap__heap_c=text), [])
 
     def test_commented_include_is_none(self) -> None:
-        found = self.findings(front__heap_h="", os__os_c='/* #include "front/heap.h" */\n')
+        found = self.findings(heap__heap_h="", os__os_c='/* #include "heap/heap.h" */\n')
         self.assertEqual(found, [])
 
 

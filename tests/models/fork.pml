@@ -1,7 +1,7 @@
 /* fork.pml - fork() while other threads are inside the allocator.
  *
- * Models: src/front/fork.c (prepare, in_parent, in_child, fork_register), src/front/heap.c
- * (heap_of_thread, take_heap, new_heap, heap_purge, heap_each_lock), src/front/refill.c (refill), src/front/adopt.c,
+ * Models: src/heap/fork.c (prepare, in_parent, in_child, fork_register), src/heap/heap.c
+ * (heap_of_thread, take_heap, new_heap, heap_purge, heap_each_lock), src/heap/refill.c (refill), src/heap/adopt.c,
  * src/superslab/superslab.c (superslab_each_lock, span_acquire, superslab_new), src/os/lock.h (lock_init), src/os/lock.c
  * (enter).
  * Three threads run ROUNDS operations each: refill with adoption and a new SuperSlab, a huge

@@ -1,7 +1,7 @@
 /* inbox.pml - the stack in which other threads send batches of blocks back to a heap.
  *
- * Models: src/front/remote.c (push, pile_of, remote_take_batch, count_inbox, remote_steal) and how
- * src/front/refill.c calls them (refill, adopt, put_sent_back), for one class.
+ * Models: src/heap/remote.c (push, pile_of, remote_take_batch, count_inbox, remote_steal) and how
+ * src/heap/refill.c calls them (refill, adopt, put_sent_back), for one class.
  * Senders send batches of one or two blocks to a heap for ever. The threads of two heaps take batch
  * by batch under their heap's lock; who finds none tries the other's lock, and steals or takes
  * what little there is. A taken block is with the program at once, which writes over it, and any

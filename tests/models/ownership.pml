@@ -1,8 +1,8 @@
 /* ownership.pml - who owns a slab, and where its blocks are.
  *
  * Models: src/front/fast.h (front_free, bin_pop), src/front/front.c (free_small),
- * src/front/remote.c (remote_free, remote_free_now), src/front/refill.c (refill), src/front/adopt.c
- * (adopt_slabs, take_slabs), src/front/slabs.c (put_run, slabs_give_up), src/front/bins.c (bin_overflow), src/front/heap.c (heap_purge).
+ * src/heap/remote.c (remote_free, remote_free_now), src/heap/refill.c (refill), src/heap/adopt.c
+ * (adopt_slabs, take_slabs), src/heap/slabs.c (put_run, slabs_give_up), src/heap/bins.c (bin_overflow), src/heap/heap.c (heap_purge).
  * Two threads with heaps allocate, free any block the program has, overflow and adopt from each
  * other for ever; a third thread without a heap frees and purges. One size class.
  * Left out: the order of blocks in a list (a list is a set of bits); the inside of push, take and

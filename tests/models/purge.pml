@@ -1,7 +1,7 @@
 /* purge.pml - pages go back from under a slab that is in use.
  *
  * Models: src/slab/holes.c (purge_begin, purge_find, purge_end, hole_open), src/slab/slab.c (slab_put,
- * slab_take_list), src/front/slabs.c (put_run), src/front/refill.c (take_back, take_from_slabs), src/front/release.c (look_at_slabs).
+ * slab_take_list), src/heap/slabs.c (put_run), src/heap/refill.c (take_back, take_from_slabs), src/release/release.c (look_at_slabs).
  * A slab of two pages and three blocks, of which the middle one lies in both. Its owner takes blocks for the
  * program and puts them back for ever, under the heap's lock; the engine takes the free list under the
  * lock, looks and gives pages back without it, and brings back the rest under the lock.

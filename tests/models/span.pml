@@ -1,7 +1,7 @@
 /* span.pml - cached Large blocks lose their pages while their thread may want them back.
  *
  * Models: src/large/large.c (large_free, claim, claim_and_release, cache_take, span_cache_claim_old,
- * span_cache_given), src/front/release.c (look_at_spans).
+ * span_cache_given), src/release/release.c (look_at_spans).
  * A thread allocates, frees, takes again from its cache and evicts one span for ever; the release engine, which
  * has read the span's address some time before, claims it, gives the pages back and ends the claim.
  * Left out: several spans and caches (each span's kind is all that they share); large.pml has two threads that

@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "front/heap.h"
-#include "front/remote.h"
+#include "heap/heap.h"
+#include "heap/remote.h"
 
 #ifdef __SANITIZE_THREAD__
 int main(void) {

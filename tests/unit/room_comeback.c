@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "front/guard.h"
-#include "front/heap.h"
-#include "front/slabs.h"
 #include "hakmem.h"
+#include "heap/heap.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
 
 /* 48 MiB: well above what a heap needs for huge pages. */

@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "front/bins.h"
 #include "front/guard.h"
-#include "front/heap.h"
-#include "front/refill.h"
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/bins.h"
+#include "heap/heap.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
 
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "front/bins.h"
 #include "front/fast.h"
-#include "front/fork.h"
-#include "front/refill.h"
-#include "front/release.h"
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/bins.h"
+#include "heap/fork.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
+#include "release/release.h"
 #include "superslab/figures.h"
 
 /* A block is a cache miss or two, about 0.1 us: half a millisecond. The bound in the code is lower, by a run of blocks of one

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "front/release.h"
 #include "policy/options.h"
+#include "release/release.h"
 #include "slab/holes.h"
 
 enum { BLOCKS_MOST = 20000, TOTAL_BYTES = 2 * 1024 * 1024 };

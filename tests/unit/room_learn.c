@@ -1,9 +1,9 @@
 /* room_learn.c - the adaptive policy (HAKMEM_LEARN): capacity moves from classes at rest to a class at work. */
 #include "unit_test.h"
 
-#include "front/heap.h"
-#include "front/learn.h"
 #include "hakmem.h"
+#include "heap/heap.h"
+#include "heap/learn.h"
 #include "policy/options.h"
 
 enum { BURST_BYTES = 1024 * 1024, RESTING_FROM = 500, RESTING_TO = 65000, WORKING = 400 };

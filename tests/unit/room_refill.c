@@ -1,10 +1,10 @@
 /* room_refill.c - where a refill takes its blocks from before it touches new pages. */
 #include "unit_test.h"
 
-#include "front/bins.h"
-#include "front/heap.h"
-#include "front/refill.h"
 #include "hakmem.h"
+#include "heap/bins.h"
+#include "heap/heap.h"
+#include "heap/refill.h"
 
 static struct heap *mine(void) {
   struct heap *heap = heap_of_thread();

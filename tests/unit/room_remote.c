@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "front/fast.h"
-#include "front/refill.h"
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 
 /* Smallest to largest: a batch has 128 blocks, or 16 KiB, or one block. */
 static const size_t sizes[] = {16, 32, 64, 256, 4 * KIB, 64 * KIB};

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "front/heap.h"
+#include "heap/heap.h"
 #include "policy/options.h"
 #include "process.h"
 

@@ -1,5 +1,5 @@
 /* loans.c - see loans.h. */
-#include "front/loans.h"
+#include "heap/loans.h"
 
 #include "front/fast.h"
 

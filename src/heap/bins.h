@@ -2,7 +2,7 @@
 #ifndef HAK_BINS_H
 #define HAK_BINS_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. The heap's thread only, which holds no
  * lock; the caller of free() has to be known (release_note_caller). */

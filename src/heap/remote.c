@@ -9,11 +9,11 @@
  *
  * A batch of 64 to 128 small blocks costs a block 1.8-2.0 ns, of 8 blocks 3.5 (docs/decisions/0003).
  */
-#include "front/remote.h"
+#include "heap/remote.h"
 
-#include "front/background.h"
-#include "front/marks.h"
 #include "observe/report.h"
+#include "release/background.h"
+#include "release/marks.h"
 
 enum { BATCH_BLOCKS = 128 };
 #define BATCH_BYTES (16 * KIB)

@@ -4,16 +4,16 @@
  * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a
  * larger class.
  */
-#include "front/refill.h"
+#include "heap/refill.h"
 
-#include "front/adopt.h"
-#include "front/background.h"
-#include "front/learn.h"
-#include "front/loans.h"
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/adopt.h"
+#include "heap/learn.h"
+#include "heap/loans.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "release/background.h"
 #include "slab/holes.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than

@@ -1,11 +1,11 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
-#include "front/bins.h"
+#include "heap/bins.h"
 
-#include "front/background.h"
-#include "front/learn.h"
-#include "front/marks.h"
-#include "front/slabs.h"
+#include "heap/learn.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
+#include "release/background.h"
+#include "release/marks.h"
 
 /* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
  * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 8 MiB, or

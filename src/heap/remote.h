@@ -2,7 +2,7 @@
 #ifndef HAK_REMOTE_H
 #define HAK_REMOTE_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {

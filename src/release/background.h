@@ -2,7 +2,7 @@
 #ifndef HAK_BACKGROUND_H
 #define HAK_BACKGROUND_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /* Was the last free of this thread that may call the engine the dynamic loader's? */
 extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));

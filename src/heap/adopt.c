@@ -1,8 +1,8 @@
 /* adopt.c - see adopt.h. */
-#include "front/adopt.h"
+#include "heap/adopt.h"
 
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 
 /* At most so many heaps are looked at for a slab, the others next time: a cache miss each, under the own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };

@@ -2,7 +2,7 @@
 #ifndef HAK_ADOPT_H
 #define HAK_ADOPT_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** Takes over memory of the class from one heap that sleeps: slabs, or a large part of its pile; false: none was found. The
  * caller holds heap->lock. Other heaps' locks are only tried, so two heaps that adopt from each other cannot deadlock. */

@@ -1,11 +1,11 @@
 /* release.c - see release.h. */
-#include "front/release.h"
+#include "release/release.h"
 
-#include "front/background.h"
-#include "front/marks.h"
-#include "front/slabs.h"
+#include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "release/background.h"
+#include "release/marks.h"
 #include "slab/holes.h"
 #include "superslab/dirty.h"
 

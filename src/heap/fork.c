@@ -22,12 +22,12 @@
  * Handlers that others registered before us run after ours in the parent's prepare phase and may
  * allocate: lock.h lets this one thread through.
  */
-#include "front/fork.h"
+#include "heap/fork.h"
 
 #include <pthread.h>
 
-#include "front/release.h"
 #include "os/lock.h"
+#include "release/release.h"
 #include "superslab/superslab.h"
 
 /* Handlers registered twice (below) run twice around a fork, and a signal handler may fork between prepare and the end of

@@ -5,13 +5,13 @@
  * ends. In a static program it cannot be told which free comes from where no thread may be started
  * (release_note_caller): there it is started while memory grows, and sleeps instead of ending.
  */
-#include "front/background.h"
+#include "release/background.h"
 
-#include "front/marks.h"
-#include "front/release.h"
 #include "os/file.h"
 #include "policy/container.h"
 #include "policy/options.h"
+#include "release/marks.h"
+#include "release/release.h"
 
 enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 

@@ -4,20 +4,20 @@
  * destructor of a pthread key sends what it gathered for others and parks the heap as it is, bins and
  * all: the next thread finds it warm.
  */
-#include "front/heap.h"
+#include "heap/heap.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "front/background.h"
-#include "front/fork.h"
-#include "front/marks.h"
-#include "front/release.h"
-#include "front/remote.h"
-#include "front/slabs.h"
+#include "heap/fork.h"
+#include "heap/remote.h"
+#include "heap/slabs.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
+#include "release/background.h"
+#include "release/marks.h"
+#include "release/release.h"
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;

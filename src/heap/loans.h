@@ -2,7 +2,7 @@
 #ifndef HAK_LOANS_H
 #define HAK_LOANS_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** A free block of one of the next larger classes out of the bins of the calling thread's heap, or NULL: none is there, or the
  * class has had its loans. It returns to its own class when it is freed. */

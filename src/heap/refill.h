@@ -2,7 +2,7 @@
 #ifndef HAK_REFILL_H
 #define HAK_REFILL_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
  * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. Holds no lock. */

@@ -6,7 +6,7 @@
 #ifndef HAK_SLABS_H
 #define HAK_SLABS_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** Bytes of the slabs that the heap owns; without the lock a hint. */
 HAK_INLINE size_t slabs_owned(const struct heap *heap) {

@@ -6,9 +6,9 @@
  * scavenging of tcmalloc (its design document, "garbage collection"). Slow paths only; the verdict on it is
  * docs/decisions/0009.
  */
-#include "front/learn.h"
+#include "heap/learn.h"
 
-#include "front/bins.h"
+#include "heap/bins.h"
 
 enum { REFILL_SHIFT_MOST = 4, TRAFFIC_MOST = 255, LOOKS = 8 };
 enum {

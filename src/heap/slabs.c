@@ -1,7 +1,7 @@
 /* slabs.c - the lists of a heap's slabs, and how blocks go back into them. */
-#include "front/slabs.h"
+#include "heap/slabs.h"
 
-#include "front/remote.h"
+#include "heap/remote.h"
 #include "observe/report.h"
 
 /* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have

@@ -2,7 +2,7 @@
 #ifndef HAK_MARKS_H
 #define HAK_MARKS_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /* Free memory that is worth a helper thread; shared out among the heaps. */
 #define RELEASE_BYTES (8 * MIB)

@@ -1,7 +1,7 @@
 /* marks.c - see marks.h. */
-#include "front/marks.h"
+#include "release/marks.h"
 
-#include "front/background.h"
+#include "release/background.h"
 #include "superslab/dirty.h"
 
 /* A heap with less than this calls nobody. */

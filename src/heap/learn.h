@@ -2,7 +2,7 @@
 #ifndef HAK_LEARN_H
 #define HAK_LEARN_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /** The bin of the class was empty, or ran over; the heap's thread only. */
 void learn_refill(struct heap *heap, unsigned size_class);

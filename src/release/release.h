@@ -20,7 +20,7 @@
 #ifndef HAK_RELEASE_H
 #define HAK_RELEASE_H
 
-#include "front/heap.h"
+#include "heap/heap.h"
 
 /* Not worth another look. */
 #define RELEASE_LEFT_OVER (256 * KIB)
