@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/totals.h"
 #include "policy/options.h"
+#include "release/release.h"
 
 HAK_EXPORT void *hak_malloc(size_t size) { return api_malloc(size); }
 
@@ -38,7 +39,7 @@ HAK_EXPORT size_t hak_usable_size(const void *ptr) { return api_usable_size(ptr)
 
 HAK_EXPORT bool hak_owns(const void *ptr) { return block_is_ours(ptr); }
 
-HAK_EXPORT size_t hak_purge(void) { return heap_purge(); }
+HAK_EXPORT size_t hak_purge(void) { return release_purge(); }
 
 HAK_EXPORT const char *hak_version(void) { return HAKMEM_VERSION_STRING; }
 

@@ -10,6 +10,7 @@
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
+#include "release/release.h"
 
 /* Declared here, not by <stdlib.h> and <malloc.h>: musl's lack some, and glibc's carry attributes
  * that say things about libc's allocator. */
@@ -89,7 +90,7 @@ HAK_EXPORT size_t malloc_usable_size(void *pointer) { return api_usable_size(poi
 
 HAK_EXPORT int malloc_trim(size_t pad) {
   FORWARD(int (*)(size_t), "malloc_trim", (pad))
-  return heap_purge() > 0; /* what to keep is the profile's business */
+  return release_purge() > 0; /* what to keep is the profile's business */
 }
 
 /* glibc's parameters are accepted and have no effect: their values describe arenas, fast bins and

@@ -7,7 +7,7 @@
 #define HAK_FAST_H
 
 #include "front/guard.h"
-#include "heap/heap.h"
+#include "heap/bins.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
 #define TABLE_MAX 4096u
@@ -19,24 +19,6 @@ void *front_allocate_beyond(size_t size);                /* larger than TABLE_MA
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
-
-HAK_INLINE void *bin_pop(struct bin *bin) {
-  void *block = bin->head;
-  if (HAK_LIKELY(block != NULL)) {
-    bin->head = *(void **)block;
-    /* The next call reads the next block's link, which another processor may have written: docs/decisions/0014. */
-    __builtin_prefetch(bin->head);
-    bin->room++;
-  }
-  return block;
-}
-
-/* True when the bin is over its capacity now. */
-HAK_INLINE bool bin_push(struct bin *bin, void *block) {
-  *(void **)block = bin->head;
-  bin->head = block;
-  return --bin->room < 0;
-}
 
 HAK_INLINE void *front_allocate(size_t size) {
   if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);

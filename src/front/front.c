@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "heap/bins.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "observe/report.h"
@@ -12,6 +11,7 @@
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/marks.h"
+#include "release/release.h"
 
 /* Offset in heap->bins of the bin for each multiple of 16 bytes. */
 #define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
@@ -40,6 +40,7 @@ static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larg
   if (block == NULL) {
     way = COUNT_SLOW;
     block = refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
+    release_answer(heap);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
   return block;
@@ -56,7 +57,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
-    heap_purge();
+    release_purge();
     block = pop_or_refill(heap, size_class, any_larger, zeroed);
   }
   if (borrowed != NULL) heap_return(borrowed);
@@ -83,7 +84,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   struct span_cache *cache = span_cache_of(heap);
   void *block = large_allocate(cache, size, alignment, zeroed);
   if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment)) {
-    heap_purge();
+    release_purge();
     block = large_allocate(cache, size, alignment, zeroed);
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
@@ -155,18 +156,24 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
   if (heap == NULL || !heap_has_bin(heap, bin)) {
     count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
-    if (heap != NULL) remote_free(heap, bin, block);
-    else remote_free_now(bin, block); /* past the thread's end, or no memory for a heap */
+    if (heap == NULL) { /* past the thread's end, or no memory for a heap */
+      remote_free_now(bin, block);
+      return;
+    }
+    remote_free(heap, bin, block);
   } else {
     heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
-    if (bin_push(bin, block)) bin_overflow(heap, bin);
+    if (!bin_push(bin, block)) return;
+    bin_overflow(heap, bin);
   }
+  release_answer(heap);
 }
 
 /* free() jumps here, and to front_free_slow: the return address is the program's. */
 HAK_NOINLINE void front_free_overflow(struct bin *bin) {
   release_note_caller(__builtin_return_address(0));
   bin_overflow(thread_heap, bin);
+  release_answer(thread_heap);
 }
 
 HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
@@ -176,7 +183,8 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
     if (HAK_LIKELY(slot->owner == bin)) {
       if (HAK_UNLIKELY(remote_gather(slot, block))) {
         release_note_caller(__builtin_return_address(0));
-        remote_send(slot);
+        remote_send(thread_heap, slot);
+        release_answer(thread_heap);
       }
       return;
     }
@@ -193,6 +201,7 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
       release_note_caller(__builtin_return_address(0));
       if (HAK_LIKELY(thread_heap != &heap_none)) {
         remote_free(thread_heap, bin, pointer);
+        release_answer(thread_heap);
       } else {
         free_by_heap_of_thread(bin, pointer);
       }

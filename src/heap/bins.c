@@ -1,11 +1,10 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
 #include "heap/bins.h"
 
+#include "heap/engine.h"
 #include "heap/learn.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
-#include "release/background.h"
-#include "release/marks.h"
 
 /* A bin starts at half a page and doubles while frees outrun allocations, up to 256 KiB or 32 blocks;
  * with 16 KiB as the limit mid sizes took 35% longer. All bins of a heap together may hold 8 MiB, or
@@ -34,11 +33,10 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   lock_acquire(&heap->lock);
   heap->quiet[bin - heap->bins] = 0;
   slabs_put_list(heap, (unsigned)(bin - heap->bins), cold, true);
-  bool due = release_is_due(heap);
+  bool due = engine_is_due(heap);
   lock_release(&heap->lock);
   superslab_settle();
-  if (HAK_UNLIKELY(due)) release_wake();
-  else release_check_below(); /* slabs that became empty are slices now */
+  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
 /* A thread that sleeps keeps what its bins hold. With more than FEW_HEAPS active, all heaps share what this many may keep:

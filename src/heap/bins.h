@@ -1,11 +1,29 @@
-/* bins.h - how many free blocks a bin keeps. */
+/* bins.h - blocks into bins and out of them; how many a bin keeps. */
 #ifndef HAK_BINS_H
 #define HAK_BINS_H
 
 #include "heap/heap.h"
 
+HAK_INLINE void *bin_pop(struct bin *bin) {
+  void *block = bin->head;
+  if (HAK_LIKELY(block != NULL)) {
+    bin->head = *(void **)block;
+    /* The next call reads the next block's link, which another processor may have written: docs/decisions/0014. */
+    __builtin_prefetch(bin->head);
+    bin->room++;
+  }
+  return block;
+}
+
+/* True when the bin is over its capacity now. */
+HAK_INLINE bool bin_push(struct bin *bin, void *block) {
+  *(void **)block = bin->head;
+  bin->head = block;
+  return --bin->room < 0;
+}
+
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. The heap's thread only, which holds no
- * lock; the caller of free() has to be known (release_note_caller). */
+ * lock, and calls release_answer after it. */
 void bin_overflow(struct heap *heap, struct bin *bin);
 
 /** Halves what a bin may hold. Its room may be below 0 then: bin_trim. */

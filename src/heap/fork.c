@@ -26,8 +26,8 @@
 
 #include <pthread.h>
 
+#include "heap/engine.h"
 #include "os/lock.h"
-#include "release/release.h"
 #include "superslab/superslab.h"
 
 /* Handlers registered twice (below) run twice around a fork, and a signal handler may fork between prepare and the end of
@@ -37,7 +37,7 @@ static _Thread_local bool settled; /* the child's part of it is done */
 static _Thread_local int parent;   /* its process */
 
 static void each_lock(lock_visit *visit, void *argument) {
-  release_each_lock(visit, argument);
+  engine_each_lock(visit, argument);
   heap_each_lock(visit, argument);
   superslab_each_lock(visit, argument);
 }
@@ -66,7 +66,7 @@ static void settle_child(void) {
   settled = true;
   superslab_fork_child();
   heap_fork_child();
-  release_fork_child();
+  engine_fork_child();
 }
 
 /* Before our own handler runs the process tells parent and child apart. They may have one number, each in a namespace of its

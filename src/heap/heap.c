@@ -9,15 +9,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/remote.h"
-#include "heap/slabs.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
-#include "release/background.h"
-#include "release/marks.h"
-#include "release/release.h"
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;
@@ -54,7 +51,7 @@ bool heap_calls_libc(void) {
   return atomic_load_explicit(&initialised, memory_order_acquire) && option_value(FORCE_LIBC_ALLOC);
 }
 
-/* seq_cst: see background_hurry. */
+/* seq_cst: see engine_hurry. */
 uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
 
 bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
@@ -89,7 +86,7 @@ static void park(struct heap *heap) {
   atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed); /* before who takes it subtracts */
   lock_release(&heap_list_lock);
   /* A program ends with its last thread, which must not be the helper, waiting. */
-  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) background_hurry();
+  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) engine_hurry();
 }
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
@@ -164,6 +161,11 @@ static void initialise(void) {
   if (first && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
 }
 
+bool heap_start(void) {
+  initialise();
+  return !option_value(FORCE_LIBC_ALLOC);
+}
+
 static void list(struct heap *heap) {
   struct heap *next = atomic_load_explicit(&all_heaps, memory_order_relaxed);
   do heap->next = next;
@@ -192,7 +194,7 @@ static struct heap *new_heap(void) {
   first_heap_given = true;
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
-  release_set_mark(heap);
+  engine_set_mark(heap);
   list(heap);
   return heap;
 }
@@ -226,8 +228,7 @@ struct heap *heap_of_thread(void) {
   if (HAK_LIKELY(heap != &heap_none)) return heap;
   if (counting_heap != NULL) return counting_heap;
   if (thread_ended) return NULL;
-  initialise();
-  if (option_value(FORCE_LIBC_ALLOC)) return NULL;
+  if (!heap_start()) return NULL;
   /* musl allocates when fork handlers are registered: then the thread has one by now. */
   if ((heap = heap_if_any()) != NULL) return heap;
   heap = take_heap();
@@ -243,34 +244,10 @@ struct heap *heap_of_thread(void) {
 }
 
 struct heap *heap_borrow(void) {
-  initialise();
-  if (option_value(FORCE_LIBC_ALLOC)) return NULL;
-  return take_heap();
+  return heap_start() ? take_heap() : NULL;
 }
 
 void heap_return(struct heap *heap) { park(heap); }
-
-/* --- giving back --------------------------------------------------------------------------------------------- */
-
-size_t heap_purge(void) {
-  struct unit_stats units_before, units_after;
-  initialise();
-  if (option_value(FORCE_LIBC_ALLOC)) return 0;
-  unit_stats_get(&units_before);
-  struct heap *mine = heap_if_any();
-  if (mine != NULL) {
-    remote_flush(mine);
-    span_cache_flush(&mine->spans);
-    slabs_drain_bins(mine);
-  }
-  release_all();
-  /* Once more: a block that went home to another heap just now may have been that heap's last. */
-  release_all();
-  unit_trim();
-  unit_stats_get(&units_after);
-  uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
-  return was > is ? (size_t)(was - is) : 0;
-}
 
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 

@@ -76,13 +76,14 @@ struct heap {
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
+  uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
   unsigned ride_step;            /* where it goes on: a class, or what comes after them */
   size_t ride_young;             /* bytes that were too young in this round */
   uint64_t ride_from_ms;         /* no round before */
   uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
-   * own; who holds none (heap_purge) may wait for it. */
+   * own; who holds none (release_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   struct batch *pile[CLASS_COUNT];
   size_t given_bytes;    /* of the slabs: slab_given_bytes */
@@ -155,14 +156,14 @@ struct heap *heap_if_any(void);
 struct heap *heap_borrow(void);
 void heap_return(struct heap *heap);
 
+/** Reads the options and makes what heaps need, if nobody did; false: calls go to libc. */
+bool heap_start(void);
+
 /** True when HAKMEM_FORCE_LIBC_ALLOC is set. */
 bool heap_calls_libc(void);
 
 /** First of the list of all heaps; follow `next`. The list only grows, at its front. */
 struct heap *heap_first(void);
-
-/** Gives back all that can be: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
-size_t heap_purge(void);
 
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);

@@ -1,7 +1,7 @@
 /* loans.c - see loans.h. */
 #include "heap/loans.h"
 
-#include "front/fast.h"
+#include "heap/bins.h"
 
 /* The blocks in use of a class vary at random, and each new record takes a block more, and a page now and then:
  * ever more slowly, and without end. A free block of one of the next larger classes serves as well, and costs no

@@ -7,13 +7,13 @@
 #include "heap/refill.h"
 
 #include "heap/adopt.h"
+#include "heap/engine.h"
 #include "heap/learn.h"
 #include "heap/loans.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
-#include "release/background.h"
 #include "slab/holes.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
@@ -193,10 +193,11 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   HAK_CHECK(bin->head == NULL);
   if (count > 1) bin->head = *(void **)list;
   bin->room -= (int32_t)count - 1;
+  /* A load came back: huge pages that were broken up are wanted again. */
   if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {
     heap->opened_bytes = 0;
-    release_wake(); /* a load came back: huge pages that were broken up are wanted again */
+    heap->wants |= WANTS_ENGINE;
   }
-  if (grows) release_get_ready();
+  if (grows) heap->wants |= WANTS_READY;
   return list;
 }

@@ -5,7 +5,8 @@
 #include "heap/heap.h"
 
 /** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
- * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. Holds no lock. */
+ * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. The caller
+ * holds no lock, and calls release_answer after it. */
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
 
 #endif

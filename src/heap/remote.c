@@ -11,9 +11,8 @@
  */
 #include "heap/remote.h"
 
+#include "heap/engine.h"
 #include "observe/report.h"
-#include "release/background.h"
-#include "release/marks.h"
 
 enum { BATCH_BLOCKS = 128 };
 #define BATCH_BYTES (16 * KIB)
@@ -63,7 +62,7 @@ static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned co
   count_inbox(to, size_class, count);
   /* relaxed: a hint; what this send added is in it, or was taken already */
   int64_t waits = atomic_load_explicit(&to->inbox_bytes, memory_order_relaxed);
-  return waits > SLEEPING_INBOX_BYTES && release_inbox_is_due((size_t)waits);
+  return waits > SLEEPING_INBOX_BYTES && engine_inbox_is_due((size_t)waits);
 }
 
 static bool send(struct outgoing *slot) {
@@ -75,8 +74,8 @@ static bool send(struct outgoing *slot) {
   return push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
 }
 
-void remote_send(struct outgoing *slot) {
-  if (HAK_UNLIKELY(send(slot))) release_wake();
+void remote_send(struct heap *heap, struct outgoing *slot) {
+  if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
 }
 
 static unsigned batch_limit(unsigned size_class) {
@@ -121,7 +120,7 @@ static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *
     if (set[i].owner == owner) return &set[i];
     if (set[i].count < emptiest->count) emptiest = &set[i];
   }
-  remote_send(emptiest);
+  remote_send(heap, emptiest);
   give_slot_to(emptiest, owner, block);
   return emptiest;
 }
@@ -147,11 +146,11 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
     if (slot->head != NULL && has_more_slots(heap, slot)) {
       slot = slot_of_set(heap, owner, block);
     } else {
-      remote_send(slot);
+      remote_send(heap, slot);
       give_slot_to(slot, owner, block);
     }
   }
-  if (remote_gather(slot, block)) remote_send(slot);
+  if (remote_gather(slot, block)) remote_send(heap, slot);
 }
 
 void remote_free_now(struct bin *owner, void *block) {

@@ -18,11 +18,11 @@ HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
   return ++slot->count >= slot->limit;
 }
 
-/** Sends what a slot has gathered, and calls the release engine when much waits there. Holds no lock; the caller of free()
- * has to be known (release_note_caller). */
-void remote_send(struct outgoing *slot);
+/** Sends what a slot of the heap has gathered; the release engine is wanted when much waits there. The heap's thread only, which
+ * calls release_answer after it. */
+void remote_send(struct heap *heap, struct outgoing *slot);
 
-/** Frees a block whose slab belongs to the heap of `owner`. */
+/** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
 void remote_free(struct heap *heap, struct bin *owner, void *block);
 
 /** Sends one block at once, for callers without a heap. */

@@ -15,11 +15,6 @@
 
 enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 
-/* NONE -> RUNS or WAITS by who starts it, WAITS -> RUNS by who calls it; RUNS -> WAITS or NONE by itself. */
-enum { HELPER_NONE, HELPER_RUNS, HELPER_WAITS };
-static _Atomic uint32_t helper;
-static _Atomic uint32_t bell; /* counts calls to hurry */
-
 _Thread_local bool release_for_loader;
 
 static uint32_t interval_ms(void) {
@@ -64,7 +59,7 @@ static unsigned looks_under_pressure(bool limits, int *trigger) {
 static void set_marks(void) {
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     lock_acquire(&heap->lock);
-    release_set_mark(heap);
+    engine_set_mark(heap);
     lock_release(&heap->lock);
   }
   release_mark_below();
@@ -74,9 +69,9 @@ static void set_marks(void) {
 static void work(bool limits, int *trigger) {
   size_t young = 0;
   do {
-    uint32_t heard = atomic_load_explicit(&bell, memory_order_relaxed);
+    uint32_t heard = atomic_load_explicit(&engine_bell, memory_order_relaxed);
     if (!threads_left()) break;
-    os_sleep_on(&bell, heard, interval_ms());
+    os_sleep_on(&engine_bell, heard, interval_ms());
     if (!threads_left()) break;
     os_thread_follow_process();
     young = release_pass(looks_under_pressure(limits, trigger));
@@ -84,20 +79,13 @@ static void work(bool limits, int *trigger) {
   set_marks();
 }
 
-/* Sleeps while `helper` is WAITS. Is there a thread left that has called? */
+/* Sleeps while `engine_helper` is WAITS. Is there a thread left that has called? */
 static bool wait_for_call(void) {
   while (threads_left()) {
-    if (atomic_load_explicit(&helper, memory_order_acquire) != HELPER_WAITS) return true;
-    os_sleep_on(&helper, HELPER_WAITS, OS_NO_TIMEOUT);
+    if (atomic_load_explicit(&engine_helper, memory_order_acquire) != HELPER_WAITS) return true;
+    os_sleep_on(&engine_helper, HELPER_WAITS, OS_NO_TIMEOUT);
   }
   return false;
-}
-
-static void call(void) {
-  uint32_t waits = HELPER_WAITS;
-  if (atomic_compare_exchange_strong_explicit(&helper, &waits, HELPER_RUNS, memory_order_release,
-                                              memory_order_relaxed))
-    os_wake(&helper);
 }
 
 static void helper_main(void) {
@@ -109,13 +97,13 @@ static void helper_main(void) {
   } else {
     while (wait_for_call()) {
       work(limits, &trigger);
-      /* A release store too, as below; seq_cst for background_hurry. */
-      atomic_store_explicit(&helper, HELPER_WAITS, memory_order_seq_cst);
+      /* A release store too, as below; seq_cst for engine_hurry. */
+      atomic_store_explicit(&engine_helper, HELPER_WAITS, memory_order_seq_cst);
     }
   }
   /* release: whoever starts or calls the next helper sees what this one has marked as given back. What gathered
    * after the last look calls again at the next overflow. */
-  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+  atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
 }
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
@@ -126,7 +114,7 @@ static bool may_start(void) {
   return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
 }
 
-/* For whoever has set `helper`. A system that refused a thread, or a program that wants none, is asked again only after a
+/* For whoever has set `engine_helper`. A system that refused a thread, or a program that wants none, is asked again only after a
  * while. */
 static bool start_thread(void) {
   static uint64_t refused_ms;
@@ -142,11 +130,11 @@ static bool start_thread(void) {
 static bool start_helper(uint32_t state) {
   uint32_t none = HELPER_NONE;
   if (!may_start()) return false;
-  if (!atomic_compare_exchange_strong_explicit(&helper, &none, state, memory_order_acquire,
+  if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, state, memory_order_acquire,
                                                memory_order_relaxed))
     return true;
   if (start_thread()) return true;
-  atomic_store_explicit(&helper, HELPER_NONE, memory_order_release);
+  atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
   return false;
 }
 
@@ -160,9 +148,9 @@ void release_wake(void) {
   if (release_for_loader) return; /* the next overflow calls again */
   if (!releases()) return;
   /* A plain look first: this is called at each overflow while the helper runs. */
-  uint32_t state = atomic_load_explicit(&helper, memory_order_relaxed);
+  uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
   if (state == HELPER_RUNS) return;
-  if (state == HELPER_WAITS) call();
+  if (state == HELPER_WAITS) engine_call();
   else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
 }
 
@@ -170,27 +158,13 @@ void release_ride_on(void) {
   struct heap *mine = heap_if_any();
   if (mine == NULL) return;
   if (mine->veiled_calls > 0) mine->veiled_calls--;
-  if (atomic_load_explicit(&helper, memory_order_relaxed) == HELPER_NONE) release_ride();
+  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE) release_ride();
   else heap_veil(mine, false);
 }
 
 void release_get_ready(void) {
   if (HAK_LIKELY(os_loader_is_known())) return;
-  if (atomic_load_explicit(&helper, memory_order_relaxed) != HELPER_NONE) return;
+  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
   if (unit_mapped_bytes() < RELEASE_BYTES || !releases()) return;
   (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
-}
-
-void background_hurry(void) {
-  /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
-   * either the helper is seen here, or it sees that nobody is left. */
-  if (atomic_load_explicit(&helper, memory_order_seq_cst) == HELPER_NONE) return;
-  atomic_fetch_add_explicit(&bell, 1, memory_order_relaxed);
-  os_wake(&bell);
-  call();
-}
-
-void background_fork_child(void) {
-  /* The helper is not in the child. */
-  atomic_store_explicit(&helper, HELPER_NONE, memory_order_relaxed);
 }

@@ -20,8 +20,4 @@ void release_get_ready(void);
 /** The next part, unless a helper runs by now. Holds no lock. */
 void release_ride_on(void);
 
-/** Makes the helper look at once whether it is still needed (background.c). */
-void background_hurry(void);
-void background_fork_child(void);
-
 #endif

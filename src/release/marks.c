@@ -4,27 +4,6 @@
 #include "release/background.h"
 #include "superslab/dirty.h"
 
-/* A heap with less than this calls nobody. */
-#define STEP_LEAST (RELEASE_BYTES / 64)
-
-static size_t step(void) {
-  uint64_t active = heap_active();
-  size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
-  return share < STEP_LEAST ? STEP_LEAST : share;
-}
-
-void release_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
-
-bool release_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
-    if (heap->release_from > heap->free_bytes + RELEASE_BYTES) release_set_mark(heap);
-    return false;
-  }
-  return true;
-}
-
-bool release_inbox_is_due(size_t bytes) { return bytes >= step(); }
-
 static _Atomic size_t below_from = RELEASE_BYTES;
 
 /* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
@@ -43,4 +22,12 @@ void release_check_below(void) {
   if (waiting >= from) release_wake();
   else if (mine != NULL && mine->rides) release_ride_on();
   else if (from > waiting + RELEASE_BYTES) release_mark_below();
+}
+
+void release_answer_now(struct heap *heap) {
+  unsigned wants = heap->wants;
+  heap->wants = 0; /* first: a thread that is started allocates */
+  if ((wants & WANTS_ENGINE) != 0) release_wake();
+  else if ((wants & WANTS_LOOK) != 0) release_check_below();
+  if ((wants & WANTS_READY) != 0) release_get_ready();
 }

@@ -1,6 +1,8 @@
 /* release.c - see release.h. */
 #include "release/release.h"
 
+#include "heap/engine.h"
+#include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
@@ -15,8 +17,6 @@ enum { SLABS_AT_ONCE = 4, RANGES_AT_ONCE = 64 };
 /* Slabs looked at in one hold of a heap's lock, each a cache miss or two. */
 enum { LOOKS_AT_ONCE = 32 };
 
-static struct lock pass_lock, batch_lock;
-
 struct pass {
   unsigned looks; /* 0: everything goes, whatever its age */
   size_t young;   /* bytes that have to wait */
@@ -26,7 +26,7 @@ struct pass {
   size_t given;   /* bytes in all */
 };
 
-/* Of the batch, under batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
+/* Of the batch, under engine_batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
 static struct os_range ranges[RANGES_AT_ONCE];
 static struct purge purges[SLABS_AT_ONCE];
 
@@ -52,12 +52,12 @@ static void give(void *argument, char *address, size_t bytes) {
 }
 
 static void batch_begin(struct pass *pass) {
-  lock_acquire(&batch_lock);
+  lock_acquire(&engine_batch_lock);
   pass->gone = true;
   pass->count = 0;
 }
 
-static void batch_end(void) { lock_release(&batch_lock); }
+static void batch_end(void) { lock_release(&engine_batch_lock); }
 
 /* --- slabs ------------------------------------------------------------------------------------------------- */
 
@@ -245,13 +245,13 @@ static void put_together(struct pass *pass) {
 
 static size_t look_at_all(unsigned looks) {
   struct pass pass = {.looks = looks};
-  lock_acquire(&pass_lock);
+  lock_acquire(&engine_pass_lock);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
   look_at_slices(&pass);
   put_together(&pass);
   if (looks > 0) pass.young += unit_age();
   if (pass.split) pass.young += UNIT_BYTES;
-  lock_release(&pass_lock);
+  lock_release(&engine_pass_lock);
   return pass.young;
 }
 
@@ -261,7 +261,24 @@ size_t release_pass(unsigned looks) {
   return young;
 }
 
-void release_all(void) { look_at_all(0); }
+size_t release_purge(void) {
+  struct unit_stats units_before, units_after;
+  if (!heap_start()) return 0;
+  unit_stats_get(&units_before);
+  struct heap *mine = heap_if_any();
+  if (mine != NULL) {
+    remote_flush(mine);
+    span_cache_flush(&mine->spans);
+    slabs_drain_bins(mine);
+  }
+  look_at_all(0);
+  /* Once more: a block that went home to another heap just now may have been that heap's last. */
+  look_at_all(0);
+  unit_trim();
+  unit_stats_get(&units_after);
+  uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
+  return was > is ? (size_t)(was - is) : 0;
+}
 
 /* --- without the helper --------------------------------------------------------------------------------------- */
 
@@ -277,7 +294,7 @@ enum { VEILED_CALLS_A_MS = 100, VEILED_MOST_MS = 10000 };
 
 enum { RIDE_SPANS = CLASS_COUNT, RIDE_SLICES, RIDE_DONE };
 
-static struct dirty_cursor ride_cursor; /* under pass_lock */
+static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
 
 /* One batch of the slabs of a class; false: there are no more. */
 static bool ride_slabs(struct heap *heap, struct pass *pass) {
@@ -317,7 +334,7 @@ static void ride_end(struct heap *heap, uint64_t now) {
   set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
   if (heap->rides) return;
   lock_acquire(&heap->lock);
-  release_set_mark(heap);
+  engine_set_mark(heap);
   lock_release(&heap->lock);
   release_mark_below();
 }
@@ -342,20 +359,9 @@ void release_ride(void) {
   if (!mine->rides) set_round(mine, mine->ride_from_ms);
   mine->rides = true;
   uint64_t now = os_clock_ms();
-  if (now >= mine->ride_from_ms && lock_try(&pass_lock)) {
+  if (now >= mine->ride_from_ms && lock_try(&engine_pass_lock)) {
     ride(mine, now);
-    lock_release(&pass_lock);
+    lock_release(&engine_pass_lock);
   }
   heap_veil(mine, mine->rides && mine->veiled_calls > 0);
-}
-
-/* --- fork -------------------------------------------------------------------------------------------------- */
-
-void release_each_lock(lock_visit *visit, void *argument) { visit(&batch_lock, argument); }
-
-void release_fork_child(void) {
-  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. */
-  (void)lock_is_whole_in_child(&batch_lock);
-  (void)lock_is_whole_in_child(&pass_lock);
-  background_fork_child();
 }

@@ -11,8 +11,8 @@
  * called until little is left (release_ride).
  * malloc_trim() and hak_purge() run it in the calling thread, without waiting for anything to age.
  *
- * Locks. `pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
- * only when memory has run out and all that can be has to go back (heap_purge); who rides tries. `batch_lock`: held while free blocks of
+ * Locks. `engine_pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
+ * only when memory has run out and all that can be has to go back (release_purge); who rides tries. `engine_batch_lock`: held while free blocks of
  * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
  * Heap locks are held for what takes a millisecond at the very most (512 blocks put back, 32 slabs looked at), and are given
  * to who waits before they are taken again (lock_release_in_turn).
@@ -31,14 +31,10 @@ enum { LOOKS = 2 };
 /** One look at everything, by the helper; what has not changed for `looks` of them goes, with 0 the warm pool as
  * well. Returns the bytes that are still too young. */
 size_t release_pass(unsigned looks);
-/** Gives back all that can be, in this thread. */
-void release_all(void);
+/** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
+size_t release_purge(void);
 /** Where there is no helper: a bounded part of a look at the calling thread's heap, the free slices and the warm pool. From
  * then on heap->rides is set until little is left, and slow paths call release_ride_on. */
 void release_ride(void);
-
-/** Around fork (fork.c). */
-void release_each_lock(lock_visit *visit, void *argument);
-void release_fork_child(void);
 
 #endif

@@ -12,7 +12,4 @@ void descriptor_free(struct superslab *superslab);
 /** In the child of a fork where nothing that superslab_lock guards is to be trusted: leaves what is free where it is. */
 void descriptors_forget(void);
 
-/** Huge blocks in use and their bytes; under superslab_lock. */
-void huge_counts(uint64_t *live, uint64_t *bytes);
-
 #endif

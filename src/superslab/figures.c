@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "superslab/descriptor.h"
 #include "superslab/dirty.h"
 #include "superslab/lists.h"
 

@@ -321,6 +321,8 @@ bool huge_release(struct superslab *superslab, const char *base);
 /** Makes the block at `base` `bytes` long, moving pages rather than copying. Returns where it is then (perhaps
  * another unit), or NULL: it is as it was. */
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes);
+/** Huge blocks in use and their bytes; under superslab_lock. */
+void huge_counts(uint64_t *live, uint64_t *bytes);
 
 /** Locks of this room, in the order of the glossary. Their holders wait for no other. */
 void superslab_each_lock(lock_visit *visit, void *argument);

@@ -33,6 +33,15 @@ class CheckLayers(unittest.TestCase):
         found = self.findings(heap__heap_h="", slab__slab_c='\n\n#include "heap/heap.h"\n')
         self.assertEqual(found, ['src/slab/slab.c:3: slab must not include heap ("heap/heap.h")'])
 
+    def test_heaps_lie_below_the_engine_and_the_engine_below_the_fast_paths(self) -> None:
+        files = {"front__fast_h": "", "release__release_h": "", "heap__heap_h": ""}
+        for above, below in (("front", "release"), ("front", "heap"), ("release", "heap")):
+            with self.subTest(f"{above} -> {below}"):
+                down = f'#include "{below}/{"release" if below == "release" else "heap"}.h"\n'
+                up = f'#include "{above}/{"fast" if above == "front" else "release"}.h"\n'
+                self.assertEqual(self.findings(**files, **{f"{above}__x_c": down}), [])
+                self.assertEqual(len(self.findings(**files, **{f"{below}__x_c": up})), 1)
+
     def test_sideways_is_found(self) -> None:
         found = self.findings(large__large_h="", slab__slab_c='#include "large/large.h"\n')
         self.assertEqual(len(found), 1)

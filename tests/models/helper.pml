@@ -1,7 +1,7 @@
 /* helper.pml - the helper thread of a program in which a free may not start it.
  *
- * Models: src/release/background.c (start_helper, release_wake, release_get_ready, call, background_hurry,
- * wait_for_call, work, helper_main) where the loader is not known, and park of src/heap/heap.c.
+ * Models: src/release/background.c (start_helper, release_wake, release_get_ready, wait_for_call,
+ * work, helper_main) and src/heap/engine.c (engine_call, engine_hurry) where the loader is not known, and park of src/heap/heap.c.
  * Threads grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so the helper
  * sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
  * Left out: what a pass does (purge.pml); the time-out of a helper that works, which only makes it look

@@ -1,8 +1,8 @@
 /* ownership.pml - who owns a slab, and where its blocks are.
  *
- * Models: src/front/fast.h (front_free, bin_pop), src/front/front.c (free_small),
+ * Models: src/front/fast.h (front_free), src/heap/bins.h (bin_pop), src/front/front.c (free_small),
  * src/heap/remote.c (remote_free, remote_free_now), src/heap/refill.c (refill), src/heap/adopt.c
- * (adopt_slabs, take_slabs), src/heap/slabs.c (put_run, slabs_give_up), src/heap/bins.c (bin_overflow), src/heap/heap.c (heap_purge).
+ * (adopt_slabs, take_slabs), src/heap/slabs.c (put_run, slabs_give_up), src/heap/bins.c (bin_overflow), src/release/release.c (release_purge).
  * Two threads with heaps allocate, free any block the program has, overflow and adopt from each
  * other for ever; a third thread without a heap frees and purges. One size class.
  * Left out: the order of blocks in a list (a list is a set of bits); the inside of push, take and
@@ -294,7 +294,7 @@ proctype heapless_thread(byte me) {
   :: true ->
      heap = 1;
      do
-     :: heap <= 2 -> /* heap_purge */
+     :: heap <= 2 -> /* release_purge */
         lock_and_take_inbox(heap);
         put_list(heap);
         atomic {

@@ -1,7 +1,7 @@
 /* park.pml - the life of a heap: taken by a thread, parked at its end, taken by the next one.
  *
- * Models: src/heap/heap.c (set_state, park, at_thread_end, take_heap, heap_borrow, heap_return,
- * heap_purge), src/heap/adopt.c (the look at `state` without the lock, and again with
+ * Models: src/heap/heap.c (set_state, park, at_thread_end, take_heap, heap_borrow, heap_return),
+ * src/release/release.c (release_purge), src/heap/adopt.c (the look at `state` without the lock, and again with
  * it).
  * Three threads live and end for ever; while one lives it uses its bins without a lock, adopts and
  * purges. A thread that only borrows a heap (past its end) does the same with a short life.
@@ -137,7 +137,7 @@ inline adopt() {
   atomic { lock[mine] = false; other = 0; was_parked = false }
 }
 
-/* heap_purge, of one heap: waits for the lock, but holds no other meanwhile. */
+/* release_purge, of one heap: waits for the lock, but holds no other meanwhile. */
 inline purge() {
   if
   :: other = 0

@@ -103,7 +103,7 @@ static void a_trim_sorts_an_inbox_in_pieces(void **state) {
   fill(owner, SIZE);
   send_back(other);
   start_blocks();
-  heap_purge();
+  release_purge();
   end_blocks("inbox", BLOCKS / 2);
   heap_return(owner);
   heap_return(other);
@@ -132,7 +132,7 @@ static void an_adoption_sorts_a_part(void **state) {
   remote_free_now(map_bin(block), block);
   heap_return(owner);
   heap_return(other);
-  heap_purge();
+  release_purge();
 }
 
 /* A thread's own bin, as deep as it can be. */
@@ -173,7 +173,7 @@ static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
   assert_non_null(block);
   remote_free_now(map_bin(block), block);
   start_blocks();
-  heap_purge();
+  release_purge();
   end_blocks("bin of an ended thread, trimmed", BLOCKS / 2);
   heap_return(other);
 }
@@ -261,7 +261,7 @@ static void emptied_memory_goes_back_outside_of_holds(void **state) {
   for (int i = 0; i < MIDS; i++) remote_free(other, map_bin(blocks[i]), blocks[i]);
   remote_flush(other);
   start_calls();
-  heap_purge();
+  release_purge();
   end_calls("trim of an inbox");
   heap_return(owner);
   heap_return(other);
@@ -276,7 +276,7 @@ static void old_units_go_back_outside_of_holds(void **state) {
   skip();
 #else
   int32_t decay = option_value(WARM_POOL_DECAY_MS);
-  heap_purge();
+  release_purge();
   void *huge = hak_malloc(6 * UNIT_BYTES);
   assert_non_null(huge);
   memset(huge, 1, 6 * UNIT_BYTES);
@@ -291,7 +291,7 @@ static void old_units_go_back_outside_of_holds(void **state) {
   SET_OPTION(WARM_POOL_DECAY_MS, decay);
   for (int i = 0; i < SMALL_LOAD; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
   heap_return(heap);
-  heap_purge();
+  release_purge();
 #endif
 }
 
@@ -333,7 +333,7 @@ static void statistics_look_at_some_superslabs_at_once(void **state) {
   assert_true(stats.live * UNIT_BYTES >= stats.slab_bytes);
   for (int i = 0; i < SPANS * EACH; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
   heap_return(heap);
-  heap_purge();
+  release_purge();
 }
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */

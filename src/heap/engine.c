@@ -1,0 +1,60 @@
+/* engine.c - see engine.h. */
+#include "heap/engine.h"
+
+/* --- when enough memory waits in a heap -------------------------------------------------------------- */
+
+/* A heap with less than this calls nobody. */
+#define STEP_LEAST (RELEASE_BYTES / 64)
+
+static size_t step(void) {
+  uint64_t active = heap_active();
+  size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
+  return share < STEP_LEAST ? STEP_LEAST : share;
+}
+
+void engine_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
+
+bool engine_is_due(struct heap *heap) {
+  if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
+    if (heap->release_from > heap->free_bytes + RELEASE_BYTES) engine_set_mark(heap);
+    return false;
+  }
+  return true;
+}
+
+bool engine_inbox_is_due(size_t bytes) { return bytes >= step(); }
+
+/* --- the helper thread ------------------------------------------------------------------------------- */
+
+_Atomic uint32_t engine_helper;
+_Atomic uint32_t engine_bell;
+
+void engine_call(void) {
+  uint32_t waits = HELPER_WAITS;
+  if (atomic_compare_exchange_strong_explicit(&engine_helper, &waits, HELPER_RUNS,
+                                              memory_order_release, memory_order_relaxed))
+    os_wake(&engine_helper);
+}
+
+void engine_hurry(void) {
+  /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
+   * either the helper is seen here, or it sees that nobody is left. */
+  if (atomic_load_explicit(&engine_helper, memory_order_seq_cst) == HELPER_NONE) return;
+  atomic_fetch_add_explicit(&engine_bell, 1, memory_order_relaxed);
+  os_wake(&engine_bell);
+  engine_call();
+}
+
+/* --- fork -------------------------------------------------------------------------------------------- */
+
+struct lock engine_pass_lock, engine_batch_lock;
+
+void engine_each_lock(lock_visit *visit, void *argument) { visit(&engine_batch_lock, argument); }
+
+void engine_fork_child(void) {
+  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. */
+  (void)lock_is_whole_in_child(&engine_batch_lock);
+  (void)lock_is_whole_in_child(&engine_pass_lock);
+  /* The helper is not in the child. */
+  atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
+}

@@ -1,0 +1,53 @@
+/* engine.h - what heaps and the release engine, which lies above them (release/release.h), tell each other.
+ *
+ * Nothing here calls the engine. A call into the heap room that finds it wanted notes so in heap->wants; the slow half
+ * of malloc or free that made the call answers when it has returned (release_answer). The end of the last thread, which no
+ * slow half sees, rings the bell that the engine's helper thread sleeps on. The words and locks that a fork has to look
+ * after are here as well, for the fork handlers belong to this room.
+ */
+#ifndef HAK_ENGINE_H
+#define HAK_ENGINE_H
+
+#include "heap/heap.h"
+
+/* Free memory that is worth a helper thread; shared out among the heaps. */
+#define RELEASE_BYTES (8 * MIB)
+
+/* Bits of heap->wants. */
+enum {
+  WANTS_ENGINE = 1, /* enough is free: call the engine */
+  WANTS_LOOK = 2,   /* slabs may have become slices: look whether enough is free below the heaps */
+  WANTS_READY = 4   /* memory grew: be ready for a call */
+};
+
+/* --- when enough memory waits in a heap -------------------------------------------------------------- */
+
+/** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
+bool engine_is_due(struct heap *heap);
+/** Are so many bytes in one heap's inbox worth the engine? Its thread may sleep, so the sender asks. */
+bool engine_inbox_is_due(size_t bytes);
+/** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
+void engine_set_mark(struct heap *heap);
+
+/* --- the helper thread (release/background.c) -------------------------------------------------------- */
+
+/* NONE -> RUNS or WAITS by who starts it, WAITS -> RUNS by who calls it; RUNS -> WAITS or NONE by itself. */
+enum { HELPER_NONE, HELPER_RUNS, HELPER_WAITS };
+extern _Atomic uint32_t engine_helper HAK_HIDDEN;
+extern _Atomic uint32_t engine_bell HAK_HIDDEN; /* counts calls to engine_hurry */
+
+/** Wakes a helper that waits. */
+void engine_call(void);
+/** Makes the helper look at once whether it is still needed. */
+void engine_hurry(void);
+
+/* --- locks ------------------------------------------------------------------------------------------- */
+
+/* One engine at a time; and: free blocks of some slabs are in its hands. release.h says more. */
+extern struct lock engine_pass_lock HAK_HIDDEN, engine_batch_lock HAK_HIDDEN;
+
+/** Around fork (fork.c). */
+void engine_each_lock(lock_visit *visit, void *argument);
+void engine_fork_child(void);
+
+#endif
