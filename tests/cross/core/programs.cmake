@@ -26,7 +26,7 @@ function(cross_unit_programs prefix)
     list(APPEND targets ${target})
   endforeach()
   include(${CROSS_TESTS}/unit/wrapped.cmake)
-  target_link_options(${prefix}unit_room_holds PRIVATE ${ROOM_HOLDS_WRAPS})
+  target_link_options(${prefix}unit_short_lock_holds PRIVATE ${LOCK_HOLDS_WRAPS})
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 

@@ -1,4 +1,4 @@
-/* room_split.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
+/* huge_page_advice.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
 #include "unit_test.h"
 
 #include <inttypes.h>
@@ -214,5 +214,5 @@ int main(void) {
       cmocka_unit_test_setup(split_units_do_not_use_up_the_mappings, expect_whole),
       cmocka_unit_test_setup(fresh_pages_are_for_where_half_is_in_use, expect_whole),
   };
-  return cmocka_run_group_tests_name("split", tests, start, NULL);
+  return cmocka_run_group_tests_name("huge page advice", tests, start, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_file.c - small files, and waiting for what they tell, from a thread of the library's own. */
+/* small_files.c - small files, and waiting for what they tell, from a thread of the library's own. */
 #include "unit_test.h"
 
 #include <arpa/inet.h>
@@ -243,5 +243,5 @@ int main(void) {
       cmocka_unit_test(a_thread_with_own_files_is_not_noticed),
       cmocka_unit_test(every_call_can_fail),
   };
-  return cmocka_run_group_tests_name("file", tests, make_file, remove_file);
+  return cmocka_run_group_tests_name("small files", tests, make_file, remove_file);
 }

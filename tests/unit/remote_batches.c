@@ -1,4 +1,4 @@
-/* room_remote.c - blocks that others free: batches as they were sent, whoever takes them. */
+/* remote_batches.c - blocks that others free: batches as they were sent, whoever takes them. */
 #include "unit_test.h"
 
 #include <pthread.h>
@@ -353,5 +353,5 @@ int main(void) {
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
-  return cmocka_run_group_tests_name("remote", tests, start, end);
+  return cmocka_run_group_tests_name("remote batches", tests, start, end);
 }

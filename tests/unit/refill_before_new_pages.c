@@ -1,4 +1,4 @@
-/* room_refill.c - where a refill takes its blocks from before it touches new pages. */
+/* refill_before_new_pages.c - where a refill takes its blocks from before it touches new pages. */
 #include "unit_test.h"
 
 #include "hakmem.h"
@@ -213,5 +213,5 @@ int main(void) {
       cmocka_unit_test(blocks_go_back_to_their_slabs_in_any_order),
       cmocka_unit_test(bins_shrink_while_a_class_is_only_freed),
   };
-  return cmocka_run_group_tests_name("refill", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("refill before new pages", tests, NULL, NULL);
 }

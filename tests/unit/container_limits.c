@@ -1,4 +1,4 @@
-/* room_container.c - which limits are found, and where. */
+/* container_limits.c - which limits are found, and where. */
 #include "container_tree.h"
 
 /* --- limits ----------------------------------------------------------------------------------- */
@@ -393,5 +393,5 @@ int main(void) {
       TREE_TEST(version_1_has_its_own_names),
       TREE_TEST(memory_is_in_one_of_two_versions),
   };
-  return cmocka_run_group_tests_name("container", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("container limits", tests, NULL, NULL);
 }

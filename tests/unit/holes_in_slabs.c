@@ -1,4 +1,4 @@
-/* room_holes.c - pages given back inside slabs that are partly in use, for every size class. */
+/* holes_in_slabs.c - pages given back inside slabs that are partly in use, for every size class. */
 #include "unit_test.h"
 
 #include <signal.h>
@@ -238,5 +238,5 @@ int main(void) {
       cmocka_unit_test(cached_spans_lose_their_pages),
       cmocka_unit_test(an_overwritten_link_is_told_and_not_used),
   };
-  return cmocka_run_group_tests_name("holes", tests, start, NULL);
+  return cmocka_run_group_tests_name("holes in slabs", tests, start, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_warm.c - the warm pool by itself: against a simple model of it, and how much it keeps. */
+/* warm_pool.c - the warm pool by itself: against a simple model of it, and how much it keeps. */
 #include "unit_test.h"
 
 #include "policy/options.h"
@@ -297,5 +297,5 @@ int main(void) {
       cmocka_unit_test(what_ages_out_shrinks_the_budget),
       cmocka_unit_test(neighbours_have_the_age_of_the_longer),
   };
-  return cmocka_run_group_tests_name("warm", tests, start, NULL);
+  return cmocka_run_group_tests_name("warm pool", tests, start, NULL);
 }

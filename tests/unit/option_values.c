@@ -1,4 +1,4 @@
-/* room_policy.c - the options' parser: every option's defaults under every profile, every way to
+/* option_values.c - the options' parser: every option's defaults under every profile, every way to
  * write a value well or badly. */
 #include "unit_test.h"
 
@@ -291,7 +291,7 @@ int main(void) {
       cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
       cmocka_unit_test_setup(unknown_names_are_told, clear),
   };
-  return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("option values", tests, NULL, NULL);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* room_os.c - the lock, the lines on stderr, and the wrappers of system calls. */
+/* os_calls.c - the lock, the lines on stderr, and the wrappers of system calls. */
 #include "unit_test.h"
 
 #include <errno.h>
@@ -326,5 +326,5 @@ int main(void) {
       cmocka_unit_test(the_environment_is_found),
       cmocka_unit_test(faults_come_where_they_were_ordered),
   };
-  return cmocka_run_group_tests_name("os", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("os calls", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_whole.c - which memory is expected to be written whole: what samples of it told. */
+/* written_whole.c - which memory is expected to be written whole: what samples of it told. */
 #include "unit_test.h"
 
 #include <string.h>
@@ -111,5 +111,5 @@ int main(void) {
       cmocka_unit_test(superslabs_are_expected_to_fill),
       cmocka_unit_test(too_little_decides_nothing),
   };
-  return cmocka_run_group_tests_name("whole", tests, start, NULL);
+  return cmocka_run_group_tests_name("written whole", tests, start, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_lean.c - HAKMEM_SS_MEM_LEAN=1: which emptied SuperSlabs stay, and where Large blocks are put. */
+/* lean_keeps_little.c - HAKMEM_SS_MEM_LEAN=1: which emptied SuperSlabs stay, and where Large blocks are put. */
 #include "unit_test.h"
 
 #include <stdio.h>
@@ -124,5 +124,5 @@ int main(void) {
     puts("skipped: emulators of larger pages count those of the host");
     return 77;
   }
-  return cmocka_run_group_tests_name("lean", tests, start, NULL);
+  return cmocka_run_group_tests_name("lean keeps little", tests, start, NULL);
 }

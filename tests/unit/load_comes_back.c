@@ -1,4 +1,4 @@
-/* room_comeback.c - a load that comes back to slabs whose pages were given back: where its blocks come from. */
+/* load_comes_back.c - a load that comes back to slabs whose pages were given back: where its blocks come from. */
 #include "unit_test.h"
 
 #include <sys/resource.h>
@@ -206,5 +206,5 @@ int main(void) {
       TEST(a_lean_process_uses_holes),
       TEST(cycles_do_not_add_up),
   };
-  return cmocka_run_group_tests_name("comeback", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("load comes back", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_size_class.c - slab/size_class.h and the table of bins that is made from it. */
+/* size_classes.c - slab/size_class.h and the table of bins that is made from it. */
 #include "unit_test.h"
 
 #include "front/fast.h"

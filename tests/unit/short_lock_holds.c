@@ -1,4 +1,4 @@
-/* room_holds.c - how much is done in one hold of a lock for which another thread's malloc, or a fork, may have to wait.
+/* short_lock_holds.c - how much is done in one hold of a lock for which another thread's malloc, or a fork, may have to wait.
  *
  * Work is counted, not time. The functions that do it are wrapped by the linker. They mark the lock as waited for, and the
  * release of a lock takes the mark away: the next piece of work that finds it is done in the same hold. One thread at a time,
@@ -391,5 +391,5 @@ int main(void) {
       cmocka_unit_test(statistics_look_at_some_superslabs_at_once),
       cmocka_unit_test(who_waits_gets_the_lock_in_between),
   };
-  return cmocka_run_group_tests_name("holds", tests, start, NULL);
+  return cmocka_run_group_tests_name("short lock holds", tests, start, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_fork.c - a fork at every store of another thread to its heap.
+/* fork_at_every_store.c - a fork at every store of another thread to its heap.
  *
  * The other thread runs each operation one instruction at a time: the processor's trap flag brings it into a signal
  * handler after each. Where the instruction has changed its heap, and at some others, it stands still there while this
@@ -475,6 +475,6 @@ static void a_child_goes_on_from_each_store(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_child_goes_on_from_each_store)};
-  return cmocka_run_group_tests_name("fork", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("fork at every store", tests, NULL, NULL);
 }
 #endif

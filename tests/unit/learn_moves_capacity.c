@@ -1,4 +1,4 @@
-/* room_learn.c - the adaptive policy (HAKMEM_LEARN): capacity moves from classes at rest to a class at work. */
+/* learn_moves_capacity.c - the adaptive policy (HAKMEM_LEARN): capacity moves from classes at rest to a class at work. */
 #include "unit_test.h"
 
 #include "hakmem.h"
@@ -77,5 +77,5 @@ int main(void) {
     puts("skipped: the fast variant has its options fixed at compile time");
     return 77;
   }
-  return cmocka_run_group_tests_name("learn", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("learn moves capacity", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_pressure.c - what limits and pressure lead to, with the option off, and when calls fail. */
+/* container_pressure.c - what limits and pressure lead to, with the option off, and when calls fail. */
 #include "container_tree.h"
 
 #include "os/file.h"
@@ -244,5 +244,5 @@ int main(void) {
       TREE_TEST(every_call_can_fail),
       TREE_TEST(files_may_hold_anything),
   };
-  return cmocka_run_group_tests_name("pressure", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("container pressure", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* room_assemble.c - long runs of units that unit_acquire makes of short ones in the warm pool,
+/* long_runs_assembled.c - long runs of units that unit_acquire makes of short ones in the warm pool,
  * also while the kernel refuses; and huge blocks on top of them. */
 #include "unit_test.h"
 
@@ -523,5 +523,5 @@ int main(void) {
       cmocka_unit_test(a_hole_is_not_handed_out),
       cmocka_unit_test(what_is_replaced_all_the_time_stays),
   };
-  return cmocka_run_group_tests_name("assemble", tests, start, NULL);
+  return cmocka_run_group_tests_name("long runs assembled", tests, start, NULL);
 }

@@ -1,0 +1,168 @@
+/* spans.c - spans inside SuperSlabs: apart from each other, in as few SuperSlabs as can be, and through the
+ * cache of a thread. */
+#include "superslab_figures.h"
+
+#include <string.h>
+
+#include "large/large.h"
+#include "observe/counters.h"
+#include "policy/options.h"
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  return 0;
+}
+
+enum { SPANS = 300 };
+
+struct held_span {
+  struct slab *span; /* NULL: none */
+  unsigned slices;
+  uint64_t seed;
+};
+
+static void check_span(const struct held_span *held) {
+  assert_int_equal(held->span->slices, held->slices);
+  assert_int_equal(held->span->offset, 0);
+  char *base = slab_base(held->span);
+  for (unsigned i = 0; i < held->slices; i++) {
+    const struct slab *slice = map_slab(base + ((size_t)i << SLICE_SHIFT));
+    assert_ptr_equal(slice, held->span + i);
+    assert_int_equal(slice->offset, i);
+    assert_null(map_bin(base + ((size_t)i << SLICE_SHIFT)));
+    /* One line a page would do as well; both ends of the slice are where a neighbour would write. */
+    assert_true(block_is_filled(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i));
+    assert_true(
+        block_is_filled(base + ((size_t)(i + 1) << SLICE_SHIFT) - 128, 128, held->seed + i));
+  }
+}
+
+static void fill_span(struct held_span *held, unsigned from) {
+  char *base = slab_base(held->span);
+  for (unsigned i = from; i < held->slices; i++) {
+    fill_block(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i);
+    fill_block(base + ((size_t)(i + 1) << SLICE_SHIFT) - 128, 128, held->seed + i);
+  }
+}
+
+static void acquire_span(struct held_span *held, uint64_t *random) {
+  bool zeroed = false;
+  unsigned alignment = 1u << (random_below(random, 3) == 0 ? random_below(random, 6) : 0);
+  held->slices = 1 + (unsigned)random_below(random, random_below(random, 3) == 0 ? 32 : 6);
+  held->span = span_acquire(held->slices, alignment, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
+  assert_non_null(held->span);
+  assert_int_equal(held->span->index % alignment, 0);
+  assert_true(held->span->index + held->slices <= SLICES_PER_UNIT);
+  char *base = slab_base(held->span);
+  if (zeroed) assert_true(block_is_zero(base, (size_t)held->slices << SLICE_SHIFT));
+  held->seed = next_random(random);
+  fill_span(held, 0);
+}
+
+static void spans_do_not_overlap(void **state) {
+  (void)state;
+  static struct held_span held[SPANS];
+  uint64_t random = 23, slices = 0;
+  struct superslab_stats before = span_figures();
+  for (int step = 0; step < 1500 * EFFORT; step++) {
+    struct held_span *h = &held[random_below(&random, SPANS)];
+    if (step % 64 == 0) span_figures();
+    if (h->span == NULL) {
+      acquire_span(h, &random);
+      continue;
+    }
+    check_span(h);
+    if (random_below(&random, 3) != 0) {
+      span_release(h->span);
+      h->span = NULL;
+      continue;
+    }
+    unsigned old = h->slices, wanted = 1 + (unsigned)random_below(&random, 16);
+    bool resized = span_resize(h->span, wanted);
+    assert_true(resized || wanted > old);
+    if (resized) {
+      h->slices = wanted;
+      fill_span(h, wanted < old ? wanted : old);
+    }
+    check_span(h);
+  }
+  for (int i = 0; i < SPANS; i++)
+    if (held[i].span != NULL) slices += held[i].slices;
+  assert_int_equal(span_figures().slab_bytes - before.slab_bytes, slices << SLICE_SHIFT);
+  assert_int_equal(span_figures().large_bytes - before.large_bytes, slices << SLICE_SHIFT);
+  for (int i = 0; i < SPANS; i++)
+    if (held[i].span != NULL) {
+      check_span(&held[i]);
+      span_release(held[i].span);
+    }
+  struct superslab_stats after = span_figures();
+  assert_int_equal(after.live, before.live);
+  assert_int_equal(after.slab_bytes, before.slab_bytes);
+  assert_true(after.peak >= slices / SLICES_PER_UNIT);
+}
+
+/* What was freed is used before a new SuperSlab is made: 32 spans of one slice fill one exactly. */
+static void spans_fill_superslabs(void **state) {
+  (void)state;
+  enum { COUNT = 5 * SLICES_PER_UNIT };
+  struct slab *spans[COUNT];
+  bool zeroed;
+  uint64_t live = span_figures().live;
+  for (int i = 0; i < COUNT; i++) {
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
+    assert_non_null(spans[i]);
+  }
+  assert_int_equal(span_figures().live, live + 5);
+  for (int i = 0; i < COUNT; i += 2) span_release(spans[i]);
+  for (int i = 0; i < COUNT; i += 2) {
+    spans[i] = span_acquire(1, 1, KIND_LARGE, false, COUNTED_LARGE, &zeroed);
+    assert_non_null(spans[i]);
+  }
+  assert_int_equal(span_figures().live, live + 5);
+  for (int i = 0; i < COUNT; i++) span_release(spans[i]);
+  assert_int_equal(span_figures().live, live);
+}
+
+/* --- span cache ----------------------------------------------------------------------------------- */
+
+static void the_span_cache_gives_back_what_it_took(void **state) {
+  (void)state;
+  struct span_cache cache = {0};
+  enum { BLOCKS = 30 };
+  void *blocks[BLOCKS];
+  uint64_t random = 41;
+  struct superslab_stats before = span_figures();
+  for (int round = 0; round < 25 * EFFORT; round++) {
+    size_t sizes[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+      bool zeroed = false;
+      sizes[i] = 65 * KIB + random_below(&random, LARGE_MAX - 65 * KIB);
+      blocks[i] = large_allocate(i % 5 == 0 ? NULL : &cache, sizes[i], 16, &zeroed);
+      assert_non_null(blocks[i]);
+      if (zeroed) assert_true(block_is_zero(blocks[i], sizes[i]));
+      memset(blocks[i], i, sizes[i]);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+      unsigned char *bytes = blocks[i];
+      assert_int_equal(bytes[0], i);
+      assert_int_equal(memcmp(bytes, bytes + 1, sizes[i] - 1), 0);
+      assert_true(large_free(&cache, map_slab(blocks[i])));
+    }
+    assert_true(cache.count <= sizeof cache.spans / sizeof cache.spans[0]);
+  }
+  assert_true(span_cache_flush(&cache) > 0);
+  assert_int_equal(cache.count, 0);
+  assert_int_equal(span_cache_flush(&cache), 0);
+  assert_int_equal(span_figures().live, before.live);
+  assert_int_equal(span_figures().slab_bytes, before.slab_bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(spans_do_not_overlap),
+      cmocka_unit_test(spans_fill_superslabs),
+      cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+  };
+  return cmocka_run_group_tests_name("spans", tests, start, NULL);
+}
