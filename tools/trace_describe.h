@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "trace/shared.h"
+#include "trace_layer/shared.h"
 
 struct trace_times {
   enum trace_clock clock;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/shared.h"
+#include "trace_layer/shared.h"
 
 struct trace_file {
   const char *path;

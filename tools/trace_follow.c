@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "trace/process.h"
+#include "trace_layer/process.h"
 #include "trace_procfs.h"
 #include "trace_signals.h"
 

@@ -1,4 +1,4 @@
-/* trace_memory.h - the recorder's side of trace/shared.h: takes events out of the memory and writes them. */
+/* trace_memory.h - the recorder's side of trace_layer/shared.h: takes events out of the memory and writes them. */
 #ifndef HAKMEM_TRACE_MEMORY_H
 #define HAKMEM_TRACE_MEMORY_H
 

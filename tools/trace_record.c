@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "trace/process.h"
 #include "trace_follow.h"
+#include "trace_layer/process.h"
 #include "trace_signals.h"
 
 static struct trace_common *common;

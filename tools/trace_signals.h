@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "trace/shared.h"
+#include "trace_layer/shared.h"
 
 /** What the handlers look at. */
 struct trace_signals {

@@ -6,7 +6,7 @@ import time
 from recording import *
 
 FULL_DISK = os.environ["HAKMEM_TEST_FULL_DISK"]
-SEATS = 64  # tools/trace/shared.h: processes recorded at once
+SEATS = 64  # tools/trace_layer/shared.h: processes recorded at once
 CHUNK = 2048
 
 

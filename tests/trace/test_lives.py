@@ -7,7 +7,7 @@ import time
 from recording import *
 
 FULL_DISK = os.environ["HAKMEM_TEST_FULL_DISK"]
-CHUNK, WAITING = 2048, 128  # tools/trace/shared.h: events of a chunk, chunks that may wait
+CHUNK, WAITING = 2048, 128  # tools/trace_layer/shared.h: events of a chunk, chunks that may wait
 
 
 class Lives(RecordingCase):

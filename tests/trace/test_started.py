@@ -45,7 +45,7 @@ class Started(RecordingCase):
     def test_child_shares_no_events(self):
         """Only the count of processes, which is no part of the recording, is common."""
         result, _ = self.recorded(program("lives"), "shares")
-        counts = 0x10000  # TRACE_STARTED_AT of tools/trace/shared.h
+        counts = 0x10000  # TRACE_STARTED_AT of tools/trace_layer/shared.h
         self.assertEqual([int(line.split()[2], 16) for line in result.out.splitlines()], [counts])
 
 
