@@ -20,6 +20,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -204,7 +205,7 @@ def run_table(args, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", default="build/standard/libhakmem.so", help="the library, or none")
-    parser.add_argument("--work", default="/tmp/hakmem-programs", help="where the runs are kept")
+    parser.add_argument("--work", help="where the runs are kept; else a new directory, kept if one failed")
     parser.add_argument("--case", action="append", default=[], help="a case's name; may be repeated")
     parser.add_argument("--all", action="store_true", help="every case")
     parser.add_argument("--list", action="store_true", help="name the cases and what each needs")
@@ -227,11 +228,21 @@ def main():
         if not library.is_file():
             parser.error(f"{library} is not there: build it first")
         args.lib = str(library)
-    if args.all or len(args.case) > 1:
-        return run_table(args, list(table) if args.all else args.case)
-    if not args.case:
+    if not args.all and not args.case:
         parser.error("one of --case, --all, --list is needed")
-    return run_one(Matrix(library, pathlib.Path(args.work).resolve()), table[args.case[0]])
+    private = args.work is None
+    if private:
+        args.work = tempfile.mkdtemp(prefix="hakmem-programs-")
+    code = 1
+    try:
+        if args.all or len(args.case) > 1:
+            code = run_table(args, list(table) if args.all else args.case)
+        else:
+            code = run_one(Matrix(library, pathlib.Path(args.work).resolve()), table[args.case[0]])
+    finally:
+        if private and code != 1:
+            shutil.rmtree(args.work)
+    return code
 
 
 if __name__ == "__main__":
