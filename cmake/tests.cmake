@@ -45,7 +45,9 @@ function(hak_cannot_test name reason)
 endfunction()
 
 foreach(folder IN LISTS folders)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)
+  if(folder STREQUAL "lab") # these lie beside the package that they test
+    add_subdirectory(lab/tests)
+  elseif(EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)
     add_subdirectory(tests/${folder})
   endif()
 endforeach()
