@@ -8,6 +8,7 @@
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
 #   make report-kept                of the results in docs/results in any case
+#   make charts                     the charts of README.md, from the suite in docs/results
 #   make scorecard                  docs/scorecard.md from them
 #
 # ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
@@ -72,6 +73,13 @@ report: lab-setup
 .PHONY: report-kept
 report-kept:
 	@$(MAKE) --no-print-directory report REPORT_FILES="$(KEPT_FILES)"
+
+# From the whole suite of this version; CHART_FILE= names another result.
+CHART_FILE ?= docs/results/suite-$(KEPT_VERSION).json
+.PHONY: charts
+charts: lab-setup
+	@$(HAKMEM_LAB) chart "$(CHART_FILE)" -o docs/results/overview.svg
+	@$(HAKMEM_LAB) chart "$(CHART_FILE)" --narrow -o docs/results/overview-narrow.svg
 
 .PHONY: scorecard
 scorecard: lab-setup

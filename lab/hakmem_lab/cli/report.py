@@ -1,4 +1,4 @@
-"""The command hakmem-lab report."""
+"""The commands hakmem-lab report and hakmem-lab chart."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from hakmem_lab.analysis.soak import DEFAULT_WARM_UP, parse_warm_up
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import Keeper
 from hakmem_lab.base.printable import print_lines
+from hakmem_lab.report.chart import NARROW, WIDE, draw, overview_of
 from hakmem_lab.report.html import read_soaks, render
 from hakmem_lab.report.page_model import shorten_paths
 from hakmem_lab.run.results import read_result
@@ -69,5 +70,19 @@ def report_command(
     print_lines([f"written: {output}, {len(page.encode()) / 1e6:.1f} MB"])
 
 
+def chart_command(
+    file: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result of the suite.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.svg")] = Path("chart.svg"),
+    narrow: Annotated[bool, typer.Option("--narrow", help="The layout for phones.")] = False,
+) -> None:
+    """Draws one chart of a suite: time and peak memory of each peer beside hakmem, losses too."""
+    overview = overview_of(read_result(file))
+    if overview is None:
+        raise LabError(f"{file}: a result of the suite with two rows and a peer is wanted")
+    write_page(draw(overview, NARROW if narrow else WIDE), Keeper(output, make_directories=False))
+    print_lines([f"written: {output}"])
+
+
 def register(app: typer.Typer) -> None:
     app.command("report")(report_command)
+    app.command("chart")(chart_command)

@@ -39,6 +39,8 @@ from hakmem_lab.analysis.verdict import verdicts
 from hakmem_lab.base.csv_table import Table, read_table
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.base.printable import with_printable_texts
+from hakmem_lab.report.chart import NARROW, SHAPES, WIDE, draw
+from hakmem_lab.report.opening import largest, opening_lines, section_names
 from hakmem_lab.report.page_model import Cell, PageRow, PageTable, number, says_where_from
 from hakmem_lab.report.page_tables import (
     base_of,
@@ -236,18 +238,6 @@ def cycle_table(runs: Sequence[Cycles]) -> PageTable:
 
 # --- the page -------------------------------------------------------------------------------------
 
-KINDS = {
-    "suite": "Benchmarks",
-    "programs": "Real programs",
-    "ab": "A and B",
-    "instructions": "Instructions",
-    "compare": "A program compared",
-    "replay": "A replayed trace",
-    "tail": "The slow tail",
-    "steady": "Steady and idle",
-}
-
-
 # Kinds whose outcome their commands say in sentences.
 WORDS: dict[str, Callable[[Result], list[str]]] = {"compare": verdicts, "tail": tail_verdicts}
 MACHINE = {
@@ -263,7 +253,7 @@ SETTINGS = {
 }
 
 
-def section_of(file: Path, result: Result) -> dict[str, Any]:
+def section_of(file: Path, result: Result, title: str) -> dict[str, Any]:
     failures = [
         f"{row.name} on {name}: {failure}"
         for row in result.rows
@@ -272,7 +262,7 @@ def section_of(file: Path, result: Result) -> dict[str, Any]:
     ]
     settings = {k: v for k, v in result.settings.items() if k not in ("peers", "parameters")}
     return {
-        "title": KINDS.get(result.kind, result.kind.capitalize()),
+        "title": title,
         "file": file.name,
         "result": result,
         "tables": tables_of(result),
@@ -325,15 +315,18 @@ def render(
     pace = Pace([str(file) for file, _ in results])
     sections: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
+    titles = section_names(results)
     with reporter.running():
-        for file, result in results:
+        for (file, result), title in zip(results, titles, strict=True):
             reporter.step(str(file), pace, len(results))
             start = time.monotonic()
             with understood(file):
-                sections.append(section_of(file, result))
+                sections.append(section_of(file, result, title))
                 figures.append(figures_of(result))
             pace.finish(str(file), time.monotonic() - start)
     summaries = [summarise(run, warm_up) for run in soaks.series]
+    judgements = judge_soaks(summaries)
+    shown = largest(results)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hakmem_lab.report", "page"),
         autoescape=True,
@@ -347,15 +340,18 @@ def render(
         return Markup(environment.loader.get_source(environment, name)[0])
 
     return environment.get_template("page.html.jinja").render(
+        opening=opening_lines(results, judgements),
+        chart=None if shown is None else [Markup(draw(shown[1], at, "")) for at in (WIDE, NARROW)],
+        chart_of=None if shown is None else shown[0],
         sections=sections,
         soak_table=soak_table(summaries) if summaries else None,
-        judgements=judge_soaks(summaries),
+        judgements=judgements,
         has_throughput=any(run.throughput is not None for run in soaks.series),
         cycle_table=cycle_table(soaks.cycles) if soaks.cycles else None,
         warm_up=warm_up,
         data=json_in_html(data_of(results, figures, soaks)),
         library=plot_library(),
-        style=asset("style.css"),
+        style=asset("style.css") + Markup(SHAPES),
         scripts=[asset("plots.js"), asset("page.js")],
         confidence=round(CONFIDENCE * 100),
         resamples=RESAMPLES,
