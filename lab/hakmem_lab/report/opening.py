@@ -59,14 +59,14 @@ def largest(results: Sources) -> tuple[int, Overview] | None:
     return max(found, key=lambda each: each[1].rows, default=None)
 
 
-def spread(of: Sequence[tuple[str, Against]]) -> str:
+def spread(overview: Overview, of: Sequence[tuple[str, Against]]) -> str:
     """The peers' means, from the one that needs least to the one that needs most."""
     ordered = sorted(of, key=lambda each: each[1].mean.value)
     (first, least), (last, most) = ordered[0], ordered[-1]
-    text = f"in the geometric mean {first} needs {least.mean.value:.2f} times as much"
-    if len(ordered) == 1:
-        return text
-    return f"{text}, {last} {most.mean.value:.2f} times; the others lie between"
+    text = f"in the geometric mean {first} needs {least.mean.value:.2f} times {overview.subject}'s"
+    if len(ordered) > 1:
+        text += f", {last} {most.mean.value:.2f} times"
+    return text if len(ordered) <= 2 else f"{text}; the others lie between"
 
 
 def losses(result: Result, overview: Overview) -> str:
@@ -119,8 +119,8 @@ def opening_lines(results: Sources, judgements: Sequence[Judgement]) -> list[str
             f"{overview.subject} beside {len(overview.peers)} other allocators on {overview.rows}"
             f" benchmarks, {overview.rounds} rounds of each, on {machine['cpus']} processors"
             f" ({machine['cpu_model']}).",
-            f"Time: {spread([(peer.name, peer.time) for peer in overview.peers])}.",
-            f"Peak memory: {spread([(peer.name, peer.memory) for peer in overview.peers])}.",
+            f"Time: {spread(overview, [(peer.name, peer.time) for peer in overview.peers])}.",
+            f"Peak memory: {spread(overview, [(p.name, p.memory) for p in overview.peers])}.",
             losses(result, overview),
         ]
     programs = [of_programs(result) for _, result in results if result.kind == "programs"]
