@@ -234,7 +234,7 @@ def draw(overview: Overview, layout: Layout, style: str = STYLE) -> str:
         x = margin + (number * (width + GAP) if layout.beside else 0)
         y = layout.head + (0 if layout.beside else number * (height_of_panel + GAP / 2))
         panels.append(Panel(title, of, x, y, width, layout))
-    height = layout.head + height_of_panel
+    height: float = layout.head + height_of_panel
     if not layout.beside:
         height += height_of_panel + GAP / 2
     what = f"{overview.rows} benchmarks, {overview.rounds} rounds:"
@@ -250,9 +250,8 @@ def draw(overview: Overview, layout: Layout, style: str = STYLE) -> str:
     rules = f"<style>{style}{SHAPES}</style>" if style else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"'
+        f' aria-label="{escape(f"{what} {whom}")}"'
         f' viewBox="0 0 {layout.width} {exact(height)}"'
         f' width="{layout.width}" height="{exact(height)}">'
-        f"<title>{escape(f'{what} {whom}')}</title>{rules}\n"
-        + "\n".join(drawn)
-        + "\n</svg>\n"
+        f"<title>{escape(f'{what} {whom}')}</title>{rules}\n" + "\n".join(drawn) + "\n</svg>\n"
     )
