@@ -14,6 +14,7 @@ from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.measure import Launcher
 from hakmem_lab.run.rows import Row
 
+pytest_plugins = ("scorecard_samples",)
 LAB = Path(__file__).resolve().parent.parent
 # Tests measure nothing that counts: little is touched before each run.
 os.environ["HAKMEM_LAB_WARM_MIB"] = "8"

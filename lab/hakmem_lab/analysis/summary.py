@@ -15,7 +15,7 @@ BASELINE = "mimalloc3"
 MEMORY_PEERS = ("mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc", "debian-tcmalloc")
 NOISE = 1.03  # a cost up to 3% above is not told from equal
 MEMORY_BAR = 1.15
-SCALING_BAR = 0.9
+MANY_THREADS = "many-threads"  # the group of rows that are held against the same with few
 THREADS_IN_NAME = re.compile(r"(-\d+)?-\d+T?$")
 
 
@@ -167,14 +167,14 @@ def doubt(estimate: Estimate) -> str:
 
 
 def limit_of(row: RowResult) -> float:
-    """Highest ratio to the best peer that is good enough: the row's bar, or equal within noise."""
-    return row.bar if row.bar < 1 else row.bar * NOISE
+    """Highest ratio to the best peer that is good enough: the row's bar and its allowance."""
+    return row.bar * NOISE
 
 
 def few_threads_row(result: Result, row: RowResult) -> RowResult | None:
     """The row that a row with many threads is held against: the first of the group `threads` whose
     name is the same but for its numbers (mixed-2T, or larson without any)."""
-    if row.group != "many-threads":
+    if row.group != MANY_THREADS:
         return None
     stem = THREADS_IN_NAME.sub("", row.name)
     for other in result.rows:
@@ -183,13 +183,37 @@ def few_threads_row(result: Result, row: RowResult) -> RowResult | None:
     return None
 
 
-def scaling(result: Result, row: RowResult, allocator: str) -> float | None:
-    """Throughput with many threads against that with few; None for other rows."""
+def kept_of_few(result: Result, row: RowResult, allocator: str) -> dict[int, float]:
+    """Throughput with many threads as a share of that with few, in each round; empty for other
+    rows."""
     few = few_threads_row(result, row)
     if few is None or row.measure != "throughput" or few.measure != "throughput":
-        return None
-    costs = median_cost(few, allocator), median_cost(row, allocator)
-    return None if costs[0] is None or costs[1] is None else costs[0] / costs[1]
+        return {}
+    before, after = few.costs(allocator), row.costs(allocator)
+    return {r: before[r] / after[r] for r in sorted(before.keys() & after.keys()) if after[r] > 0}
+
+
+def scaling(result: Result, row: RowResult, allocator: str) -> float | None:
+    """Its median."""
+    kept = kept_of_few(result, row, allocator)
+    return standard.median(kept.values()) if kept else None
+
+
+def median_kept(result: Result, row: RowResult, names: Sequence[str]) -> dict[int, float]:
+    """That share of the median of `names`, in each round."""
+    all_kept = [kept_of_few(result, row, name) for name in names]
+    rounds = sorted(set().union(*all_kept)) if all_kept else []
+    return {r: standard.median(kept[r] for kept in all_kept if r in kept) for r in rounds}
+
+
+def scaling_ratio(
+    result: Result, row: RowResult, allocator: str, names: Sequence[str]
+) -> Estimate | None:
+    """What the median of `names` keeps against what `allocator` keeps: above 1 the latter scales
+    worse."""
+    ours = kept_of_few(result, row, allocator)
+    ratios = paired_ratios(median_kept(result, row, names), ours)
+    return median_estimate(ratios) if len(ratios) else None
 
 
 def suite_shortfalls(result: Result, subject: str) -> list[str]:
@@ -209,12 +233,14 @@ def suite_shortfalls(result: Result, subject: str) -> list[str]:
             lines.append(
                 f"{row.name}: time {ratio.value:.2f} x {best}, at most {limit_of(row):.2f}{maybe}"
             )
-        kept = scaling(result, row, subject)
-        if kept is not None and kept < SCALING_BAR:
+        worse = scaling_ratio(result, row, subject, peers_of(result))
+        if worse is not None and worse.value > NOISE:
             few = few_threads_row(result, row)
+            kept = standard.median(kept_of_few(result, row, subject).values())
+            median = standard.median(median_kept(result, row, peers_of(result)).values())
             lines.append(
-                f"{row.name}: throughput {kept:.2f} x that of {few.name if few else ''},"
-                f" at least {SCALING_BAR:.2f}"
+                f"{row.name}: throughput {kept:.2f} x that of {few.name if few else ''}; the"
+                f" median peer's {median:.2f} x"
             )
         lowest = lowest_memory(row, memory_peers(result))
         memory = memory_ratio(row, subject, lowest)

@@ -7,6 +7,7 @@ import typer
 
 from hakmem_lab.analysis.fragmentation import is_fragmentation
 from hakmem_lab.analysis.soak import read_series, soak_files
+from hakmem_lab.analysis.summary import MANY_THREADS
 from hakmem_lab.base.csv_table import read_table
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import Keeper
@@ -15,11 +16,11 @@ from hakmem_lab.base.printable import print_lines, with_printable_texts
 from hakmem_lab.cli.report import SoakOption, StripOption, split_sources, write_page
 from hakmem_lab.report.page_model import shorten_paths
 from hakmem_lab.run.allocators import hakmem
+from hakmem_lab.run.mimalloc_bench import ENTRIES
 from hakmem_lab.run.results import read_result, understood
-from hakmem_lab.scorecard.evidence import Evidence, SoakRun, Source
+from hakmem_lab.run.rows import read_suite
+from hakmem_lab.scorecard.evidence import KINDS, Evidence, SoakRun, Source
 from hakmem_lab.scorecard.page import Origin, render_scorecard
-
-KEPT = ("suite", "steady", "instructions", "programs")  # in docs/results, when nobody names others
 
 
 def name_of(paths: Paths, file: Path) -> str:
@@ -29,18 +30,25 @@ def name_of(paths: Paths, file: Path) -> str:
 
 
 def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
-    """What the repository keeps: the scorecard it has is made from that."""
+    """What the repository keeps: the scorecard it has is made from that, a file a purpose."""
     kept = paths.root / "docs/results"
-    # suite-0.1.0.json comes before suite-profiles-0.1.0.json.
-    results = [file for name in KEPT for file in sorted(kept.glob(f"{name}*-{version}.json"))]
+    results = [kept / f"{purpose}-{version}.json" for purpose in KINDS]
     soaks = [kept / f"soak-{version}"]
-    return results, [s for s in soaks if s.is_dir()]
+    return [file for file in results if file.is_file()], [s for s in soaks if s.is_dir()]
+
+
+def no_evidence(paths: Paths) -> Evidence:
+    """Nothing but the suite's rows and the bars that they have today."""
+    rows = read_suite(paths, paths.root / "bench/suite.toml")
+    bars = {row.name: row.bar for row in rows} | {entry.name: entry.bar for entry in ENTRIES}
+    many = tuple(row.name for row in rows if row.group == MANY_THREADS)
+    return Evidence(bars=bars, many_threads=many)
 
 
 def read_evidence(
     paths: Paths, results: list[Path], soaks: list[Path], strip: list[Path]
 ) -> tuple[Evidence, list[Origin]]:
-    evidence = Evidence()
+    evidence = no_evidence(paths)
     origins: list[Origin] = []
 
     def name_origin(file: Path) -> str:
@@ -54,7 +62,7 @@ def read_evidence(
 
     for file in results:
         result = with_printable_texts(shorten_paths(read_result(file), strip))
-        evidence.results.append(Source(name_origin(file), result))
+        evidence.add(Source(name_origin(file), result))
     tables = [(file, read_table(file)) for file in soak_files(soaks)]
     for file, table in tables:
         if not is_fragmentation(table):
@@ -66,16 +74,14 @@ def read_evidence(
 def scorecard_command(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[RESULT.json...]", help="More results; the first one that has a figure counts."
-        ),
+        typer.Argument(metavar="[RESULT.json...]", help="More results, one for each purpose."),
     ] = None,
     results: Annotated[
         list[Path] | None,
         typer.Option(
             "--results",
             metavar="FILE",
-            help="Of suite, steady or instructions; repeatable. Default: those in docs/results.",
+            help="Repeatable. Default: docs/results/PURPOSE-VERSION.json.",
         ),
     ] = None,
     soak: SoakOption = None,

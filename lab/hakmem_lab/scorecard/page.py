@@ -1,7 +1,7 @@
 """docs/scorecard.md from evidence: nothing in it is typed."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,46 +9,29 @@ from hakmem_lab.analysis.statistics import Estimate
 from hakmem_lab.base.csv_table import format_rows
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.report.page_model import says_where_from
-from hakmem_lab.run.steady import IDLE_95, IDLE_100
 from hakmem_lab.scorecard.evidence import (
     DEFAULT_PROFILE,
     INSTRUCTIONS,
     PROFILES,
     PROGRAMS,
     SOAK,
+    STARTUP,
     STEADY_KIND,
     SUITE,
+    VARIANTS,
     Evidence,
-    Finder,
+)
+from hakmem_lab.scorecard.goals import Goal, Line, lines
+from hakmem_lab.scorecard.profiles import ASPECTS, Aspect
+from hakmem_lab.scorecard.verdicts import (
+    LEAST_ROUNDS,
+    MET,
+    NOT_MEASURED,
+    RULES,
+    VERDICTS,
     Found,
-    Line,
-    answer,
-    costs_of,
-    idle_memory,
-    mean_to_mimalloc,
-    memory_of,
-    mixed_memory,
-    share_of_mimalloc,
-    steady_calls,
+    Part,
 )
-from hakmem_lab.scorecard.lines import (
-    idle_lines,
-    memory_lines,
-    program_lines,
-    speed_lines,
-    suite_lines,
-    system_call_lines,
-)
-from hakmem_lab.scorecard.soak import (
-    found_in,
-    growth_slope,
-    resident,
-    soak_lines,
-    throughput_cv,
-    throughput_slope,
-)
-
-NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -67,135 +50,130 @@ def safe(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def show_value(value: float, digits: int, unit: str, scientific: bool) -> str:
-    text = f"{value:.1e}" if scientific and value else f"{value:.{0 if scientific else digits}f}"
-    return f"{text}{unit}"
-
-
-def show_estimate(
-    estimate: Estimate, digits: int, unit: str = "", scientific: bool = False
-) -> tuple[str, str]:
-    """The figure and its interval."""
-    value = show_value(estimate.value, digits, unit, scientific)
-    if estimate.low is None or estimate.high is None:
-        return value, NOTHING
-    low, high = (
-        show_value(limit, digits, "", scientific) for limit in (estimate.low, estimate.high)
-    )
-    return value, f"{low} to {high}"
-
-
 def short(source: str) -> str:
     """A file's name without its directory and ending: enough to find it in the list at the end."""
     return Path(source).stem
 
 
+def show_value(value: float, digits: int, unit: str, scientific: bool) -> str:
+    text = f"{value:.1e}" if scientific and value else f"{value:.{0 if scientific else digits}f}"
+    return f"{text}{unit}"
+
+
+def show_interval(estimate: Estimate, digits: int, scientific: bool = False) -> str:
+    if estimate.low is None or estimate.high is None:
+        return NOTHING
+    ends = (show_value(end, digits, "", scientific) for end in (estimate.low, estimate.high))
+    return " to ".join(ends)
+
+
+def show_part(goal: Goal, part: Part) -> tuple[str, str]:
+    """The figure and its interval; an interval of a few rounds is only their range."""
+    if part.estimate is None:
+        return NOTHING, NOTHING
+    unit = goal.unit if part.unit is None else part.unit
+    return (
+        show_value(part.estimate.value, goal.digits, unit, goal.scientific),
+        show_interval(part.estimate, goal.digits, goal.scientific)
+        if part.estimate.count >= LEAST_ROUNDS
+        else NOTHING,
+    )
+
+
+# --- the lines ------------------------------------------------------------------------------------
+
+HEAD = ["goal", "bar", "figure", "95% interval", "of", "rule", "verdict", "from"]
+
+
+def verdict_text(line: Line) -> str:
+    verdict = line.verdict
+    why = f"needs `{line.goal.evidence}`" if verdict.word == NOT_MEASURED else verdict.why
+    return f"{verdict.word}: {why}" if why else verdict.word
+
+
 def line_cells(line: Line) -> list[str]:
-    if line.found is None:
-        cells = [
-            line.what,
-            NOTHING,
-            NOTHING,
-            NOTHING,
-            line.bar.text,
-            f"{NOT_MEASURED}: {line.how}",
-            NOTHING,
-        ]
-        return [safe(cell) for cell in cells]
-    found = line.found
-    value, interval = show_estimate(found.estimate, line.digits, line.unit, line.scientific)
-    verdict = f"{line.verdict}: {line.unanswered}" if line.unanswered else line.verdict
-    note = f" ({found.note})" if found.note else ""
-    cells = [
-        line.what + note,
-        value,
-        interval,
-        found.runs,
-        line.bar.text,
-        verdict,
-        short(found.source),
+    goal, found = line.goal, line.found
+    figure, interval, of, source = NOTHING, NOTHING, NOTHING, NOTHING
+    if found is not None and found.parts:
+        of, source = found.basis, short(found.source)
+        if len(found.parts) == 1:
+            (part,) = found.parts
+            figure, interval = show_part(goal, part)
+            figure += f" ({part.beside})" if part.beside else ""
+        else:
+            inside = sum(map(goal.rule.inside, found.parts))
+            figure = f"{inside} of {len(found.parts)} inside"
+    cells = [goal.name, goal.bar.text, figure, interval, of]
+    return list(map(safe, [*cells, goal.rule.name, verdict_text(line), source]))
+
+
+def section(title: str, of_section: Sequence[Line]) -> list[str]:
+    return [f"## {title}", "", *format_rows([HEAD, *map(line_cells, of_section)]), ""]
+
+
+def sections(all_lines: Sequence[Line]) -> list[str]:
+    titles = dict.fromkeys(line.goal.section for line in all_lines)
+    return [
+        text
+        for title in titles
+        for text in section(title, [line for line in all_lines if line.goal.section == title])
     ]
-    return [safe(cell) for cell in cells]
 
 
-HEAD = ["goal", "figure", "95% interval", "runs", "bar", "verdict", "from"]
+# --- the parts of lines ---------------------------------------------------------------------------
+
+PARTS_HEAD = ["part", "figure", "95% interval", "bar", "verdict", "beside it"]
 
 
-def section(title: str, text: str, lines: Sequence[Line]) -> list[str]:
-    paragraph = [text, ""] if text else []
-    return [f"## {title}", "", *paragraph, *format_rows([HEAD, *map(line_cells, lines)]), ""]
+def is_shown(line: Line, part: Part) -> bool:
+    """Those that keep their bar are left out where they are many."""
+    if line.goal.all_parts or not line.goal.rule.inside(part) or part.failed:
+        return True
+    enough = part.estimate is not None and part.estimate.count >= LEAST_ROUNDS
+    return enough and line.goal.rule.judge(part).word != MET
+
+
+def part_cells(line: Line, part: Part) -> list[str]:
+    verdict = line.goal.rule.judge(part)
+    text = f"{verdict.word}: {verdict.why}" if verdict.why else verdict.word
+    return list(
+        map(safe, [part.name, *show_part(line.goal, part), part.bar.text, text, part.beside])
+    )
+
+
+def parts_of(line: Line) -> list[str]:
+    """The parts behind a line that has several."""
+    parts = line.found.parts if line.found is not None else []
+    shown = [part for part in parts if is_shown(line, part)]
+    if len(parts) < 2 or not shown:
+        return []
+    left_out = len(parts) - len(shown)
+    kept = f" ({left_out} more keep it)" if left_out else ""
+    rows = [PARTS_HEAD, *(part_cells(line, part) for part in shown)]
+    return [f"**{safe(line.goal.name)}**{kept}", "", *format_rows(rows), ""]
 
 
 # --- profiles side by side ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Aspect:
-    """A figure that every profile has."""
-
-    what: str
-    find: Callable[[Evidence, str], Found | None]
-    digits: int
-    unit: str = ""
-    scientific: bool = False
-
-
-def of_suite(finder: Callable[[str], Finder]) -> Callable[[Evidence, str], Found | None]:
-    return lambda evidence, profile: answer(evidence, finder(profile))
-
-
-def of_steady(finder: Callable[[str], Finder]) -> Callable[[Evidence, str], Found | None]:
-    return lambda evidence, profile: answer(evidence, finder(profile), STEADY_KIND)
-
-
-ASPECTS = [
-    Aspect("throughput against mimalloc's", of_suite(share_of_mimalloc), 1, "%"),
-    Aspect("random_mixed, peak", of_suite(mixed_memory), 2, " MB"),
-    Aspect(
-        "time / mimalloc v3, geometric mean",
-        of_suite(lambda p: mean_to_mimalloc(p, costs_of)),
-        3,
-    ),
-    Aspect(
-        "peak memory / mimalloc v3, geometric mean",
-        of_suite(lambda p: mean_to_mimalloc(p, memory_of)),
-        3,
-    ),
-    Aspect("system calls an operation", of_steady(steady_calls), 0, "", True),
-    Aspect(
-        "idle, 95% freed, resident",
-        of_steady(lambda p: idle_memory(p, IDLE_95)),
-        1,
-        " MB",
-    ),
-    Aspect(
-        "idle, all freed, resident",
-        of_steady(lambda p: idle_memory(p, IDLE_100)),
-        1,
-        " MB",
-    ),
-    Aspect("soak, resident", lambda e, p: found_in(e, p, resident), 2, " MB"),
-    Aspect("soak, resident, slope", lambda e, p: found_in(e, p, growth_slope), 2, "%"),
-    Aspect("soak, throughput, slope", lambda e, p: found_in(e, p, throughput_slope), 2, "%"),
-    Aspect("soak, CV of throughput", lambda e, p: found_in(e, p, throughput_cv), 2, "%"),
-]
-
-
 def aspect_cell(aspect: Aspect, found: Found | None) -> str:
-    if found is None:
+    estimate = found.parts[0].estimate if found is not None and found.parts else None
+    if found is None or estimate is None:
         return NOT_MEASURED
-    value, interval = show_estimate(found.estimate, aspect.digits, aspect.unit, aspect.scientific)
-    shown = "" if interval == NOTHING else f" [{interval}]"
-    return safe(f"{value}{shown}, {found.runs}")
+    value = show_value(estimate.value, aspect.digits, aspect.unit, aspect.scientific)
+    interval = show_interval(estimate, aspect.digits, aspect.scientific)
+    known = interval != NOTHING and estimate.count >= LEAST_ROUNDS
+    shown = f" [{interval}]" if known else ""
+    return safe(f"{value}{shown}, {found.basis}")
 
 
 def profile_rows(evidence: Evidence) -> list[list[str]]:
     rows = [["", *PROFILES, "from"]]
     for aspect in ASPECTS:
-        found = {profile: aspect.find(evidence, profile) for profile in PROFILES}
-        sources = dict.fromkeys(f.source for f in found.values() if f is not None)
+        found = aspect.found(evidence)
+        sources = dict.fromkeys(short(f.source) for f in found.values() if f is not None)
         cells = [aspect_cell(aspect, found[profile]) for profile in PROFILES]
-        rows.append([aspect.what, *cells, safe(", ".join(map(short, sources))) or NOTHING])
+        rows.append([aspect.what, *cells, safe(", ".join(sources)) or NOTHING])
     return rows
 
 
@@ -204,12 +182,12 @@ def profile_rows(evidence: Evidence) -> list[list[str]]:
 
 def origin_lines(evidence: Evidence, origins: Sequence[Origin]) -> list[str]:
     fingerprints = {origin.name: origin.fingerprint() for origin in origins}
-    lines: list[str] = []
-    for source in evidence.results:
+    text: list[str] = []
+    for purpose, source in evidence.results.items():
         result = source.result
         machine = result.machine
-        lines += [
-            f"**{source.name}** (sha256 {fingerprints[source.name]}): {result.kind},"
+        text += [
+            f"**{source.name}** (sha256 {fingerprints[source.name]}): `{purpose}`,"
             f" {result.created}, hakmem-lab {result.lab_version}; {machine['cpu_model']},"
             f" {machine['cpus']} CPUs, {machine['memory_mib']} MiB, {machine['kernel']}."
             + (" Stopped before its last round." if result.interrupted else ""),
@@ -220,75 +198,65 @@ def origin_lines(evidence: Evidence, origins: Sequence[Origin]) -> list[str]:
             "",
         ]
     soaks = list(dict.fromkeys(run.source for run in evidence.soaks))
-    lines += [f"- soak **{name}** (sha256 {fingerprints[name]})" for name in soaks]
-    return lines or ["No file was given."]
+    text += [f"- `{SOAK}` **{name}** (sha256 {fingerprints[name]})" for name in soaks]
+    return text or ["No file was given."]
 
 
 def how_lines(version: str) -> list[str]:
     """The commands behind the words of what is not measured."""
+    lab = "build/lab/venv/bin/hakmem-lab"
     profiles = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
-    lab, kept = "build/lab/venv/bin/hakmem-lab", "docs/results"
+    guards = ",".join(
+        f"{mode}=build/hardened/libhakmem.so HAKMEM_GUARD={mode}" for mode in ("light", "full")
+    )
 
-    def published(kind: str, file: str) -> str:
-        return f"`{lab} publish build/bench/{file} -o {kept}/{kind}-{version}.json`"
+    def option(text: str) -> str:
+        return f"LAB_ARGS='--allocators {text}'"
 
+    commands = {
+        SUITE: f"make bench ROUNDS={LEAST_ROUNDS} MIMALLOC_BENCH=DIR {option(f'all,{profiles}')}",
+        PROGRAMS: f"make bench-programs ROUNDS={LEAST_ROUNDS}",
+        STEADY_KIND: f"{lab} steady --rounds {LEAST_ROUNDS} --allocators hakmem,{profiles}",
+        INSTRUCTIONS: f"make bench-ir {option('hakmem,fast=build/fast/libhakmem.so')}",
+        VARIANTS: f"make bench ROUNDS={LEAST_ROUNDS} MIMALLOC_BENCH=DIR"
+        f" {option(f'hakmem,unsampled=HAKMEM_PROF_RATE=0,{guards}')}",
+        STARTUP: f"cc -shared -x c /dev/null -o empty.so; {lab} compare --rounds {LEAST_ROUNDS}"
+        " --allocators hakmem,empty=empty.so -- /bin/true",
+        SOAK: "make soak-results SOAK_SHORT_SEC=3600",
+    }
     return [
-        f"- {SUITE}: `make bench LAB_ARGS='--allocators hakmem,{profiles},glibc,mimalloc3,...'`,"
-        f" {published(SUITE, 'results.json')}",
-        f"- {INSTRUCTIONS}: `make bench-ir`, {published(INSTRUCTIONS, 'instructions.json')}",
-        f"- {STEADY_KIND}: `{lab} steady --allocators hakmem,{profiles},glibc,mimalloc3`,"
-        f" {published(STEADY_KIND, 'steady.json')}",
-        f"- {PROGRAMS}: `make bench-programs`, {published(PROGRAMS, 'programs.json')}",
-        f"- {SOAK}: `make soak-results`",
+        *(f"- `{purpose}`: `{command}`" for purpose, command in commands.items()),
         "",
-        "Then `make scorecard`.",
+        f"A result is kept by `{lab} publish RESULT.json -o docs/results/PURPOSE-{version}.json`;"
+        " then `make scorecard`.",
     ]
 
 
-INTRODUCTION = """\
-Made by `hakmem-lab scorecard` from the files named at the end; not edited by hand. Intervals:
-bootstrap over runs, or over a soak's epochs; of rates of system calls, Poisson's. "Not certain":
-the interval reaches over the bar. A ratio is taken within each round of a run that measures both
-sides in turn. MB are thousands of the kernel's kB."""
+INTRODUCTION = f"""\
+Made by `hakmem-lab scorecard` from the files named at the end; not edited by hand. One line for
+each goal and one rule for each line, both fixed before the run
+(`lab/hakmem_lab/scorecard/goals.py`); one file answers for a goal. A ratio is taken within each
+round of a run that measures both sides in turn. Intervals: bootstrap over rounds; of rates of
+system calls, Poisson's. A goal of several parts is met when each of them is, and not met when one
+is not; "inside" counts figures, whatever their intervals. MB are thousands of the kernel's kB.
+Where no profile is named it is {DEFAULT_PROFILE}."""
+
+
+def judged(evidence: Evidence) -> list[str]:
+    """The goals: how many are met, each line, and the parts behind the lines."""
+    all_lines = lines(evidence)
+    words = [line.verdict.word for line in all_lines]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in VERDICTS)
+    parts = [text for line in all_lines for text in parts_of(line)]
+    text = [f"**{len(all_lines)} goals: {counts}.**", "", "| rule | verdict |", "|---|---|"]
+    text += [f"| {rule.name} | {safe(rule.text)} |" for rule in RULES]
+    text += ["", *sections(all_lines)]
+    return [*text, "## Parts", "", *parts] if parts else text
 
 
 def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str) -> str:
-    sections = [
-        (
-            "Throughput",
-            f"`random_mixed`, 16 to 1024 bytes, WS=400; hakmem's profile is {DEFAULT_PROFILE}, here"
-            " and below, unless a line names another.",
-            speed_lines(evidence),
-        ),
-        ("All benchmarks", "", suite_lines(evidence)),
-        ("Memory", "", memory_lines(evidence)),
-        (
-            "Real programs",
-            "Compilers, interpreters, databases and others (`bench/programs.toml`).",
-            program_lines(evidence),
-        ),
-        ("System calls in steady state", "Rule R3.", system_call_lines(evidence)),
-        (
-            "Soaks",
-            "Rule R4: an hour of balanced with glibc beside it on the other processor, 20 minutes"
-            " of each other profile.",
-            soak_lines(evidence),
-        ),
-        (
-            "Idle",
-            "Four threads fill 512 MiB, free most of it at random, and then nobody calls the"
-            " allocator for five seconds or longer.",
-            idle_lines(evidence),
-        ),
-    ]
-    verdicts = [line.verdict for _, _, lines in sections for line in lines]
-    met = sum(verdict.startswith("met") for verdict in verdicts)
-    unmeasured = verdicts.count(NOT_MEASURED)
-    counts = f"{met} met, {len(verdicts) - met - unmeasured} not met, {unmeasured} not measured."
-    lines = [f"# Scorecard of {version}", "", INTRODUCTION, "", f"**{counts}**", ""]
-    for title, text, of_section in sections:
-        lines += section(title, text, of_section)
-    lines += ["## Profiles side by side", "", *format_rows(profile_rows(evidence)), ""]
-    lines += ["## Where the figures come from", "", *origin_lines(evidence, origins)]
-    lines += ["", "## How to measure", "", *how_lines(version)]
-    return "\n".join(lines).rstrip() + "\n"
+    text = [f"# Scorecard of {version}", "", INTRODUCTION, "", *judged(evidence)]
+    text += ["## Profiles side by side", "", *format_rows(profile_rows(evidence)), ""]
+    text += ["## Where the figures come from", "", *origin_lines(evidence, origins)]
+    text += ["", "## How to measure", "", *how_lines(version)]
+    return "\n".join(text).rstrip() + "\n"

@@ -1,45 +1,38 @@
-"""The scorecard's lines on soaks: rule R4, and the resident memory of random_mixed."""
+"""Figures of soaks: rule R4, and resident memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from hakmem_lab.analysis import blocks
 from hakmem_lab.analysis.soak import (
     MOST_GROWTH,
     MOST_LOSS,
-    MOST_VARIATION,
     REFERENCE,
     Summary,
     beside,
-    shares_of,
+    matched,
     show_seconds,
     summarise,
 )
-from hakmem_lab.analysis.statistics import (
-    Change,
-    Estimate,
-    change,
-    median_estimate,
-    tenths_estimate,
-    variation_estimate,
-)
-from hakmem_lab.base.numbers import Floats
+from hakmem_lab.analysis.statistics import Estimate, median_estimate, variation
 from hakmem_lab.scorecard.evidence import (
     DEFAULT_PROFILE,
     KB_IN_MB,
     PROFILES,
-    SOAK,
-    Bar,
     Evidence,
-    Found,
-    Line,
     SoakRun,
 )
-from hakmem_lab.scorecard.lines import at_least, at_most
+from hakmem_lab.scorecard.rows import Find
+from hakmem_lab.scorecard.verdicts import Bar, Found, Part, at_least, at_most
 
-# Rule R4; the profiles that nobody gets unasked are tried for a shorter time.
-SECONDS = {"speed": 1200.0, "balanced": 3600.0, "lean": 1200.0}
+SECONDS = 3600.0
 ENOUGH = 0.99  # of that: the last epoch may be under way when the time is over
 LABELS = {"hakmem": DEFAULT_PROFILE, **{profile: profile for profile in PROFILES}}
 Figure = Callable[[Summary], Estimate | None]
+
+GROWTH = at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%")
+LOSS = at_least(-MOST_LOSS, f"-{MOST_LOSS:g}%")
+NO_HIGHER = at_most(1.0, "1.00")
 
 
 def soak_of(evidence: Evidence, profile: str) -> SoakRun | None:
@@ -48,130 +41,68 @@ def soak_of(evidence: Evidence, profile: str) -> SoakRun | None:
     return max(runs, key=lambda run: float(run.series.elapsed[-1])) if runs else None
 
 
-def slope_estimate(moved: Change, epochs: int) -> Estimate:
-    return Estimate(moved.slope, moved.slope_low, moved.slope_high, epochs)
-
-
 def resident(run: Summary) -> Estimate:
+    """MB."""
     return median_estimate(run.rss / KB_IN_MB)
 
 
-def growth_tenths(run: Summary) -> Estimate:
-    return tenths_estimate(run.rss)
+def epochs_text(run: Summary) -> str:
+    return f"1 run, {run.epochs} epochs"
 
 
-def growth_slope(run: Summary) -> Estimate:
-    return slope_estimate(run.growth, run.epochs)
-
-
-def throughput_tenths(run: Summary) -> Estimate | None:
-    return None if run.throughput is None else tenths_estimate(run.throughput.values)
-
-
-def throughput_slope(run: Summary) -> Estimate | None:
-    return None if run.throughput is None else slope_estimate(run.throughput.change, run.epochs)
-
-
-def throughput_cv(run: Summary) -> Estimate | None:
-    return None if run.throughput is None else variation_estimate(run.throughput.values)
-
-
-def found_in(evidence: Evidence, profile: str, figure: Figure, note: str = "") -> Found | None:
-    """The figure of a profile's soak."""
+def found_in(evidence: Evidence, profile: str, figure: Figure) -> Found | None:
+    """A figure of a profile's soak."""
     run = soak_of(evidence, profile)
     if run is None:
         return None
     summary = summarise(run.series)
-    estimate = figure(summary)
-    if estimate is None:
-        return None
-    return Found(estimate, f"1 run, {summary.epochs} epochs", run.source, note)
+    return Found([Part("", figure(summary), at_most(0, ""))], run.source, epochs_text(summary))
 
 
-def soak_lines(evidence: Evidence) -> list[Line]:
-    measured = [p for p in PROFILES if soak_of(evidence, p) is not None]
-    profiles = [DEFAULT_PROFILE, *(p for p in measured if p != DEFAULT_PROFILE)]
-    return [line for profile in profiles for line in lines_of(evidence, profile)]
+def reference_of(evidence: Evidence, profile: str, run: Summary) -> Summary | None:
+    """glibc's soak that went beside it."""
+    names = (REFERENCE, f"{REFERENCE}-{profile}")
+    runs = [s.series for s in evidence.soaks if s.series.label in names]
+    return beside([summarise(series) for series in runs], run)
 
 
-def lines_of(evidence: Evidence, profile: str) -> list[Line]:
-    run = soak_of(evidence, profile)
-    unanswered = ""
-    reference: Summary | None = None
-    shares: tuple[Floats, Floats] | None = None
-    if run is not None:
-        summary = summarise(run.series)
-        wanted = SECONDS[profile]
-        if summary.total_s < wanted * ENOUGH:
-            unanswered = f"{show_seconds(summary.total_s)} of {show_seconds(wanted)}"
-        names = (REFERENCE, f"{REFERENCE}-{profile}")
-        runs = [s.series for s in evidence.soaks if s.series.label in names]
-        reference = beside([summarise(series) for series in runs], summary)
-        shares = shares_of(summary, reference)
-
-    def line(what: str, figure: Figure, bar: Bar, unit: str = "%") -> Line:
-        found = found_in(evidence, profile, figure)
-        return Line(f"{profile}: {what}", found, bar, SOAK, 2, unit, unanswered=unanswered)
-
-    lines = []
-    if profile == DEFAULT_PROFILE:  # the others have no bar: speed starts with memory made ready
-        lines.append(line("resident memory, median", resident, at_most(2.5, "2.5 MB"), " MB"))
-    return [
-        *lines,
-        line(
-            "resident memory, last tenth / first",
-            growth_tenths,
-            at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%"),
-        ),
-        line("resident memory, slope", growth_slope, at_most(MOST_GROWTH, f"+{MOST_GROWTH:g}%")),
-        *loss_lines(evidence, profile, unanswered, shares),
-        variation_line(evidence, profile, unanswered, reference),
+def soak_parts(run: Summary, reference: Summary | None) -> list[Part]:
+    """Memory is judged as it is, throughput as a share of glibc's, epoch by epoch."""
+    parts = [
+        Part("resident memory, last tenth / first", blocks.tenths(run.rss), GROWTH, unit="%"),
+        Part("resident memory, slope", blocks.slope(run.elapsed, run.rss), GROWTH, unit="%"),
     ]
-
-
-def loss_lines(
-    evidence: Evidence, profile: str, unanswered: str, shares: tuple[Floats, Floats] | None
-) -> list[Line]:
-    """At least the limit, also as a share of the reference's: as scripts/analyze_soak.py."""
-
-    def line(what: str, figure: Figure, instead: Estimate | None) -> Line:
-        note = "" if instead is None else f"of {REFERENCE}'s beside it: {instead.value:+.2f}%"
-        return Line(
-            f"{profile}: throughput, {what}",
-            found_in(evidence, profile, figure, note),
-            at_least(-MOST_LOSS, f"-{MOST_LOSS:g}%, or as a share of {REFERENCE}'s beside it"),
-            SOAK,
-            2,
-            "%",
-            unanswered=unanswered,
-            instead=instead,
-        )
-
-    tenths = slope = None
-    if shares is not None:
-        tenths = tenths_estimate(shares[1])
-        slope = slope_estimate(change(*shares), len(shares[1]))
-    return [
-        line("last tenth / first", throughput_tenths, tenths),
-        line("slope", throughput_slope, slope),
-    ]
-
-
-def variation_line(
-    evidence: Evidence, profile: str, unanswered: str, reference: Summary | None
-) -> Line:
-    """At most the limit, or no more than the reference's beside it: as scripts/analyze_soak.py."""
-    theirs = None if reference is None or reference.throughput is None else reference.throughput.cv
-    note = "" if theirs is None else f"{REFERENCE} beside it: {theirs:.2f}%"
-    found = found_in(evidence, profile, throughput_cv, note)
-    text = f"{MOST_VARIATION:g}%, or {REFERENCE}'s beside it"
-    most = MOST_VARIATION if theirs is None else max(MOST_VARIATION, theirs)
-    return Line(
-        f"{profile}: CV of throughput",
-        found,
-        at_most(most, text),
-        SOAK,
-        2,
-        "%",
-        unanswered=unanswered,
+    tenths, slopes, variations = (
+        Part("throughput as a share of glibc's, last tenth / first", None, LOSS, unit="%"),
+        Part("throughput as a share of glibc's, slope", None, LOSS, unit="%"),
+        Part("CV of throughput / glibc's", None, NO_HIGHER),
     )
+    pair = matched(run, reference)
+    if pair is None or run.throughput is None:
+        doubt = "glibc did not run beside it"
+        return parts + [replace(p, doubt=doubt) for p in (tenths, slopes, variations)]
+    shares = pair.ours / pair.theirs
+    alone = run.throughput.change
+    cvs = f"{variation(pair.ours):.2f}%, glibc {variation(pair.theirs):.2f}%"
+    moved = blocks.slope(pair.times, shares)
+    return [
+        *parts,
+        replace(tenths, estimate=blocks.tenths(shares), beside=f"alone {alone.tenths:+.2f}%"),
+        replace(slopes, estimate=moved, beside=f"alone {alone.slope:+.2f}%"),
+        replace(variations, estimate=blocks.variation_ratio(pair.ours, pair.theirs), beside=cvs),
+    ]
+
+
+def soak_rule(profile: str) -> Find:
+    def find(evidence: Evidence, _bar: Bar) -> Found | None:
+        run = soak_of(evidence, profile)
+        if run is None:
+            return None
+        summary = summarise(run.series)
+        parts = soak_parts(summary, reference_of(evidence, profile, summary))
+        if summary.total_s < SECONDS * ENOUGH:
+            short = f"{show_seconds(summary.total_s)} of {show_seconds(SECONDS)}"
+            parts = [replace(part, doubt=short) for part in parts]
+        return Found(parts, run.source, epochs_text(summary))
+
+    return find
