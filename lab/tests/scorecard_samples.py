@@ -45,10 +45,14 @@ Factor = Callable[[str, str, int], float]  # of a row, an allocator and a round
 
 
 def tables_of(text: str) -> Card:
-    """The lines of a scorecard by their goal, each by the heads of its columns."""
+    """The lines of a scorecard by their goal, by the heads of its columns. Parts by their name,
+    and as "goal: part": several goals can have a part of the same name."""
     card: Card = {}
     head: list[str] = []
+    goal = ""
     for line in text.splitlines():
+        if line.startswith("**"):
+            goal = line.split("**")[1]
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if not cells:
             head = []
@@ -56,6 +60,7 @@ def tables_of(text: str) -> Card:
             head = cells
         elif not set(cells[0]) <= {"-"}:
             card[cells[0]] = dict(zip(head[1:], cells[1:], strict=True))
+            card[f"{goal}: {cells[0]}"] = card[cells[0]]
     return card
 
 

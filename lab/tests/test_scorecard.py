@@ -320,7 +320,7 @@ def test_steps_of_throughput(card: MakeCard) -> None:
 def test_scaling_is_held_against_the_median_peer(card: MakeCard) -> None:
     worse = card(suite(in_row("mixed-64T", hakmem=1.1)))
     assert worse[SCALING]["verdict"] == "not met"
-    assert worse["mixed-64T"]["beside it"] == "keeps 0.91 of mixed-2T's"
+    assert worse[f"{SCALING}: mixed-64T"]["beside it"] == "keeps 0.91 of mixed-2T's"
     every = {name: 1.1 for name in ("hakmem", "glibc", "mimalloc3", "mimalloc2", "jemalloc")}
     assert card(suite(in_row("mixed-64T", **every)))[SCALING]["verdict"] == "met"
 

@@ -549,7 +549,7 @@ def test_soak_results(tmp_path: Path) -> None:
         assert len((out / f"{run}.csv").read_text().splitlines()) == 4
         assert f"- {run}: " in text
     assert "SHORT balanced: " in text and "SHORT glibc" not in text
-    assert "SHORT speed: " in text and "no more than glibc-speed beside it" in text
+    assert "SHORT speed: " in text and "at most glibc-speed's beside it" in text
     assert "- balanced: [SS_OS_STATS] " in text
 
     for changes, problem in (

@@ -100,147 +100,86 @@ EACH = Bar(1.0, "each row's own")
 NO_MORE = at_most(1.0, "1.00")
 R4 = Bar(1.0, "R4")
 
+# A table, a goal in a few lines.
+# fmt: off
 GOALS = (
-    Goal(
-        *(TIME, "geometric mean of time / mimalloc 3: the field's 18 rows", TARGETS),
-        *(at_most(0.76, "0.76"), INTERVAL, SUITE, against_mimalloc(costs, field_rows), 3),
-    ),
-    Goal(
-        *(TIME, "geometric mean of time / mimalloc 3: all rows", TARGETS),
-        *(at_most(0.74, "0.74"), INTERVAL, SUITE, against_mimalloc(costs, all_rows), 3),
-    ),
-    Goal(
-        *(TIME, "each row's time / its best peer's", TARGETS),
-        *(EACH, ROW_TIME, SUITE, rows_against_best()),
-    ),
-    Goal(
-        *(TIME, "8 and 64 threads, throughput kept of that with few: median peer / hakmem"),
-        *(TARGETS, NO_MORE, ROW_TIME, SUITE, scaling_against_peers()),
-    ),
-    Goal(
-        *(TIME, "growth by realloc: time / glibc's", TARGETS),
-        *(NO_MORE, ROW_TIME, SUITE, growth_against_glibc()),
-        all_parts=True,
-    ),
-    Goal(
-        *(TIME, "M1 to M4: random_mixed's throughput / mimalloc 3's", OF_NAMES),
-        *(at_least(70, "70% (M4)"), INTERVAL, SUITE, share_of_mimalloc(), 1, "%"),
-    ),
-    Goal(
-        *(MEMORY, "geometric mean of peak / mimalloc 3: the field's 18 rows", TARGETS),
-        *(at_most(0.47, "0.47"), INTERVAL, SUITE, against_mimalloc(peaks, field_rows), 3),
-    ),
-    Goal(
-        *(MEMORY, "geometric mean of peak / mimalloc 3: all rows", TARGETS),
-        *(at_most(0.50, "0.50"), INTERVAL, SUITE, against_mimalloc(peaks, all_rows), 3),
-    ),
-    Goal(
-        *(MEMORY, "each row's peak / the leanest peer's that caches for threads", TARGETS),
-        *(at_most(1.15, "1.15"), INTERVAL, SUITE, rows_against_leanest(all_rows)),
-    ),
-    Goal(
-        *(MEMORY, "64 threads: peak / the leanest peer's that caches for threads", TARGETS),
-        *(at_most(1.15, "1.15"), INTERVAL, SUITE, memory_with_64_threads()),
-        all_parts=True,
-    ),
-    Goal(
-        *(MEMORY, "larson's peak", TARGETS),
-        *(at_most(14, "14 MB"), INTERVAL, SUITE, peak_of(LARSON), 1, " MB"),
-    ),
-    Goal(
-        *(LEAN, "lean: geometric mean of peak / mimalloc 3: the field's 18 rows", TARGETS),
-        *(at_most(0.44, "0.44"), INTERVAL, SUITE, against_mimalloc(peaks, field_rows, "lean"), 3),
-    ),
-    Goal(
-        *(LEAN, "lean: geometric mean of peak / mimalloc 3: all rows", TARGETS),
-        *(at_most(0.47, "0.47"), INTERVAL, SUITE, against_mimalloc(peaks, all_rows, "lean"), 3),
-    ),
-    Goal(
-        *(LEAN, "lean: geometric mean of peak / glibc: all rows", TARGETS),
-        *(NO_MORE, INTERVAL, SUITE, lean_against_glibc(), 3),
-    ),
-    Goal(
-        *(LEAN, "lean: geometric mean of time / balanced", TARGETS),
-        *(at_most(1.1, "1.10"), INTERVAL, SUITE, lean_against_balanced(), 3),
-        all_parts=True,
-    ),
-    Goal(
-        *(PROGRAM, "programs: geometric mean of CPU time / mimalloc 3", TARGETS),
-        *(at_most(1.0, "1.00, upper end ≤ 1.03"), UPPER_END, PROGRAMS, programs_mean(costs), 3),
-    ),
-    Goal(
-        *(PROGRAM, "programs: geometric mean of peak / mimalloc 3", TARGETS),
-        *(at_most(0.82, "0.82"), INTERVAL, PROGRAMS, programs_mean(peaks), 3),
-    ),
-    Goal(
-        *(PROGRAM, "programs that are slower than on glibc with certainty", TARGETS),
-        *(Bar(1.0, "none"), CERTAIN_MISS, PROGRAMS, programs_against_glibc()),
-    ),
-    Goal(
-        *(COST, "instructions of a malloc and its free", TARGETS),
-        *(at_most(36, "36"), COUNT, INSTRUCTIONS, instructions("hakmem"), 1),
-    ),
-    Goal(
-        *(COST, "instructions of both with the sampler's countdown", TARGETS),
-        *(at_most(38, "38"), COUNT, INSTRUCTIONS, instructions("sampled"), 1),
-    ),
-    Goal(
-        *(COST, "standard / fast, instructions of a malloc and its free", TARGETS),
-        *(at_most(1.01, "1.01"), COUNT, INSTRUCTIONS, instructions("hakmem", "fast"), 3),
-    ),
-    Goal(
-        *(COST, "sampling profiler at its default rate: time / without", TARGETS),
-        *(at_most(1.005, "1.005"), INTERVAL, VARIANTS, sampler_cost(), 3),
-    ),
-    Goal(
-        *(COST, "hardened, light: geometric mean of time / standard", TARGETS),
-        *(at_most(1.15, "1.15"), INTERVAL, VARIANTS, guard_cost("light"), 3),
-    ),
-    Goal(
-        *(COST, "hardened, full: geometric mean of time / standard", TARGETS),
-        *(at_most(1.6, "1.60"), INTERVAL, VARIANTS, guard_cost("full"), 3),
-    ),
-    Goal(
-        *(COST, "start-up: peak beyond an empty library's", TARGETS),
-        *(at_most(50, "50 KB"), INTERVAL, STARTUP, startup_memory(), 0, " KB"),
-    ),
-    Goal(
-        *(COST, "start-up: system calls beyond an empty library's", TARGETS),
-        *(at_most(2, "2"), COUNT, STARTUP, startup_calls(), 0),
-    ),
-    Goal(
-        *(STILL, "95% of 512 MiB freed, resident 5 s later", TARGETS),
-        *(at_most(65, "65 MB"), INTERVAL, STEADY_KIND, idle_memory(IDLE_95), 1, " MB"),
-    ),
-    Goal(
-        *(STILL, "all of 512 MiB freed, resident 5 s later", TARGETS),
-        *(at_most(8, "8 MB"), INTERVAL, STEADY_KIND, idle_memory(IDLE_100), 1, " MB"),
-    ),
-    Goal(
-        *(STILL, "wake-ups in the minute after that", TARGETS),
-        *(at_most(0, "0"), EVERY_RUN, STEADY_KIND, idle_wake_ups(), 0),
-        all_parts=True,
-    ),
-    Goal(
-        *(STILL, "300 MB that others freed, that spans cache, that heaps park: 5 s later", TARGETS),
-        *(at_most(40, "40 MB"), INTERVAL, STEADY_KIND, memory_at_rest(), 1, " MB"),
-        all_parts=True,
-    ),
-    Goal(
-        *(LONG, "R3: mmap, munmap and madvise an operation, in each profile", OF_RULES),
-        *(at_most(1e-8, "1e-8"), INTERVAL, STEADY_KIND, steady_calls()),
-        scientific=True,
-        all_parts=True,
-    ),
+    Goal(TIME, "geometric mean of time / mimalloc 3: the field's 18 rows", TARGETS,
+         at_most(0.76, "0.76"), INTERVAL, SUITE, against_mimalloc(costs, field_rows), 3),
+    Goal(TIME, "geometric mean of time / mimalloc 3: all rows", TARGETS,
+         at_most(0.74, "0.74"), INTERVAL, SUITE, against_mimalloc(costs, all_rows), 3),
+    Goal(TIME, "each row's time / its best peer's", TARGETS,
+         EACH, ROW_TIME, SUITE, rows_against_best()),
+    Goal(TIME, "8 and 64 threads, throughput kept of that with few: median peer / hakmem",
+         TARGETS, NO_MORE, ROW_TIME, SUITE, scaling_against_peers()),
+    Goal(TIME, "growth by realloc: time / glibc's", TARGETS,
+         NO_MORE, ROW_TIME, SUITE, growth_against_glibc(),
+         all_parts=True),
+    Goal(TIME, "M1 to M4: random_mixed's throughput / mimalloc 3's", OF_NAMES,
+         at_least(70, "70% (M4)"), INTERVAL, SUITE, share_of_mimalloc(), 1, "%"),
+    Goal(MEMORY, "geometric mean of peak / mimalloc 3: the field's 18 rows", TARGETS,
+         at_most(0.47, "0.47"), INTERVAL, SUITE, against_mimalloc(peaks, field_rows), 3),
+    Goal(MEMORY, "geometric mean of peak / mimalloc 3: all rows", TARGETS,
+         at_most(0.50, "0.50"), INTERVAL, SUITE, against_mimalloc(peaks, all_rows), 3),
+    Goal(MEMORY, "each row's peak / the leanest peer's that caches for threads", TARGETS,
+         at_most(1.15, "1.15"), INTERVAL, SUITE, rows_against_leanest(all_rows)),
+    Goal(MEMORY, "64 threads: peak / the leanest peer's that caches for threads", TARGETS,
+         at_most(1.15, "1.15"), INTERVAL, SUITE, memory_with_64_threads(),
+         all_parts=True),
+    Goal(MEMORY, "larson's peak", TARGETS,
+         at_most(14, "14 MB"), INTERVAL, SUITE, peak_of(LARSON), 1, " MB"),
+    Goal(LEAN, "lean: geometric mean of peak / mimalloc 3: the field's 18 rows", TARGETS,
+         at_most(0.44, "0.44"), INTERVAL, SUITE, against_mimalloc(peaks, field_rows, "lean"), 3),
+    Goal(LEAN, "lean: geometric mean of peak / mimalloc 3: all rows", TARGETS,
+         at_most(0.47, "0.47"), INTERVAL, SUITE, against_mimalloc(peaks, all_rows, "lean"), 3),
+    Goal(LEAN, "lean: geometric mean of peak / glibc: all rows", TARGETS,
+         NO_MORE, INTERVAL, SUITE, lean_against_glibc(), 3),
+    Goal(LEAN, "lean: geometric mean of time / balanced", TARGETS,
+         at_most(1.1, "1.10"), INTERVAL, SUITE, lean_against_balanced(), 3,
+         all_parts=True),
+    Goal(PROGRAM, "programs: geometric mean of CPU time / mimalloc 3", TARGETS,
+         at_most(1.0, "1.00, upper end ≤ 1.03"), UPPER_END, PROGRAMS, programs_mean(costs), 3),
+    Goal(PROGRAM, "programs: geometric mean of peak / mimalloc 3", TARGETS,
+         at_most(0.82, "0.82"), INTERVAL, PROGRAMS, programs_mean(peaks), 3),
+    Goal(PROGRAM, "programs that are slower than on glibc with certainty", TARGETS,
+         Bar(1.0, "none"), CERTAIN_MISS, PROGRAMS, programs_against_glibc()),
+    Goal(COST, "instructions of a malloc and its free", TARGETS,
+         at_most(36, "36"), COUNT, INSTRUCTIONS, instructions("hakmem"), 1),
+    Goal(COST, "instructions of both with the sampler's countdown", TARGETS,
+         at_most(38, "38"), COUNT, INSTRUCTIONS, instructions("sampled"), 1),
+    Goal(COST, "standard / fast, instructions of a malloc and its free", TARGETS,
+         at_most(1.01, "1.01"), COUNT, INSTRUCTIONS, instructions("hakmem", "fast"), 3),
+    Goal(COST, "sampling profiler at its default rate: time / without", TARGETS,
+         at_most(1.005, "1.005"), INTERVAL, VARIANTS, sampler_cost(), 3),
+    Goal(COST, "hardened, light: geometric mean of time / standard", TARGETS,
+         at_most(1.15, "1.15"), INTERVAL, VARIANTS, guard_cost("light"), 3),
+    Goal(COST, "hardened, full: geometric mean of time / standard", TARGETS,
+         at_most(1.6, "1.60"), INTERVAL, VARIANTS, guard_cost("full"), 3),
+    Goal(COST, "start-up: peak beyond an empty library's", TARGETS,
+         at_most(50, "50 KB"), INTERVAL, STARTUP, startup_memory(), 0, " KB"),
+    Goal(COST, "start-up: system calls beyond an empty library's", TARGETS,
+         at_most(2, "2"), COUNT, STARTUP, startup_calls(), 0),
+    Goal(STILL, "95% of 512 MiB freed, resident 5 s later", TARGETS,
+         at_most(65, "65 MB"), INTERVAL, STEADY_KIND, idle_memory(IDLE_95), 1, " MB"),
+    Goal(STILL, "all of 512 MiB freed, resident 5 s later", TARGETS,
+         at_most(8, "8 MB"), INTERVAL, STEADY_KIND, idle_memory(IDLE_100), 1, " MB"),
+    Goal(STILL, "wake-ups in the minute after that", TARGETS,
+         at_most(0, "0"), EVERY_RUN, STEADY_KIND, idle_wake_ups(), 0,
+         all_parts=True),
+    Goal(STILL, "300 MB that others freed, that spans cache, that heaps park: 5 s later", TARGETS,
+         at_most(40, "40 MB"), INTERVAL, STEADY_KIND, memory_at_rest(), 1, " MB",
+         all_parts=True),
+    Goal(LONG, "R3: mmap, munmap and madvise an operation, in each profile", OF_RULES,
+         at_most(1e-8, "1e-8"), INTERVAL, STEADY_KIND, steady_calls(),
+         scientific=True,
+         all_parts=True),
     *(
-        Goal(
-            *(LONG, f"R4: soak of {profile}: memory and throughput hold", OF_RULES),
-            *(R4, EPOCHS, SOAK, soak_rule(profile)),
-            all_parts=True,
-        )
+        Goal(LONG, f"R4: soak of {profile}: memory and throughput hold", OF_RULES,
+             R4, EPOCHS, SOAK, soak_rule(profile),
+             all_parts=True)
         for profile in ("balanced", "speed", "lean")
     ),
 )
+# fmt: on
 
 
 def lines(evidence: Evidence) -> list[Line]:
