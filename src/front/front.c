@@ -26,6 +26,9 @@ static void *fail(void) {
   return NULL;
 }
 
+/* A thread that has a heap never does. Reads the options, if nobody did. */
+static bool calls_libc(void) { return heap_of_thread() == NULL && heap_calls_libc(); }
+
 /* For operations that may have no heap. */
 static void count(struct heap *heap, unsigned counted_class, enum counter which) {
   if (heap != NULL) heap_count(heap, counted_class, which, 1);
@@ -52,8 +55,9 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   if (HAK_UNLIKELY(heap == NULL)) {
     heap = borrowed = heap_borrow();
     if (heap == NULL) return fail();
+  } else {
+    release_ride_on(heap);
   }
-  if (HAK_UNLIKELY(heap->rides)) release_ride_on();
   void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
@@ -67,8 +71,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
 }
 
 HAK_NOINLINE void *front_allocate_slow(size_t size) {
-  heap_of_thread(); /* reads the options, if nobody did */
-  if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
+  if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
   return allocate_class(class_for(size), true, NULL);
 }
 
@@ -102,8 +105,7 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
     guard_allocated(block);
     return block;
   }
-  heap_of_thread();
-  if (HAK_UNLIKELY(heap_calls_libc())) return libc_malloc(size);
+  if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
   return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
@@ -116,8 +118,7 @@ static void *allocate_zeroed(size_t size, bool *zeroed) {
     guard_allocated(block);
     return block;
   }
-  heap_of_thread();
-  if (HAK_UNLIKELY(heap_calls_libc())) {
+  if (HAK_UNLIKELY(calls_libc())) {
     *zeroed = true;
     return libc_calloc(1, size);
   }
@@ -133,8 +134,7 @@ void *front_allocate_zeroed(size_t size) {
 }
 
 static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_class) {
-  heap_of_thread();
-  if (HAK_UNLIKELY(heap_calls_libc())) return libc_memalign(alignment, size);
+  if (HAK_UNLIKELY(calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
   if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
   return allocate_class(size_class, false, NULL);
@@ -176,16 +176,19 @@ HAK_NOINLINE void front_free_overflow(struct bin *bin) {
   release_answer(thread_heap);
 }
 
+/* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
+static HAK_NOINLINE void send_full(struct outgoing *slot) {
+  release_note_caller(__builtin_return_address(0));
+  remote_send(thread_heap, slot);
+  release_answer(thread_heap);
+}
+
 HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
   /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
   if (HAK_LIKELY(bin != NULL)) {
     struct outgoing *slot = remote_slot(thread_heap, bin);
     if (HAK_LIKELY(slot->owner == bin)) {
-      if (HAK_UNLIKELY(remote_gather(slot, block))) {
-        release_note_caller(__builtin_return_address(0));
-        remote_send(thread_heap, slot);
-        release_answer(thread_heap);
-      }
+      if (HAK_UNLIKELY(remote_gather(slot, block))) send_full(slot);
       return;
     }
   }
@@ -211,8 +214,7 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   release_note_caller(__builtin_return_address(0));
   struct block block = block_find(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
-    heap_of_thread();
-    if (!heap_calls_libc()) report_bad_pointer("free", pointer, block.wrong);
+    if (!calls_libc()) report_bad_pointer("free", pointer, block.wrong);
     libc_free(pointer);
   } else if (block.tier == BLOCK_LARGE) {
     struct heap *heap = heap_of_thread();

@@ -223,9 +223,8 @@ struct heap *heap_if_any(void) {
   return thread_heap != &heap_none ? thread_heap : counting_heap;
 }
 
-struct heap *heap_of_thread(void) {
-  struct heap *heap = thread_heap;
-  if (HAK_LIKELY(heap != &heap_none)) return heap;
+struct heap *heap_made_for_thread(void) {
+  struct heap *heap;
   if (counting_heap != NULL) return counting_heap;
   if (thread_ended) return NULL;
   if (!heap_start()) return NULL;

@@ -80,7 +80,10 @@ struct heap {
   unsigned ride_step;            /* where it goes on: a class, or what comes after them */
   size_t ride_young;             /* bytes that were too young in this round */
   uint64_t ride_from_ms;         /* no round before */
+  uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
   uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
+  uint8_t ride_skips;            /* slow paths that pass before it looks again, and the number */
+  uint8_t ride_skipped;          /* of those that passed before it looked */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
@@ -139,9 +142,13 @@ HAK_INLINE void heap_count(struct heap *heap, unsigned counted_class, enum count
 
 /* --- heap.c: birth and death ---------------------------------------------------------------------- */
 
+struct heap *heap_made_for_thread(void);
 /** The calling thread's heap, made now if it has none. NULL: no memory, or the thread is past its end
  * (use heap_borrow then), or calls go to libc. */
-struct heap *heap_of_thread(void);
+HAK_INLINE struct heap *heap_of_thread(void) {
+  struct heap *heap = thread_heap;
+  return HAK_LIKELY(heap != &heap_none) ? heap : heap_made_for_thread();
+}
 
 /** Veiled, the calling thread's heap serves every malloc of a small block by the slow path, where it may give memory back. */
 void heap_veil(struct heap *heap, bool veiled);

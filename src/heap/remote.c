@@ -153,11 +153,22 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
   if (remote_gather(slot, block)) remote_send(heap, slot);
 }
 
-void remote_free_now(struct bin *owner, void *block) {
-  unsigned size_class = map_slab(block)->size_class;
-  *(void **)block = NULL;
-  (void)push(heap_of_bin(owner, size_class), size_class, block, 1);
+void remote_send_list(struct bin *owner, void *first, unsigned count) {
+  unsigned size_class = map_slab(first)->size_class;
+  unsigned limit = batch_limit(size_class);
+  while (count > 0) {
+    unsigned blocks = count < limit ? count : limit;
+    void *last = first;
+    for (unsigned i = 1; i < blocks; i++) last = *(void **)last;
+    void *next = *(void **)last; /* before the push: it belongs to others from then on */
+    *(void **)last = NULL;
+    (void)push(heap_of_bin(owner, size_class), size_class, first, blocks);
+    first = next;
+    count -= blocks;
+  }
 }
+
+void remote_free_now(struct bin *owner, void *block) { remote_send_list(owner, block, 1); }
 
 void remote_flush(struct heap *heap) {
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) (void)send(&heap->outgoing[i]);

@@ -25,7 +25,10 @@ void remote_send(struct heap *heap, struct outgoing *slot);
 /** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
 void remote_free(struct heap *heap, struct bin *owner, void *block);
 
-/** Sends one block at once, for callers without a heap. */
+/** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
+void remote_send_list(struct bin *owner, void *first, unsigned count);
+
+/** The same with one block, for callers without a heap. */
 void remote_free_now(struct bin *owner, void *block);
 
 /** Sends everything gathered. */

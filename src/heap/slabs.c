@@ -75,10 +75,7 @@ void slabs_give_up(struct heap *heap, struct slab *slab) {
 /* The slab changed owners while they were under way. */
 static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count) {
   if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
-  for (void *next; count > 0; count--, first = next) {
-    next = *(void **)first;
-    remote_free_now(bin, first);
-  }
+  remote_send_list(bin, first, count);
 }
 
 /* `count` blocks of one slice, linked from `first` to `last`. */

@@ -51,6 +51,15 @@ static void tell(struct span_cache *cache, size_t told, size_t bytes) {
     atomic_fetch_add_explicit(&cached_bytes, bytes - told, memory_order_relaxed); /* may wrap */
 }
 
+/* Relaxed: as what is told. The engine may set it a moment late, or for a span that left meanwhile. */
+static void set_given(struct span_cache *cache, bool given) {
+  atomic_store_explicit(&cache->given, given, memory_order_relaxed);
+}
+
+static bool any_given(const struct span_cache *cache) {
+  return atomic_load_explicit(&cache->given, memory_order_relaxed) != 0;
+}
+
 /* More is told at once, or the little of each of a hundred threads would never be known. Less only from so much on: a program
  * that frees and allocates Large blocks in turn writes to no line that others write to. */
 #define TELL_BYTES (1 * MIB)
@@ -58,7 +67,7 @@ static void tell(struct span_cache *cache, size_t told, size_t bytes) {
 static void tell_change(struct span_cache *cache) {
   size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
   if (cache->bytes > told) {
-    size_t dirty = dirty_bytes(cache);
+    size_t dirty = any_given(cache) ? dirty_bytes(cache) : cache->bytes;
     if (dirty > told) tell(cache, told, dirty);
   } else if (told - cache->bytes > TELL_BYTES) {
     tell(cache, told, cache->bytes);
@@ -82,6 +91,7 @@ static void cache_remove(struct span_cache *cache, uint32_t at) {
   for (; at + 1 < count; at++)
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
+  if (count == 1 && any_given(cache)) set_given(cache, false);
 }
 
 /* Makes a cached span the caller's; false: its pages are being given back just now. */
@@ -242,6 +252,7 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
     if (superslab_may_split(superslab, idle_slices(superslab), false)) spans[claimed++] = span;
     else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
   }
+  if (claimed > 0) set_given(cache, true);
   size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
   size_t dirty = dirty_bytes(cache);
   if (dirty < told) tell(cache, told, dirty);

@@ -20,6 +20,7 @@ struct span_cache {
   _Atomic uint32_t changes; /* spans that went in or out so far */
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
+  _Atomic uint8_t given;    /* may some of the spans have lost their pages? Set by the engine */
   size_t taken;             /* its thread's: bytes that the cache could not serve so far */
   size_t bytes;             /* its thread's: of the spans */
   _Atomic size_t told;      /* what large_cached_bytes knows of them; the engine lowers it, too */

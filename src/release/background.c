@@ -145,6 +145,8 @@ static bool releases(void) {
 }
 
 void release_wake(void) {
+  struct heap *mine = heap_if_any();
+  if (mine != NULL && release_skips_ride(mine)) return;
   if (release_for_loader) return; /* the next overflow calls again */
   if (!releases()) return;
   /* A plain look first: this is called at each overflow while the helper runs. */
@@ -154,12 +156,13 @@ void release_wake(void) {
   else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
 }
 
-void release_ride_on(void) {
-  struct heap *mine = heap_if_any();
-  if (mine == NULL) return;
-  if (mine->veiled_calls > 0) mine->veiled_calls--;
-  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE) release_ride();
-  else heap_veil(mine, false);
+void release_ride_now(struct heap *heap) {
+  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE) {
+    release_ride();
+    return;
+  }
+  heap->rides = false;
+  heap_veil(heap, false);
 }
 
 void release_get_ready(void) {

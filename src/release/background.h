@@ -17,7 +17,19 @@ void release_wake(void);
 /** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.
  * Holds no lock. */
 void release_get_ready(void);
-/** The next part, unless a helper runs by now. Holds no lock. */
-void release_ride_on(void);
+/** Does this slow path of a heap that rides pass without a look at the clock? */
+HAK_INLINE bool release_skips_ride(struct heap *heap) {
+  if (!heap->rides || heap->ride_skips == 0) return false;
+  heap->ride_skips--;
+  return true;
+}
+
+void release_ride_now(struct heap *heap);
+/** The next part, if the calling thread's heap rides; none if a helper runs by now. Holds no lock. */
+HAK_INLINE void release_ride_on(struct heap *heap) {
+  if (HAK_LIKELY(!heap->rides)) return;
+  if (heap->veiled_calls > 0) heap->veiled_calls--;
+  if (!release_skips_ride(heap)) release_ride_now(heap);
+}
 
 #endif

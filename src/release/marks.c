@@ -20,7 +20,7 @@ void release_check_below(void) {
   size_t waiting = waiting_below_heaps();
   struct heap *mine = heap_if_any();
   if (waiting >= from) release_wake();
-  else if (mine != NULL && mine->rides) release_ride_on();
+  else if (mine != NULL && mine->rides) release_ride_on(mine);
   else if (from > waiting + RELEASE_BYTES) release_mark_below();
 }
 
