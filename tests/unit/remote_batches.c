@@ -168,6 +168,40 @@ static void stolen_blocks_find_home(void **state) {
   free_all(STEAL_BATCHES);
 }
 
+/* Blocks that another heap put back come in the batches that a free would have made of them, not one by one. */
+static void strays_of_one_slice_come_in_batches(void **state) {
+  (void)state;
+  enum { COUNT = 300 };
+  const size_t size = 64;
+  unsigned batch = batch_of(size), most = 0, taken = 0, of_slice = 0;
+  allocate(COUNT, size);
+  void *list = NULL;
+  for (size_t i = 0; i < COUNT; i++) {
+    *(void **)blocks[i] = list;
+    list = blocks[i];
+    bool same = i > 0 && ((uintptr_t)blocks[i] ^ (uintptr_t)blocks[i - 1]) >> SLICE_SHIFT == 0;
+    if (!same || of_slice == batch) {
+      most++;
+      of_slice = 0;
+    }
+    of_slice++;
+  }
+  lock_acquire(&other->lock);
+  slabs_put_list(other, class_for(size), list, true);
+  lock_release(&other->lock);
+  assert_int_equal(inbox_bytes(owner), COUNT * size);
+  lock_acquire(&owner->lock);
+  for (unsigned i = 0; i < most && taken < COUNT; i++) {
+    unsigned count = remote_take_batch(owner, class_for(size), &list);
+    assert_in_range(count, 1, batch);
+    taken += count;
+  }
+  lock_release(&owner->lock);
+  assert_int_equal(taken, COUNT);
+  takes_nothing(owner, size);
+  free_all(COUNT);
+}
+
 /* --- many owners ------------------------------------------------------------------------------ */
 
 enum { OWNERS = 200, OWNER_CLASSES = 3, ROUNDS = 256 };
@@ -350,6 +384,7 @@ int main(void) {
       cmocka_unit_test(few_batches_are_not_stolen),
       cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
       cmocka_unit_test(stolen_blocks_find_home),
+      cmocka_unit_test(strays_of_one_slice_come_in_batches),
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
