@@ -33,7 +33,7 @@ ENTRIES = [
     Entry(
         name="mb-cfrac",
         program="cfrac",
-        arguments="1754518652050731705637113883633792789528",
+        arguments="17545186520507317056371138836327483792789528",
         idea="factors a number; many small, short-lived blocks",
         quick="175451865205073170563711388363",
     ),
