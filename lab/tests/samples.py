@@ -17,7 +17,7 @@ MACHINE: dict[str, Any] = {
 }
 # A name that would be markup, would run, and would end the script that holds the data.
 HOSTILE = "<b>bold</b><img src=x onerror=alert(1)></script><script>alert(2)</script>"
-ROUNDS = 3
+ROUNDS = 6
 # Nanoseconds an operation by allocator, in the first row; KiB at the peak.
 COSTS = {"hakmem": 8.0, "glibc": 11.0, "mimalloc3": 10.0, "lean": 9.0}
 PEAKS = {"hakmem": 2000, "glibc": 1800, "mimalloc3": 5000, "lean": 1900}

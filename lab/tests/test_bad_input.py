@@ -51,7 +51,7 @@ def nested(depth: int) -> Any:
 BAD = {
     "deep": (DEEP, "nested too deeply"),
     "deep setting": (
-        as_text(suite(3)).replace('"rounds": 3', f'"rounds": {DEEP}'),
+        as_text(suite(3)).replace('"rounds": 6', f'"rounds": {DEEP}'),
         "nested too deeply",
     ),
     "fairly deep": (settings("suite", x=nested(500)), "settings.x[0]...: nested more than 32 deep"),

@@ -108,20 +108,20 @@ def test_sections_have_names_of_their_own() -> None:
     files = [Path("a.json"), Path("b.json"), Path("c.json"), Path("x/c.json")]
     names = section_names(list(zip(files, [suite(), one, suite(), suite()], strict=True)))
     assert names == [
-        "Benchmarks: 14 rows, 3 rounds (a)",
-        "Benchmarks: mixed400, 3 rounds",
-        "Benchmarks: 14 rows, 3 rounds (c) 3",
-        "Benchmarks: 14 rows, 3 rounds (c) 4",
+        "Benchmarks: 14 rows, 6 rounds (a)",
+        "Benchmarks: mixed400, 6 rounds",
+        "Benchmarks: 14 rows, 6 rounds (c) 3",
+        "Benchmarks: 14 rows, 6 rounds (c) 4",
     ]
     (steady_name,) = section_names([(Path("s.json"), steady(0, 100))])
-    assert steady_name == "Steady and idle: 2 rows, 3 rounds"
+    assert steady_name == "Steady and idle: 2 rows, 6 rounds"
 
 
 def test_the_opening_says_what_was_measured_and_what_was_lost() -> None:
     result = slower_row("slow", 4)
     lines = opening_lines([(Path("a.json"), result)], [])
     assert len(lines) == 4
-    assert "hakmem 0.1.0 beside 2 other allocators on 15 benchmarks, 3 rounds of each" in lines[0]
+    assert "hakmem 0.1.0 beside 2 other allocators on 15 benchmarks, 6 rounds of each" in lines[0]
     assert lines[1].startswith("Time: in the geometric mean mimalloc3 needs ")
     assert ", glibc " in lines[1]
     assert lines[2].startswith("Peak memory: in the geometric mean glibc needs 0.90 times")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from statistics import median
 
 import pytest
 from command_line import command, good, inside, lab, words_of
@@ -150,7 +151,7 @@ def test_cleanup_after_ctrl_c(repository: Paths, tmp_path: Path) -> None:
 def test_exports(repository: Paths, built: Path, tmp_path: Path) -> None:
     table, page = tmp_path / "new/a.csv", tmp_path / "a.md"
     words = (
-        *("--runs", "3", "--no-system-calls", "--parameter", "N=1000,20000"),
+        *("--runs", "6", "--no-system-calls", "--parameter", "N=1000,20000"),
         *("--export-csv", str(table), "--export-markdown", str(page)),
         *("--", str(built / "ops"), "{N}"),
     )
@@ -164,10 +165,10 @@ def test_exports(repository: Paths, built: Path, tmp_path: Path) -> None:
     ]
     glibc, hakmem, broken, away = lines[4:]
     assert all(set(line) == set(glibc) and None not in line.values() for line in lines)
-    assert (glibc["wall_s_ratio"], glibc["runs"], hakmem["version"]) == ("1", "3", "9.8.7")
-    costs = sorted(result.rows[1].costs("hakmem").values())
-    assert float(hakmem["wall_s"]) == pytest.approx(costs[1])
-    assert float(hakmem["wall_s_low"]) <= costs[1] <= float(hakmem["wall_s_high"])
+    assert (glibc["wall_s_ratio"], glibc["runs"], hakmem["version"]) == ("1", "6", "9.8.7")
+    middle = median(result.rows[1].costs("hakmem").values())
+    assert float(hakmem["wall_s"]) == pytest.approx(middle)
+    assert float(hakmem["wall_s_low"]) <= middle <= float(hakmem["wall_s_high"])
     assert hakmem["throughput_per_s"] == hakmem["system_calls"] == hakmem["failure"] == ""
     assert broken["failure"].startswith("SIGABRT") and broken["wall_s"] == ""
     assert (away["failure"], away["runs"]) == ("no compiler", "0")

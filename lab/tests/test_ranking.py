@@ -57,7 +57,7 @@ def test_noise_does_not_count() -> None:
 
 
 def test_memory_without_any_spread() -> None:
-    row = row_of({"a": [1.0] * 5, "b": [1.0] * 5, "c": [1.0] * 5})
+    row = row_of({"a": [1.0] * 6, "b": [1.0] * 6, "c": [1.0] * 6})
     row.runs = [replace(r, peak_rss_kb=100_000 + (r.allocator == "b")) for r in row.runs]
     assert ahead(row, memory_by_round, "a", "b") == "a"
     assert ahead(row, memory_by_round, "b", "c") == "c"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -194,10 +195,10 @@ def test_plots_of_a_row_show_the_runs_of_the_file(opened: Any, files: Files, num
         by_name = {a: [value(r) for r in row["runs"] if r["allocator"] == a] for a in COSTS}
         wanted = [run for runs in by_name.values() for run in runs]
         assert points["x"] == pytest.approx(wanted)
-        assert middle["x"] == pytest.approx([sorted(runs)[1] for runs in by_name.values()])
-        # The interval of three values reaches from the least to the most.
-        highest = [max(runs) - sorted(runs)[1] for runs in by_name.values()]
-        assert middle["up"] == pytest.approx(highest)
+        assert middle["x"] == pytest.approx([median(runs) for runs in by_name.values()])
+        # The interval reaches up to one of the upper values, and not beyond the highest.
+        for up, runs in zip(middle["up"], by_name.values(), strict=True):
+            assert 0 < up <= max(runs) - median(runs) + 1e-9
         assert [text.split(",")[0] for text in points["text"][::ROUNDS]] == list(COSTS)
 
 
@@ -210,9 +211,9 @@ def test_the_overview_shows_every_row(opened: Any, files: Files) -> None:
         assert len(points["x"]) == rows * len(others)
         # Peaks differ by a KiB from round to round, costs by the same share on all.
         wanted = [values[name] / values["mimalloc3"] for name in others]
-        assert middle["x"] == pytest.approx(wanted, rel=1e-3)
+        assert middle["x"] == pytest.approx(wanted, rel=3e-3)
         for at, ratio in enumerate(wanted):
-            assert points["x"][at * rows : (at + 1) * rows] == pytest.approx([ratio] * rows, 1e-3)
+            assert points["x"][at * rows : (at + 1) * rows] == pytest.approx([ratio] * rows, 3e-3)
 
 
 def test_every_run_is_listed(opened: Any, files: Files) -> None:

@@ -40,7 +40,7 @@ def test_median_interval_is_scipys() -> None:
     assert ours.high == pytest.approx(theirs.high, abs=0.003)
 
 
-@pytest.mark.parametrize("count", [3, 10, 12])
+@pytest.mark.parametrize("count", [6, 10, 12])
 def test_mean_interval_is_scipys(count: int) -> None:
     values = KNOWN[:count]
     ours = mean_estimate(values)
@@ -55,11 +55,20 @@ def test_mean_ratio_is_the_geometric_mean() -> None:
 
 
 def test_geometric_mean_over_rows() -> None:
-    rows = [np.array([0.5, 0.5, 0.5]), np.array([2.0, 2.0, 2.0]), np.array([8.0, 8.0, 8.0])]
+    rows = [np.full(6, 0.5), np.full(6, 2.0), np.full(7, 8.0)]
     estimate = geometric_mean(rows)
     assert estimate.value == pytest.approx(stats.gmean([0.5, 2.0, 8.0]))
     assert estimate.low == pytest.approx(estimate.value)
     assert estimate.count == 3
+    assert geometric_mean([*rows, np.full(5, 1.0)]).low is None
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_fewer_than_six_rounds_carry_no_interval(count: int) -> None:
+    for estimate in (median_estimate(KNOWN[:count]), mean_estimate(KNOWN[:count])):
+        assert (estimate.low, estimate.high, estimate.count) == (None, None, count)
+    assert describe_difference(KNOWN[:count] / 9) == "unknown"
+    assert judge(KNOWN[:count] / 9).decision == "not decided"
 
 
 def test_interval_of_a_geometric_mean_holds_the_truth() -> None:

@@ -94,15 +94,16 @@ def test_strong_noise() -> None:
     )
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 4])
 def test_too_few_runs(count: int) -> None:
-    more = {1: "4 more runs", 2: "3 more runs"}[count]
+    more = f"{6 - count} more runs"
     assert words_of(SPREAD[:count]) == f"too few runs to tell: {more} at the least"
 
 
-def test_three_steady_runs_are_not_called_equal() -> None:
-    said = words_of(SPREAD[:3])
-    assert said == "no difference beyond the noise [-0.6, +0.6]%: 2 more runs would show one of 3%"
+def test_five_steady_runs_are_not_called_equal_nor_different() -> None:
+    for ratios in (SPREAD[:5], 0.5 * SPREAD[:5]):
+        assert words_of(ratios) == "too few runs to tell: 1 more run at the least"
+    assert words_of(SPREAD[:6]).startswith("equal: ")
 
 
 def test_cpu_time() -> None:
@@ -113,7 +114,7 @@ def test_cpu_time() -> None:
 def test_memory() -> None:
     assert describe_memory(SPREAD) == "the same memory"
     assert describe_memory(1.2 * SPREAD) == "20% more memory"
-    assert describe_memory(np.full(5, 1.005)) == "the same memory"  # certain, and under 1%
+    assert describe_memory(np.full(6, 1.005)) == "the same memory"  # certain, and under 1%
     assert describe_memory(SPREAD[:2]) is None
     assert describe_memory(np.array([])) is None
 

@@ -27,15 +27,14 @@ CONFIDENCE = 0.95
 DIFFERENT_CONFIDENCE = 0.99
 RESAMPLES = 10_000
 SEED = 20_240_601
-# Fewer runs carry no interval: two of them say nothing about how much a third would differ.
-LEAST_FOR_INTERVAL = 3
+# Fewer rounds carry no interval, and nothing is certain about them: of three, a percentile interval
+# is their range, which misses the true median in one case of four.
+LEAST_FOR_INTERVAL = 6
 
 RUN_TIME_THRESHOLD = 1.0  # percent; rule R1
 BUILD_TIME_THRESHOLD = 0.5  # percent; rule R1, changes that only the compiler sees
 LEAST_ROUNDS = 10  # rule R1
 NOTICEABLE = 3.0  # percent; programs are called equal when their interval excludes this much
-# Fewer look steady by chance too often: of three runs with 1.4% of noise, one in fifteen times.
-LEAST_FOR_EQUAL = 5
 POWER = 0.8  # chance to see an effect of the threshold's size, when runs needed are counted
 
 
@@ -190,17 +189,17 @@ def compare_costs(ratios: Floats) -> Comparison:
     difference, ratio = describe_difference(ratios), mean_ratio(ratios)
     sure = mean_ratio(ratios, DIFFERENT_CONFIDENCE)
     if sure.low is None or sure.high is None:
-        return Comparison(difference, ratio, sure, LEAST_FOR_EQUAL - ratio.count)
+        return Comparison(difference, ratio, sure, LEAST_FOR_INTERVAL - ratio.count)
     if difference != "equal":
         return Comparison(difference, ratio, sure, 0)
     most = 1 + NOTICEABLE / 100
-    if ratio.count >= LEAST_FOR_EQUAL and 1 / most < sure.low and sure.high < most:
+    if 1 / most < sure.low and sure.high < most:
         return Comparison(difference, ratio, sure, 0)
     deviation = float(np.log(ratios).std(ddof=1))
-    needed = rounds_needed(deviation, math.log(most), DIFFERENT_CONFIDENCE, LEAST_FOR_EQUAL)
+    needed = rounds_needed(deviation, math.log(most), DIFFERENT_CONFIDENCE, LEAST_FOR_INTERVAL)
     # By bad luck the interval can be wide although there were enough rounds for most cases.
-    least = 1 if ratio.count < LEAST_FOR_EQUAL else LEAST_FOR_EQUAL
-    return Comparison(difference, ratio, sure, max(least, needed - ratio.count))
+    more = max(LEAST_FOR_INTERVAL, needed - ratio.count)
+    return Comparison(difference, ratio, sure, more)
 
 
 @dataclass(frozen=True)
@@ -266,32 +265,6 @@ def percentiles(values: Floats, shares: Sequence[float]) -> list[float]:
 def variation(values: Floats) -> float:
     """Coefficient of variation in percent: the standard deviation against the mean."""
     return float(values.std(ddof=1) / values.mean()) * 100 if len(values) > 1 else 0.0
-
-
-def tenths_estimate(values: Floats) -> Estimate:
-    """The median of the last tenth against that of the first, in percent, with its bootstrap
-    interval: each tenth is drawn anew."""
-    tenth = max(1, len(values) // 10)
-    first, last = values[:tenth], values[-tenth:]
-    value = (float(np.median(last)) / float(np.median(first)) - 1) * 100
-    if tenth < LEAST_FOR_INTERVAL:
-        return Estimate(value, None, None, len(values))
-    generator = np.random.default_rng(SEED)
-    draws = generator.integers(0, tenth, (2, 2000, tenth))
-    drawn = np.median(last[draws[0]], axis=1) / np.median(first[draws[1]], axis=1)
-    low, high = (np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) - 1) * 100
-    return Estimate(value, float(low), float(high), len(values))
-
-
-def variation_estimate(values: Floats) -> Estimate:
-    """The coefficient of variation in percent with its bootstrap interval."""
-    if len(values) < LEAST_FOR_INTERVAL:
-        return Estimate(variation(values), None, None, len(values))
-    generator = np.random.default_rng(SEED)
-    count = len(values)
-    drawn = [variation(values[generator.integers(0, count, count)]) for _ in range(1000)]
-    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(variation(values), float(low), float(high), count)
 
 
 @dataclass(frozen=True)

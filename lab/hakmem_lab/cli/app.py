@@ -9,6 +9,7 @@ import typer
 
 from hakmem_lab import __version__
 from hakmem_lab.analysis import ranking
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths, find_paths, parse_cpus
 from hakmem_lab.base.printable import printable_lines, with_printable_texts
@@ -75,7 +76,7 @@ def suite_command(
     mimalloc_bench: MimallocBenchOption = None,
     allocator_names: AllocatorsOption = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Default 5; 2 with --quick.")
+        int | None, typer.Option(min=1, max=1000, help="Default 6; 2 with --quick.")
     ] = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
@@ -93,7 +94,7 @@ def suite_command(
         chosen_rows = [row.shortened() for row in chosen_rows]
     chosen = allocators.select_allocators(paths, allocator_names, quick)
     launcher = timing_launcher(paths, cpus, timeout)
-    rounds = rounds or (2 if quick else 5)
+    rounds = rounds or (2 if quick else LEAST_FOR_INTERVAL)
     result = timed_result("suite", chosen, paths, launcher, rounds=rounds, quick=quick)
     keeper = ResultKeeper(output or paths.bench / ("quick.json" if quick else "results.json"))
     calls = not quick if system_calls is None else system_calls
@@ -107,7 +108,7 @@ def programs_command(
     ] = None,
     row_names: RowsOption = None,
     allocator_names: AllocatorsOption = None,
-    rounds: RoundsOption = 3,
+    rounds: RoundsOption = LEAST_FOR_INTERVAL,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,
     system_calls: Annotated[bool, typer.Option(help="Count them in one more run.")] = False,

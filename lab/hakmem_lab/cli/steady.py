@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import find_paths, parse_cpus
 from hakmem_lab.cli.commands import finish, new_result
@@ -26,7 +27,9 @@ def steady_command(
         str | None,
         typer.Option("--allocators", metavar="A,B", help="As of suite. Default: all."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each allocator.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Runs of each allocator.")
+    ] = LEAST_FOR_INTERVAL,
     operations: Annotated[
         int, typer.Option(min=1000, help="Of the steady state, in each run.")
     ] = 500_000_000,

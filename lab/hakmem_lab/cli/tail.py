@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.analysis.soak import DEFAULT_WARM_UP, parse_warm_up
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.analysis.tail import TailTrial, tail_row
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import check_directory, check_output
@@ -62,7 +63,7 @@ def tail_command(
     files: FilesArgument = None,
     allocator_names: AllocatorsOption = None,
     base: BaseOption = None,
-    rounds: RoundsOption = 5,
+    rounds: RoundsOption = LEAST_FOR_INTERVAL,
     seconds: Annotated[int, typer.Option(min=1, max=86400, help="Of each run.")] = 12,
     epoch_ms: Annotated[int, typer.Option(min=5, max=60000, help="Length of an epoch.")] = 10,
     slots: SlotsOption = 400,

@@ -12,6 +12,7 @@ from typing import Annotated
 import psutil
 import typer
 
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import check_output
 from hakmem_lab.base.paths import find_paths
@@ -118,7 +119,7 @@ def trace_info_command(
 def replay_command(
     file: TraceArgument,
     allocator_names: AllocatorsOption = None,
-    rounds: RoundsOption = 5,
+    rounds: RoundsOption = LEAST_FOR_INTERVAL,
     damaged: DamagedOption = False,
     events: EventsOption = None,
     plan_file: Annotated[

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem_lab.analysis.statistics import Estimate
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL, Estimate
 from hakmem_lab.base.csv_table import format_rows
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.report.page_model import says_where_from
@@ -24,7 +24,6 @@ from hakmem_lab.scorecard.evidence import (
 from hakmem_lab.scorecard.goals import Goal, Line, lines
 from hakmem_lab.scorecard.profiles import ASPECTS, Aspect
 from hakmem_lab.scorecard.verdicts import (
-    LEAST_ROUNDS,
     MET,
     NOT_MEASURED,
     RULES,
@@ -75,7 +74,7 @@ def show_part(goal: Goal, part: Part) -> tuple[str, str]:
     return (
         show_value(part.estimate.value, goal.digits, unit, goal.scientific),
         show_interval(part.estimate, goal.digits, goal.scientific)
-        if part.estimate.count >= LEAST_ROUNDS
+        if part.estimate.count >= LEAST_FOR_INTERVAL
         else NOTHING,
     )
 
@@ -129,7 +128,7 @@ def is_shown(line: Line, part: Part) -> bool:
     """Those that keep their bar are left out where they are many."""
     if line.goal.all_parts or not line.goal.rule.inside(part) or part.failed:
         return True
-    enough = part.estimate is not None and part.estimate.count >= LEAST_ROUNDS
+    enough = part.estimate is not None and part.estimate.count >= LEAST_FOR_INTERVAL
     return enough and line.goal.rule.judge(part).word != MET
 
 
@@ -162,7 +161,7 @@ def aspect_cell(aspect: Aspect, found: Found | None) -> str:
         return NOT_MEASURED
     value = show_value(estimate.value, aspect.digits, aspect.unit, aspect.scientific)
     interval = show_interval(estimate, aspect.digits, aspect.scientific)
-    known = interval != NOTHING and estimate.count >= LEAST_ROUNDS
+    known = interval != NOTHING and estimate.count >= LEAST_FOR_INTERVAL
     shown = f" [{interval}]" if known else ""
     return safe(f"{value}{shown}, {found.basis}")
 
@@ -205,6 +204,7 @@ def origin_lines(evidence: Evidence, origins: Sequence[Origin]) -> list[str]:
 def how_lines(version: str) -> list[str]:
     """The commands behind the words of what is not measured."""
     lab = "build/lab/venv/bin/hakmem-lab"
+    rounds = LEAST_FOR_INTERVAL
     profiles = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
     guards = ",".join(
         f"{mode}=build/hardened/libhakmem.so HAKMEM_GUARD={mode}" for mode in ("light", "full")
@@ -214,13 +214,13 @@ def how_lines(version: str) -> list[str]:
         return f"LAB_ARGS='--allocators {text}'"
 
     commands = {
-        SUITE: f"make bench ROUNDS={LEAST_ROUNDS} MIMALLOC_BENCH=DIR {option(f'all,{profiles}')}",
-        PROGRAMS: f"make bench-programs ROUNDS={LEAST_ROUNDS}",
-        STEADY_KIND: f"{lab} steady --rounds {LEAST_ROUNDS} --allocators hakmem,{profiles}",
+        SUITE: f"make bench ROUNDS={rounds} MIMALLOC_BENCH=DIR {option(f'all,{profiles}')}",
+        PROGRAMS: f"make bench-programs ROUNDS={rounds}",
+        STEADY_KIND: f"{lab} steady --rounds {rounds} --allocators hakmem,{profiles}",
         INSTRUCTIONS: f"make bench-ir {option('hakmem,fast=build/fast/libhakmem.so')}",
-        VARIANTS: f"make bench ROUNDS={LEAST_ROUNDS} MIMALLOC_BENCH=DIR"
+        VARIANTS: f"make bench ROUNDS={rounds} MIMALLOC_BENCH=DIR"
         f" {option(f'hakmem,unsampled=HAKMEM_PROF_RATE=0,{guards}')}",
-        STARTUP: f"cc -shared -x c /dev/null -o empty.so; {lab} compare --rounds {LEAST_ROUNDS}"
+        STARTUP: f"cc -shared -x c /dev/null -o empty.so; {lab} compare --rounds {rounds}"
         " --allocators hakmem,empty=empty.so -- /bin/true",
         SOAK: "make soak-results SOAK_SHORT_SEC=3600",
     }

@@ -27,7 +27,7 @@ from hakmem_lab.scorecard.evidence import (
     row_called,
     subject,
 )
-from hakmem_lab.scorecard.verdicts import LEAST_ROUNDS, Bar, Found, Part, rounds_text
+from hakmem_lab.scorecard.verdicts import Bar, Found, Part, rounds_text
 
 Find = Callable[[Evidence, Bar], Found | None]
 Figures = Callable[[RowResult, str], dict[int, float]]
@@ -60,10 +60,7 @@ def basis(rounds: Sequence[int], rows: bool = True) -> str:
 
 def median_of(values: Floats) -> Estimate | None:
     """With an interval where there are enough rounds for one."""
-    if not len(values):
-        return None
-    estimate = median_estimate(values)
-    return estimate if len(values) >= LEAST_ROUNDS else replace(estimate, low=None, high=None)
+    return median_estimate(values) if len(values) else None
 
 
 def mean_of(rows: Sequence[Floats]) -> Estimate | None:
@@ -74,9 +71,7 @@ def mean_of(rows: Sequence[Floats]) -> Estimate | None:
 # The lines and the table of profiles ask for the same means.
 @lru_cache(maxsize=200)
 def cached_mean(rows: tuple[tuple[float, ...], ...]) -> Estimate:
-    rounds = min(map(len, rows))
-    estimate = replace(geometric_mean([np.array(row) for row in rows]), count=rounds)
-    return estimate if rounds >= LEAST_ROUNDS else replace(estimate, low=None, high=None)
+    return replace(geometric_mean([np.array(row) for row in rows]), count=min(map(len, rows)))
 
 
 def field_rows(_evidence: Evidence) -> Sequence[str]:

@@ -7,11 +7,10 @@ and one that does not is enough to miss it.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hakmem_lab.analysis.statistics import Estimate
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL, Estimate
 
 MET, NOT_MET, NOT_CERTAIN, NOT_MEASURED = "met", "not met", "not certain", "not measured"
 VERDICTS = (MET, NOT_MET, NOT_CERTAIN, NOT_MEASURED)
-LEAST_ROUNDS = 6  # an interval of fewer is no more than their range
 ALLOWANCE = 1.03  # for noise, on the time of a single row
 
 
@@ -91,7 +90,7 @@ def ends(part: Part) -> tuple[float, float]:
     return (low, high) if part.bar.at_most else (high, low)
 
 
-def by_interval(allowance: float, least: int = LEAST_ROUNDS) -> Callable[[Part], Verdict]:
+def by_interval(allowance: float, least: int = LEAST_FOR_INTERVAL) -> Callable[[Part], Verdict]:
     def judge(part: Part) -> Verdict:
         doubt = too_few(part, least)
         if doubt is not None:
@@ -106,7 +105,7 @@ def by_interval(allowance: float, least: int = LEAST_ROUNDS) -> Callable[[Part],
 
 def by_upper_end(part: Part) -> Verdict:
     """Both the figure has to keep the bar, and the worse end the bar with its allowance."""
-    doubt = too_few(part, LEAST_ROUNDS)
+    doubt = too_few(part, LEAST_FOR_INTERVAL)
     if doubt is not None:
         return doubt
     assert part.estimate is not None
@@ -118,7 +117,7 @@ def by_upper_end(part: Part) -> Verdict:
 
 def by_certain_miss(part: Part) -> Verdict:
     """Only what is outside with all of its interval counts."""
-    doubt = too_few(part, LEAST_ROUNDS)
+    doubt = too_few(part, LEAST_FOR_INTERVAL)
     if doubt is not None:
         return doubt
     better, _ = ends(part)
@@ -133,8 +132,8 @@ def by_every_run(part: Part) -> Verdict:
         return Verdict(NOT_CERTAIN, f"{part.name} did not run".strip())
     if not part.bar.holds(part.estimate.value):
         return Verdict(NOT_MET)
-    if part.estimate.count < LEAST_ROUNDS:
-        why = f"{rounds_text(part.estimate.count)}, {LEAST_ROUNDS} are needed"
+    if part.estimate.count < LEAST_FOR_INTERVAL:
+        why = f"{rounds_text(part.estimate.count)}, {LEAST_FOR_INTERVAL} are needed"
         return Verdict(NOT_CERTAIN, why)
     return Verdict(MET)
 
@@ -149,8 +148,8 @@ def by_figure(part: Part) -> Verdict:
 
 INTERVAL = Rule(
     "interval",
-    f"Met: all of the 95% interval, of {LEAST_ROUNDS} rounds at least, keeps the bar. Not met: none"
-    " of it does. Else, and with fewer rounds, not certain.",
+    f"Met: all of the 95% interval, of {LEAST_FOR_INTERVAL} rounds at least, keeps the bar."
+    " Not met: none of it does. Else, and with fewer rounds, not certain.",
     by_interval(1.0),
 )
 ROW_TIME = Rule(
@@ -172,7 +171,7 @@ CERTAIN_MISS = Rule(
     ALLOWANCE,
 )
 EVERY_RUN = Rule(
-    "every run", f"Met: each of {LEAST_ROUNDS} runs or more keeps the bar.", by_every_run
+    "every run", f"Met: each of {LEAST_FOR_INTERVAL} runs or more keeps the bar.", by_every_run
 )
 COUNT = Rule("exact", "A count without noise: met when it keeps the bar.", by_figure)
 EPOCHS = Rule(
