@@ -11,6 +11,7 @@
 #   make charts                     the charts of README.md, from the suite in docs/results
 #   make scorecard                  docs/scorecard.md from them
 #
+# RESUME=1 make bench goes on with a run that was stopped, on the same commit, peers and machine only.
 # ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
 # MIMALLOC_BENCH=DIR adds the programs of mimalloc-bench built there.
 HAKMEM_LAB := build/lab/venv/bin/hakmem-lab
@@ -30,7 +31,8 @@ lab-library: build/standard/build.ninja
 
 .PHONY: bench
 bench: lab-setup lab-library bench-build peers
-	@$(HAKMEM_LAB) suite $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/results.json $(LAB_ARGS)
+	@$(HAKMEM_LAB) suite $(LAB_ROUNDS) $(LAB_EXTRA) $(if $(filter 1,$(RESUME)),--resume) \
+	  -o build/bench/results.json $(LAB_ARGS)
 
 # Peers as they are: building them alone takes longer than two minutes.
 .PHONY: bench-quick

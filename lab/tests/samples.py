@@ -64,7 +64,10 @@ def suite(rows: int = 14) -> Result:
     result = Result(
         "suite",
         ["hakmem-lab", "suite"],
-        {"rounds": ROUNDS, "cpus": [0], "peers": ["glibc", "mimalloc3"]},
+        {
+            **{"rounds": ROUNDS, "cpus": [0], "peers": ["glibc", "mimalloc3"]},
+            "commit": "v0.1.0",
+        },
         MACHINE,
         allocators(),
         created="2026-01-02T03:04:05+00:00",

@@ -107,7 +107,9 @@ def test_what_stands_in_a_scorecard_a_rank_and_what_is_published(
     assert code == 0, err
     assert_clean(card.read_text())
     out_file = tmp_path / f"x{chr(27)}.json"
-    code, out, err = in_this_process(monkeypatch, capsys, "publish", file, "-o", out_file)
+    code, out, err = in_this_process(
+        monkeypatch, capsys, "publish", file, "-o", out_file, "--as-it-is"
+    )
     assert code == 0 and r"x\x1b.json" in out
     assert_clean(out + err)
 

@@ -35,6 +35,7 @@ from hakmem_lab.run.contenders import with_glibc_itself
 from hakmem_lab.run.instructions import InstructionCount, count_instructions
 from hakmem_lab.run.measure import DEFAULT_TIMEOUT, Launcher
 from hakmem_lab.run.results import ResultKeeper, read_result, understood
+from hakmem_lab.run.resume import identity, take_up
 from hakmem_lab.run.rows import Row
 from hakmem_lab.run.runner import Reporter
 
@@ -84,6 +85,9 @@ def suite_command(
     system_calls: Annotated[
         bool | None, typer.Option(help="Count them in one more run; default unless --quick.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that --output holds.")
+    ] = False,
     output: OutputOption = None,
     root: RootOption = None,
 ) -> None:
@@ -95,8 +99,11 @@ def suite_command(
     chosen = allocators.select_allocators(paths, allocator_names, quick)
     launcher = timing_launcher(paths, cpus, timeout)
     rounds = rounds or (2 if quick else LEAST_FOR_INTERVAL)
-    result = timed_result("suite", chosen, paths, launcher, rounds=rounds, quick=quick)
+    settings = {"rounds": rounds, "quick": quick, **identity(paths, chosen)}
+    result = timed_result("suite", chosen, paths, launcher, **settings)
     keeper = ResultKeeper(output or paths.bench / ("quick.json" if quick else "results.json"))
+    if resume:
+        result = take_up(keeper.file, result, chosen_rows, Reporter().line)
     calls = not quick if system_calls is None else system_calls
     measure(result, chosen_rows, rounds, launcher, keeper, calls)
 

@@ -11,14 +11,17 @@ from typing import Annotated
 
 import typer
 
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import check_output
 from hakmem_lab.base.printable import print_lines
 from hakmem_lab.cli.report import StripOption
 from hakmem_lab.report.page_model import change_texts, shorten_paths
+from hakmem_lab.run.allocators import is_hakmem
 from hakmem_lab.run.results import Result, read_result, write_result
 
 UNKNOWN = "unknown"
+BY_ITS_PATH = re.compile(r", sha256 [0-9a-f]{12}")  # what the source of such an allocator says
 OF_THE_SYSTEM = ("/usr/", "/lib/", "/lib64/", "/bin/", "/proc/", "/sys/", "/dev/")
 ABSOLUTE = re.compile(r"(?<![\w./-])/[\w.+-]+/[\w.+/-]*")
 
@@ -58,6 +61,36 @@ def paths_left(result: Result) -> list[str]:
     return sorted(found)
 
 
+def faults(result: Result) -> list[str]:
+    """Why the result of a suite is not one run of one commit that others can make again."""
+    found: list[str] = []
+    commit = result.settings.get("commit", "")
+    if not commit:
+        found.append("its commit is not known")
+    elif commit.endswith("-dirty"):
+        found.append(f"its sources were changed since commit {commit.removesuffix('-dirty')}")
+    for allocator in result.allocators:
+        if BY_ITS_PATH.search(allocator.source) and not is_hakmem(allocator):
+            found.append(f"{allocator.name} is not of `make peers`")
+    for row in result.rows:
+        if row.missing is not None:
+            found.append(f"row {row.name} was not run: {row.missing}")
+            continue
+        for name in result.allocator_names():
+            rounds = len(row.good_runs(name))
+            if rounds < LEAST_FOR_INTERVAL and row.failure(name) is None:
+                what = f"{rounds} round{'' if rounds == 1 else 's'} of {row.name} on {name}"
+                found.append(f"{what}, {LEAST_FOR_INTERVAL} are needed")
+    return found
+
+
+def refuse_faults(file: Path, result: Result) -> None:
+    found = faults(result) if result.kind == "suite" else []
+    if found:
+        more = f", and {len(found) - 1} more reasons" if len(found) > 1 else ""
+        raise LabError(f"{file}: not to be published: {found[0]}{more}; --as-it-is does it anyway")
+
+
 def publish_command(
     file: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result that was kept.")],
     output: Annotated[
@@ -73,10 +106,21 @@ def publish_command(
             help="Of an allocator whose version the result does not know; repeatable.",
         ),
     ] = None,
+    as_it_is: Annotated[
+        bool,
+        typer.Option(
+            "--as-it-is",
+            help="Also a suite with fewer than six rounds of a row, of a commit that is unknown or"
+            " was changed, or with peers that `make peers` did not build.",
+        ),
+    ] = False,
 ) -> None:
     """Writes a result anew for others: paths from the repository on, versions filled in."""
     check_output("--output", output)
-    result = set_versions(read_result(file), parse_versions(version or []))
+    result = read_result(file)
+    if not as_it_is:
+        refuse_faults(file, result)
+    result = set_versions(result, parse_versions(version or []))
     result = shorten_paths(result, strip or [])
     try:
         write_result(result, output)

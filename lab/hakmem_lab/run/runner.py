@@ -15,6 +15,7 @@ from hakmem_lab.run.measure import Run
 from hakmem_lab.run.results import Result, RowResult
 from hakmem_lab.run.rows import Row
 
+SAVE_SECONDS = 30.0
 Item = TypeVar("Item")
 # run(row, allocator, round, position); count(row, allocator)
 RunFunction = Callable[[Row, Allocator, int, int], Run]
@@ -50,6 +51,11 @@ class Pace:
     def finish(self, step: str, seconds: float) -> None:
         self.left.remove(step)
         self.known[step] = seconds
+
+    def skip(self, step: str) -> None:
+        """One that was taken in a run before this one."""
+        if step in self.left:
+            self.left.remove(step)
 
     def drop(self, step: str) -> None:
         """Takes out what is still to come of `step`."""
@@ -119,16 +125,22 @@ def run_rounds(
     Rows that are compared with each other take turns, too: `turn_rows`.
     `count` is called before the first round, and `warm_up` after it.
     Ctrl-C ends it: result.interrupted is set, finished runs are kept. `save` is called after each
-    round, so that a run that is killed leaves a file too.
+    round, and in a long one every SAVE_SECONDS, so that a run that is killed leaves a file too.
+    Runs that the result has already, of one that is taken up again, are not made anew.
     """
     reporter = reporter or Reporter()
     allocators = [allocator for allocator in result.allocators if allocator.missing is None]
-    table = [(row, RowResult.of(row)) for row in rows]
+    there = {entry.name: entry for entry in result.rows}
+    table = [(row, there.get(row.name) or RowResult.of(row)) for row in rows]
     result.rows = [entry for _, entry in table]
+    done = {(e.name, run.allocator, run.round) for e in result.rows for run in e.runs}
     able = [(row, entry) for row, entry in table if row.missing is None]
     timed = [f"{row.name}\0{a.name}" for row, _ in able for a in allocators]
     pace = Pace(timed * rounds + [f"{step}\0calls" for step in timed if count])
     total = len(pace.left)
+    saved = time.monotonic()
+    for row_name, name, _ in done:
+        pace.skip(f"{row_name}\0{name}")
 
     @contextmanager
     def taking(step: str, what: str) -> Iterator[None]:
@@ -141,6 +153,9 @@ def run_rounds(
         for row, entry in able:
             for allocator in allocators:
                 what = f"{row.name} on {allocator.name}"
+                if allocator.name in entry.system_calls:
+                    pace.drop(f"{row.name}\0{allocator.name}\0calls")
+                    continue
                 with taking(f"{row.name}\0{allocator.name}\0calls", f"system calls: {what}"):
                     calls = count(row, allocator)
                 if calls is not None:
@@ -150,17 +165,23 @@ def run_rounds(
         reporter.round_done("system calls counted", pace)
 
     def run_round(index: int) -> None:
+        nonlocal saved
         for row, entry in order_of_round(able, index) if turn_rows else able:
             for at, allocator in enumerate(order_of_round(allocators, index), start=1):
                 step, what = f"{row.name}\0{allocator.name}", f"{row.name} on {allocator.name}"
+                if (row.name, allocator.name, index + 1) in done:
+                    continue
                 if entry.failure(allocator.name) is not None:
                     pace.drop(step)
                     continue
                 with taking(step, f"round {index + 1} of {rounds}: {what}"):
-                    done = run(row, allocator, index + 1, at)
-                entry.runs.append(done)
-                if done.failure:
-                    reporter.line(f"{what}: {done.failure}")
+                    taken = run(row, allocator, index + 1, at)
+                entry.runs.append(taken)
+                if taken.failure:
+                    reporter.line(f"{what}: {taken.failure}")
+            if save is not None and time.monotonic() - saved > SAVE_SECONDS:
+                save(result)
+                saved = time.monotonic()
 
     try:
         with reporter.running():
