@@ -6,7 +6,7 @@ from typing import Any
 
 from common import APART, LIBRARY, TestCase, bench, sources, suite
 
-KEYS = {"name", "program", "arguments", "measure", "group", "idea", "quick"}
+KEYS = {"name", "program", "arguments", "measure", "group", "bar", "idea", "quick"}
 GROUPS = {"single", "threads", "large", "touch", "many-threads"}
 
 
