@@ -28,6 +28,8 @@ void set_command_name(const char *name);
 int command_run(int argc, char **argv);
 int command_options(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_stats(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 

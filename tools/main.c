@@ -23,6 +23,8 @@ static const struct command commands[] = {
     {"run", command_run, "run a program on hakmem"},
     {"options", command_options, "list the HAKMEM_* variables"},
     {"doctor", command_doctor, "check that a program really would run on hakmem"},
+    {"stats", command_stats, "tell where the memory of a running process is"},
+    {"top", command_top, "show how the memory of a running process changes"},
     {"trace", command_trace, "record what a program allocates"},
     {"version", command_version, "print the versions of the tool and of the library"},
 };

@@ -33,7 +33,7 @@ static _Thread_local bool thread_ended;
 static struct heap first_heap;
 static struct counters first_counters; /* of first_heap */
 static bool first_heap_given;
-static _Atomic(struct heap *) all_heaps;
+_Atomic(struct heap *) heap_all;
 
 static struct lock heap_list_lock; /* parked_heaps, first_heap_given, initialisation */
 static struct heap *parked_heaps;
@@ -44,7 +44,7 @@ static _Atomic uint64_t active, parked;
 
 struct heap *heap_first(void) {
   /* acquire: a heap that is seen is seen whole */
-  return atomic_load_explicit(&all_heaps, memory_order_acquire);
+  return atomic_load_explicit(&heap_all, memory_order_acquire);
 }
 
 bool heap_calls_libc(void) {
@@ -92,6 +92,7 @@ static void park(struct heap *heap) {
 void heap_never_in_this_thread(void) { thread_ended = true; }
 
 static void use_heap(struct heap *heap) {
+  heap->mark = &lock_self_mark;
   if (heap->counters != NULL) counting_heap = heap;
   else thread_heap = malloc_heap = heap;
 }
@@ -167,9 +168,9 @@ bool heap_start(void) {
 }
 
 static void list(struct heap *heap) {
-  struct heap *next = atomic_load_explicit(&all_heaps, memory_order_relaxed);
+  struct heap *next = atomic_load_explicit(&heap_all, memory_order_relaxed);
   do heap->next = next;
-  while (!atomic_compare_exchange_weak_explicit(&all_heaps, &next, heap, memory_order_release,
+  while (!atomic_compare_exchange_weak_explicit(&heap_all, &next, heap, memory_order_release,
                                                 memory_order_relaxed));
 }
 
@@ -301,7 +302,7 @@ void heap_fork_child(void) {
     parked_heaps = heap;
     ++parked_now;
   }
-  atomic_store_explicit(&all_heaps, kept, memory_order_relaxed);
+  atomic_store_explicit(&heap_all, kept, memory_order_relaxed);
   if (mine != NULL && !mine_is_whole) leave_lost_heap();
   atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
   atomic_store_explicit(&active, mine_is_whole, memory_order_relaxed);

@@ -81,6 +81,7 @@ struct heap {
   size_t ride_young;             /* bytes that were too young in this round */
   uint64_t ride_from_ms;         /* no round before */
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
+  const char *mark;      /* its lock_self_mark, by which a tool finds out which thread it is */
   uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
   uint8_t ride_skips;            /* slow paths that pass before it looks again, and the number */
   uint8_t ride_skipped;          /* of those that passed before it looked */
@@ -171,6 +172,7 @@ bool heap_calls_libc(void);
 
 /** First of the list of all heaps; follow `next`. The list only grows, at its front. */
 struct heap *heap_first(void);
+extern _Atomic(struct heap *) heap_all HAK_HIDDEN;
 
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);

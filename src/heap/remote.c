@@ -20,22 +20,13 @@ enum { BATCH_BLOCKS = 128 };
  * (docs/decisions/0002). */
 #define BATCH_BYTES_LEAST (2 * KIB)
 
-/* The first block of a batch holds, beside the link to the second one, a word with the address of the next
- * batch (below 2^48) and, above it, how many blocks the batch has. The smallest block has room for both. */
-struct batch {
-  void *rest;
-  uint64_t next_and_count;
-};
-_Static_assert(sizeof(struct batch) <= BLOCK_ALIGNMENT, "has to fit into every block");
-
-#define COUNT_SHIFT 48
-
 static struct batch *next_of(const struct batch *batch) {
-  return (struct batch *)(uintptr_t)(batch->next_and_count & ((UINT64_C(1) << COUNT_SHIFT) - 1));
+  return (struct batch *)(uintptr_t)(batch->next_and_count &
+                                     ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
 }
 
 static unsigned count_of(const struct batch *batch) {
-  return (unsigned)(batch->next_and_count >> COUNT_SHIFT);
+  return (unsigned)(batch->next_and_count >> BATCH_COUNT_SHIFT);
 }
 
 /* Relaxed: a hint as well. The additions to inbox_bytes are in one order, so that each crossing of the mark is counted once, by
@@ -54,7 +45,7 @@ static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) 
 static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
   old = atomic_load_explicit(&to->inbox[size_class], memory_order_relaxed);
-  do batch->next_and_count = (uintptr_t)old | (uint64_t)count << COUNT_SHIFT;
+  do batch->next_and_count = (uintptr_t)old | (uint64_t)count << BATCH_COUNT_SHIFT;
   /* release: the links and whatever the program wrote reach the taker. Nothing is read through
    * the old head, so no acquire. */
   while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
@@ -207,7 +198,7 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class) {
     blocks += count_of(last);
   }
   from->pile[size_class] = next_of(last);
-  last->next_and_count = (uint64_t)count_of(last) << COUNT_SHIFT;
+  last->next_and_count = (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
   HAK_CHECK(heap->pile[size_class] == NULL);
   heap->pile[size_class] = first;
   count_inbox(from, size_class, -blocks);

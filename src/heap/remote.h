@@ -4,6 +4,15 @@
 
 #include "heap/heap.h"
 
+/* The first block of a batch holds, beside the link to the second one, a word with the address of the next
+ * batch (below 2^48) and, above it, how many blocks the batch has. The smallest block has room for both. */
+struct batch {
+  void *rest;
+  uint64_t next_and_count;
+};
+_Static_assert(sizeof(struct batch) <= BLOCK_ALIGNMENT, "has to fit into every block");
+#define BATCH_COUNT_SHIFT 48
+
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
   /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */

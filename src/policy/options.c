@@ -19,17 +19,7 @@ int32_t option_values[OPTION_COUNT];
 
 enum option_type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
 
-struct option {
-  /* arrays, not pointers: a table of pointers would need relocations, and with them private pages
-   * in every process that loads the library */
-  char name[32];
-  char accepted[72];
-  enum option_type type;
-  int32_t defaults[3];
-  int32_t low, high;
-};
-
-static const struct option table[OPTION_COUNT] = {
+const struct option option_table[OPTION_COUNT] = {
 #define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
   {name, accepted, type, {speed, balanced, lean}, low, high},
 #include "policy/options.def"
@@ -152,16 +142,17 @@ static void complain(const struct option *option, const char *text, int32_t fall
 
 static void read_option(enum option_id id, int32_t fallback) {
   option_values[id] = fallback;
-  const char *text = os_env(table[id].name);
-  if (text != NULL && !parse(&table[id], text, &option_values[id]))
-    complain(&table[id], text, fallback);
+  const char *text = os_env(option_table[id].name);
+  if (text != NULL && !parse(&option_table[id], text, &option_values[id]))
+    complain(&option_table[id], text, fallback);
 }
 
 static bool is_known(const char *variable, size_t name_length) {
   for (size_t i = 0; i < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; i++)
     if (strncmp(variable, foreign_prefixes[i], strlen(foreign_prefixes[i])) == 0) return true;
   for (int id = 0; id < OPTION_COUNT; id++)
-    if (strlen(table[id].name) == name_length && memcmp(variable, table[id].name, name_length) == 0)
+    if (strlen(option_table[id].name) == name_length &&
+        memcmp(variable, option_table[id].name, name_length) == 0)
       return true;
   if (name_length == sizeof told - 1 && memcmp(variable, told, name_length) == 0) return true;
   return is_told(variable, name_length);
@@ -206,8 +197,8 @@ void options_read(void) {
   }
   for (int id = 0; id < OPTION_COUNT; id++) {
     if (id == OPTION_PROFILE) option_values[id] = profile;
-    else if (secure) option_values[id] = table[id].defaults[profile];
-    else read_option((enum option_id)id, table[id].defaults[profile]);
+    else if (secure) option_values[id] = option_table[id].defaults[profile];
+    else read_option((enum option_id)id, option_table[id].defaults[profile]);
   }
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
   prepare_statistics();

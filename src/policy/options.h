@@ -34,6 +34,16 @@ enum {
 #define option_value(id) ((int32_t)OPTION_FIXED_##id)
 #else
 extern int32_t option_values[OPTION_COUNT];
+struct option {
+  /* arrays, not pointers: a table of pointers would need relocations, and with them private pages
+   * in every process that loads the library */
+  char name[32];
+  char accepted[72];
+  int32_t type; /* enum option_type (options.c) */
+  int32_t defaults[3];
+  int32_t low, high;
+};
+extern const struct option option_table[OPTION_COUNT];
 #define option_value(id) (option_values[OPTION_##id])
 #endif
 

@@ -6,12 +6,12 @@
  */
 #include "superslab/superslab.h"
 
-#define FIRST_CHUNK (16 * KIB)
 #define CHUNK (256 * KIB)
 
-static _Alignas(64) char first_chunk[FIRST_CHUNK];
+_Alignas(64) char meta_first_chunk[META_FIRST_CHUNK];
 struct lock meta_lock;
-static char *position = first_chunk, *limit = first_chunk + FIRST_CHUNK;
+struct meta_chunk *meta_chunks;
+static char *position = meta_first_chunk, *limit = meta_first_chunk + META_FIRST_CHUNK;
 static _Atomic uint64_t used;
 
 static char *take(size_t bytes, size_t alignment) {
@@ -25,11 +25,14 @@ void *meta_allocate(size_t bytes, size_t alignment) {
   lock_acquire(&meta_lock);
   char *p = take(bytes, alignment);
   if (p == NULL) {
-    size_t chunk_bytes = bytes + alignment > CHUNK ? bytes + alignment : CHUNK;
-    char *chunk = os_map_guarded(chunk_bytes);
+    size_t least = sizeof(struct meta_chunk) + bytes + alignment;
+    struct meta_chunk *chunk = os_map_guarded(least > CHUNK ? least : CHUNK);
     if (chunk != NULL) {
-      position = chunk;
-      limit = chunk + chunk_bytes;
+      chunk->bytes = least > CHUNK ? least : CHUNK;
+      chunk->next = meta_chunks;
+      meta_chunks = chunk;
+      position = (char *)(chunk + 1);
+      limit = (char *)chunk + chunk->bytes;
       p = take(bytes, alignment);
     }
   }

@@ -217,6 +217,14 @@ bool map_claim(const char *base, struct superslab *superslab);
  * 8 KiB. NULL when the OS refuses. */
 void *meta_allocate(size_t bytes, size_t alignment);
 uint64_t meta_bytes_used(void);
+/* Where it lies, for who reads this process (observe/directory.h): the first chunk, and a list of those that were mapped. */
+#define META_FIRST_CHUNK (16 * KIB)
+extern char meta_first_chunk[META_FIRST_CHUNK] HAK_HIDDEN;
+struct meta_chunk {
+  struct meta_chunk *next;
+  size_t bytes; /* with this */
+};
+extern struct meta_chunk *meta_chunks HAK_HIDDEN; /* meta_lock */
 extern struct lock meta_lock;
 /** In the child of a fork where what meta_lock guards is not whole: leaves what is left of the chunk. */
 void meta_forget(void);
@@ -271,6 +279,24 @@ enum unit_move {
 enum unit_move unit_move(char *from, char *to);
 /** Counts units that came (positive) or went by other ways: mremap, a partial unmap. */
 void unit_account(ptrdiff_t units);
+
+/* Since the start, but for `mapped`: units mapped now. */
+struct unit_counts {
+  _Atomic uint64_t mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
+  _Atomic uint64_t decommit_disabled;
+};
+extern struct unit_counts unit_counts HAK_HIDDEN;
+
+/* A run that the kernel refused to unmap and that found no place in the pool: its own first bytes
+ * hold the link, so that even then nothing is lost. */
+struct stuck_run {
+  struct stuck_run *next;
+  size_t units;
+  bool huge_pages;
+};
+extern struct stuck_run *unit_stuck HAK_HIDDEN; /* unit_lock */
+struct warm_pool;
+extern struct warm_pool unit_pool HAK_HIDDEN; /* unit_lock */
 
 struct unit_stats {
   uint64_t bytes_mapped, units_warm, acquired, released, fallback_mmap, huge_alloc, huge_fail;

@@ -11,29 +11,21 @@
 
 enum { VICTIMS = 8, TRIM_TRIES = 3 };
 
-/* A run that the kernel refused to unmap and that found no place in the pool: its own first bytes
- * hold the link, so that even then nothing is lost. */
-struct stuck_run {
-  struct stuck_run *next;
-  size_t units;
-  bool huge_pages;
-};
-
 struct lock unit_lock;
-static struct warm_pool pool; /* under unit_lock */
-static struct stuck_run *stuck;
+struct warm_pool unit_pool;
+struct stuck_run *unit_stuck;
 
-static _Atomic uint64_t units_mapped, acquired, released, fallback_mmap, huge_alloc, huge_fail;
-static _Atomic uint64_t decommit_disabled;
+struct unit_counts unit_counts;
 /* Something had to go from the pool when this thread took a unit. */
 static _Thread_local bool to_settle __attribute__((tls_model("initial-exec")));
-static _Atomic size_t warm_units; /* pool.units, for unit_warm_bytes; written under unit_lock */
+static _Atomic size_t
+    warm_units; /* unit_pool.units, for unit_warm_bytes; written under unit_lock */
 
 static void pool_lock(void) { lock_acquire(&unit_lock); }
 
 /* Whoever had the lock may have changed the pool. */
 static void pool_unlock(void) {
-  atomic_store_explicit(&warm_units, pool.units, memory_order_relaxed);
+  atomic_store_explicit(&warm_units, unit_pool.units, memory_order_relaxed);
   lock_release(&unit_lock);
 }
 
@@ -41,10 +33,10 @@ static void count(_Atomic uint64_t *counter, uint64_t n) {
   atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-void unit_account(ptrdiff_t units) { count(&units_mapped, (uint64_t)units); }
+void unit_account(ptrdiff_t units) { count(&unit_counts.mapped, (uint64_t)units); }
 
 static size_t mapped_now(void) {
-  return (size_t)atomic_load_explicit(&units_mapped, memory_order_relaxed);
+  return (size_t)atomic_load_explicit(&unit_counts.mapped, memory_order_relaxed);
 }
 
 size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
@@ -57,7 +49,7 @@ bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
 
 /* A short list: what is in it the kernel has refused to unmap, for which there is a reason only at the limit of mappings. */
 static bool stuck_take(size_t units, size_t alignment, struct warm_run *out) {
-  for (struct stuck_run **link = &stuck; *link != NULL; link = &(*link)->next) {
+  for (struct stuck_run **link = &unit_stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
     if (run->units != units || ((uintptr_t)run & (alignment - 1)) != 0) continue;
     *link = run->next;
@@ -83,14 +75,14 @@ static void give_back(struct warm_run run) {
   run.zeroed = os_decommit(run.base, bytes);
   run.since_ms = os_clock_ms();
   pool_lock();
-  if (!warm_is_full(&pool)) {
-    warm_insert(&pool, run);
+  if (!warm_is_full(&unit_pool)) {
+    warm_insert(&unit_pool, run);
   } else {
     struct stuck_run *self = (struct stuck_run *)(void *)run.base;
     self->units = run.units;
     self->huge_pages = run.huge_pages;
-    self->next = stuck;
-    stuck = self;
+    self->next = unit_stuck;
+    unit_stuck = self;
   }
   pool_unlock();
 }
@@ -105,9 +97,9 @@ static void free_lazily(void) {
     bool found = false;
     pool_lock();
     uint64_t now = os_clock_ms(); /* under the lock: no run is younger */
-    for (size_t i = 0; i < pool.count && !found; i++)
-      if (!pool.runs[i].lazily_freed && now - pool.runs[i].since_ms >= decay) {
-        run = warm_remove(&pool, i);
+    for (size_t i = 0; i < unit_pool.count && !found; i++)
+      if (!unit_pool.runs[i].lazily_freed && now - unit_pool.runs[i].since_ms >= decay) {
+        run = warm_remove(&unit_pool, i);
         found = true;
       }
     pool_unlock();
@@ -121,8 +113,8 @@ static void free_lazily(void) {
     run.zeroed = false;
     run.since_ms = now;
     pool_lock();
-    if (!warm_is_full(&pool)) {
-      warm_insert(&pool, run);
+    if (!warm_is_full(&unit_pool)) {
+      warm_insert(&unit_pool, run);
       found = false;
     }
     pool_unlock();
@@ -141,15 +133,15 @@ static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
   if (!ordinary && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
     run.base = os_map_huge_pages(bytes, UNIT_BYTES);
     run.huge_pages = run.base != NULL;
-    count(run.huge_pages ? &huge_alloc : &huge_fail, 1);
-    if (!run.huge_pages) count(&fallback_mmap, 1);
+    count(run.huge_pages ? &unit_counts.huge_alloc : &unit_counts.huge_fail, 1);
+    if (!run.huge_pages) count(&unit_counts.fallback_mmap, 1);
   }
   if (run.base == NULL) {
     bool at_once;
     run.base = aligned_map(bytes, alignment, &at_once);
-    if (!at_once) count(&fallback_mmap, 1);
+    if (!at_once) count(&unit_counts.fallback_mmap, 1);
   }
-  if (run.base != NULL) count(&units_mapped, units);
+  if (run.base != NULL) count(&unit_counts.mapped, units);
   return run;
 }
 
@@ -184,7 +176,7 @@ static bool fill(char *base, size_t units, size_t *to) {
   struct warm_run pieces[PIECES];
   if (!unit_may_cut_mappings()) return true;
   pool_lock();
-  size_t count_pieces = warm_take_pieces(&pool, units - *to, pieces, PIECES);
+  size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, pieces, PIECES);
   pool_unlock();
   enum unit_move moved = UNIT_MOVED;
   size_t piece = 0;
@@ -223,9 +215,9 @@ static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) 
 static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
   struct warm_run warm = {0};
   pool_lock();
-  bool found = warm_take(&pool, units, alignment, &warm);
-  if (!found) found = stuck != NULL && stuck_take(units, alignment, &warm);
-  bool is_over = warm_is_over(&pool, above_target());
+  bool found = warm_take(&unit_pool, units, alignment, &warm);
+  if (!found) found = unit_stuck != NULL && stuck_take(units, alignment, &warm);
+  bool is_over = warm_is_over(&unit_pool, above_target());
   pool_unlock();
   if (is_over) to_settle = true;
   if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
@@ -237,7 +229,7 @@ void unit_settle(void) {
   if (HAK_LIKELY(!to_settle)) return;
   to_settle = false;
   pool_lock();
-  size_t count_victims = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
+  size_t count_victims = warm_take_victims(&unit_pool, 0, above_target(), victims, VICTIMS);
   pool_unlock();
   give_back_all(victims, count_victims);
 }
@@ -254,7 +246,7 @@ static struct unit_run map_missed(size_t units, size_t alignment) {
   struct unit_run run = map_filled(units, alignment, 0);
   if (run.base == NULL) return run;
   pool_lock();
-  warm_missed(&pool, units - run.used, mapped_now() - pool.units);
+  warm_missed(&unit_pool, units - run.used, mapped_now() - unit_pool.units);
   pool_unlock();
   return run;
 }
@@ -272,7 +264,7 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible && unit_trim() > 0; i++)
       run = map_run(units, alignment, false);
   }
-  if (run.base != NULL) count(&acquired, 1);
+  if (run.base != NULL) count(&unit_counts.acquired, 1);
   run.from_os = from_os;
   return run;
 }
@@ -280,8 +272,8 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
 void unit_release(char *base, size_t units, bool huge_pages) {
   struct warm_run victims[VICTIMS];
   struct warm_run run = {.base = base, .units = units, .huge_pages = huge_pages};
-  count(&released, 1);
-  if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&decommit_disabled, 1);
+  count(&unit_counts.released, 1);
+  if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&unit_counts.decommit_disabled, 1);
   run.since_ms = os_clock_ms();
   bool keep = true, inserted = false;
   /* One round, unless more than VICTIMS have to go. Bounded: where the kernel refuses to unmap, the
@@ -289,11 +281,11 @@ void unit_release(char *base, size_t units, bool huge_pages) {
   for (int round = 0; round < WARM_RUNS / VICTIMS && keep && !inserted; round++) {
     size_t count_victims = 0;
     pool_lock();
-    keep = units <= warm_budget(&pool) && !above_target();
-    if (keep) count_victims = warm_take_victims(&pool, units, false, victims, VICTIMS);
-    else warm_no_room_for(&pool, units);
-    inserted = keep && !warm_is_full(&pool) && count_victims < VICTIMS;
-    if (inserted) warm_insert(&pool, run);
+    keep = units <= warm_budget(&unit_pool) && !above_target();
+    if (keep) count_victims = warm_take_victims(&unit_pool, units, false, victims, VICTIMS);
+    else warm_no_room_for(&unit_pool, units);
+    inserted = keep && !warm_is_full(&unit_pool) && count_victims < VICTIMS;
+    if (inserted) warm_insert(&unit_pool, run);
     pool_unlock();
     give_back_all(victims, count_victims);
   }
@@ -302,20 +294,20 @@ void unit_release(char *base, size_t units, bool huge_pages) {
 }
 
 void unit_give_up(char *base, size_t units, bool huge_pages) {
-  count(&released, 1);
+  count(&unit_counts.released, 1);
   give_back((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
 }
 
 struct unit_run unit_reserve(size_t units, size_t empty) {
   struct unit_run run = map_filled(units, UNIT_BYTES, empty);
-  if (run.base != NULL) count(&acquired, 1);
+  if (run.base != NULL) count(&unit_counts.acquired, 1);
   run.from_os = true;
   return run;
 }
 
 bool unit_extend(char *end, size_t units) {
   if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
-  count(&units_mapped, units);
+  count(&unit_counts.mapped, units);
   size_t filled = 0;
   if (fill(end, units, &filled)) return true;
   give_up(end, units, filled);
@@ -329,7 +321,7 @@ size_t unit_trim(void) {
   for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
     size_t picked = 0;
     pool_lock();
-    while (picked < VICTIMS && pool.count > 0) victims[picked++] = warm_remove(&pool, 0);
+    while (picked < VICTIMS && unit_pool.count > 0) victims[picked++] = warm_remove(&unit_pool, 0);
     pool_unlock();
     for (size_t i = 0; i < picked; i++) {
       bytes += victims[i].units << UNIT_SHIFT;
@@ -345,7 +337,7 @@ size_t unit_warm_bytes(void) {
 }
 
 size_t unit_prewarm(size_t units) {
-  size_t room = warm_budget(&pool), wanted = units < room ? units : room;
+  size_t room = warm_budget(&unit_pool), wanted = units < room ? units : room;
   if (wanted == 0) return 0;
   struct unit_run run = map_run(wanted, UNIT_BYTES, false);
   if (run.base == NULL) return 0;
@@ -353,11 +345,11 @@ size_t unit_prewarm(size_t units) {
     os_advise_huge(run.base, wanted << UNIT_SHIFT);
   os_populate(run.base, wanted << UNIT_SHIFT); /* refused: the pages come by touch */
   pool_lock();
-  warm_insert(&pool, (struct warm_run){.base = run.base,
-                                       .units = wanted,
-                                       .since_ms = os_clock_ms(),
-                                       .zeroed = true,
-                                       .huge_pages = run.huge_pages});
+  warm_insert(&unit_pool, (struct warm_run){.base = run.base,
+                                            .units = wanted,
+                                            .since_ms = os_clock_ms(),
+                                            .zeroed = true,
+                                            .huge_pages = run.huge_pages});
   pool_unlock();
   return wanted;
 }
@@ -369,10 +361,10 @@ size_t unit_age(void) {
   free_lazily();
   for (int round = 0; round < WARM_RUNS / VICTIMS && picked == VICTIMS; round++) {
     pool_lock();
-    picked = warm_take_victims(&pool, 0, above_target(), victims, VICTIMS);
+    picked = warm_take_victims(&unit_pool, 0, above_target(), victims, VICTIMS);
     young = 0;
-    for (size_t i = 0; i < pool.count; i++)
-      if (!pool.runs[i].lazily_freed) young += pool.runs[i].units << UNIT_SHIFT;
+    for (size_t i = 0; i < unit_pool.count; i++)
+      if (!unit_pool.runs[i].lazily_freed) young += unit_pool.runs[i].units << UNIT_SHIFT;
     pool_unlock();
     give_back_all(victims, picked);
   }
@@ -382,16 +374,17 @@ size_t unit_age(void) {
 void unit_stats_get(struct unit_stats *stats) {
   stats->units_warm = unit_warm_bytes() >> UNIT_SHIFT;
   stats->bytes_mapped = unit_mapped_bytes();
-  stats->acquired = atomic_load_explicit(&acquired, memory_order_relaxed);
-  stats->released = atomic_load_explicit(&released, memory_order_relaxed);
-  stats->fallback_mmap = atomic_load_explicit(&fallback_mmap, memory_order_relaxed);
-  stats->huge_alloc = atomic_load_explicit(&huge_alloc, memory_order_relaxed);
-  stats->huge_fail = atomic_load_explicit(&huge_fail, memory_order_relaxed);
-  stats->decommit_disabled = atomic_load_explicit(&decommit_disabled, memory_order_relaxed);
+  stats->acquired = atomic_load_explicit(&unit_counts.acquired, memory_order_relaxed);
+  stats->released = atomic_load_explicit(&unit_counts.released, memory_order_relaxed);
+  stats->fallback_mmap = atomic_load_explicit(&unit_counts.fallback_mmap, memory_order_relaxed);
+  stats->huge_alloc = atomic_load_explicit(&unit_counts.huge_alloc, memory_order_relaxed);
+  stats->huge_fail = atomic_load_explicit(&unit_counts.huge_fail, memory_order_relaxed);
+  stats->decommit_disabled =
+      atomic_load_explicit(&unit_counts.decommit_disabled, memory_order_relaxed);
 }
 
 void unit_forget(void) {
-  pool = (struct warm_pool){0};
-  stuck = NULL;
+  unit_pool = (struct warm_pool){0};
+  unit_stuck = NULL;
   atomic_store_explicit(&warm_units, 0, memory_order_relaxed);
 }

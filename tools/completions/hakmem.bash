@@ -10,12 +10,12 @@ _hakmem_commands() {
   "$1" help 2>/dev/null | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
 }
 
-# The values of an option of the tool.
+# The values of an option of a command of the tool.
 _hakmem_values() {
   case $2 in
   -p | --profile) "$1" options HAKMEM_PROFILE 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
   --stats) "$1" options HAKMEM_STATS 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
-  --format) "$1" options --format= 2>&1 | sed -n 's/.*accepted: //p' | tr '|' '\n' ;;
+  --format) "$1" "$3" --format= 2>&1 | sed -n 's/.*accepted: //p' | tr '|' '\n' ;;
   --variant) printf '%s\n' standard fast observe hardened check ;;
   *) return 1 ;;
   esac
@@ -80,7 +80,7 @@ _hakmem() {
     current=''
   fi
   if [ -n "$option" ]; then
-    if word=$(_hakmem_values "$tool" "$option"); then
+    if word=$(_hakmem_values "$tool" "$option" "${command[1]}"); then
       mapfile -t COMPREPLY < <(compgen -W "$word" -- "$current")
     else
       compopt -o filenames 2>/dev/null
@@ -95,6 +95,7 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
+  stats | top) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   options) mapfile -t COMPREPLY < <(compgen -W "$("$tool" options --format=names 2>/dev/null)" -- "$current") ;;
   run | doctor | trace)
     if declare -F _command_offset >/dev/null; then _command_offset "$COMP_CWORD"

@@ -14,7 +14,7 @@ function __hakmem_values
         case --stats
             $argv[1] options HAKMEM_STATS 2>/dev/null | head -n 1 | string replace -r '.*=' '' | string split '|'
         case --format
-            $argv[1] options --format= 2>&1 | string replace -rf '.*accepted: ' '' | string split '|'
+            $argv[1] $argv[3] --format= 2>&1 | string replace -rf '.*accepted: ' '' | string split '|'
         case --variant
             printf '%s\n' standard fast observe hardened check
         case '*'
@@ -69,10 +69,10 @@ function __hakmem_complete
     set -l ended false
     test $i -gt $begin; and test "$words[$(math $i - 1)]" = --; and set ended true
     if test -n "$option"
-        __hakmem_values $tool $option; or __fish_complete_path $current
+        __hakmem_values $tool $option $words[2]; or __fish_complete_path $current
     else if test $i -gt (count $words); and test $ended = false; and string match -q -- '--*=*' $current
         set -l name (string split -m 1 = -- $current)[1]
-        set -l values (__hakmem_values $tool $name)
+        set -l values (__hakmem_values $tool $name $words[2])
         and printf "$name=%s\n" $values
         or for path in (__fish_complete_path (string split -m 1 = -- $current)[2])
             echo "$name=$path"
@@ -83,6 +83,8 @@ function __hakmem_complete
         set -l rest
         test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
         complete -C (string join ' ' -- $rest $current)
+    else if contains -- $words[2] stats top
+        __fish_complete_pids
     else if test $words[2] = options
         $tool options --format=names 2>/dev/null
     end

@@ -1,0 +1,143 @@
+/* directory.c - the directory that tools read from outside (observe/directory.h). */
+#include "observe/directory.h"
+
+#include "api/totals.h"
+#include "heap/heap.h"
+#include "heap/remote.h"
+#include "hakmem.h"
+#include "policy/options.h"
+#include "superslab/lists.h"
+#include "superslab/warm.h"
+
+#define FIELD(type, member)                                                                        \
+  { (uint16_t) offsetof(type, member), (uint16_t)sizeof(((type *)0)->member) }
+#define ARRAY(type, member)                                                                        \
+  {                                                                                                \
+    (uint32_t) offsetof(type, member), (uint32_t)sizeof(((type *)0)->member[0]),                   \
+        (uint32_t)(sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]))                   \
+  }
+
+extern const struct directory_layout directory_layout HAK_HIDDEN;
+const struct directory_layout directory_layout = {
+    .bytes = sizeof(struct directory_layout),
+    .release = HAKMEM_VERSION_STRING,
+    .variant = HAK_VARIANT_NAME,
+    .map = {.unit_shift = UNIT_SHIFT,
+            .slice_shift = SLICE_SHIFT,
+            .leaf_shift = LEAF_SHIFT,
+            .leaf_bytes = sizeof(struct map_leaf),
+            .bytes = sizeof(struct map),
+            .root = ARRAY(struct map, root),
+            .superslabs = ARRAY(struct map_leaf, superslabs),
+            .bins = ARRAY(struct map_leaf, bins)},
+    .superslab = {.bytes = sizeof(struct superslab),
+                  .base = FIELD(struct superslab, base),
+                  .free_mask = FIELD(struct superslab, free_mask),
+                  .huge_units = FIELD(struct superslab, huge_units),
+                  .huge_usable = FIELD(struct superslab, huge_usable),
+                  .huge_pages = FIELD(struct superslab, huge_pages),
+                  .split = FIELD(struct superslab, split),
+                  .era = FIELD(struct superslab, era),
+                  .slabs = ARRAY(struct superslab, slabs)},
+    .slab = {.block_size = FIELD(struct slab, block_size),
+             .touched = FIELD(struct slab, touched),
+             .free_count = FIELD(struct slab, free_count),
+             .carved = FIELD(struct slab, carved),
+             .capacity = FIELD(struct slab, capacity),
+             .slices = FIELD(struct slab, slices),
+             .offset = FIELD(struct slab, offset),
+             .kind = FIELD(struct slab, kind),
+             .size_class = FIELD(struct slab, size_class),
+             .hole_count = FIELD(struct slab, hole_count),
+             .holes = FIELD(struct slab, holes),
+             .age = FIELD(struct slab, age),
+             .kinds = {KIND_FREE, KIND_SLAB, KIND_LARGE, KIND_CACHED, KIND_GIVING, KIND_GIVEN}},
+    .heap = {.bytes = sizeof(struct heap),
+             .classes = CLASS_COUNT,
+             .next = FIELD(struct heap, next),
+             .state = FIELD(struct heap, state),
+             .slab_bytes = FIELD(struct heap, slab_bytes),
+             .inbox_bytes = FIELD(struct heap, inbox_bytes),
+             .counters = FIELD(struct heap, counters),
+             .more_outgoing = FIELD(struct heap, more_outgoing),
+             .cached = FIELD(struct heap, spans.bytes),
+             .free_bytes = FIELD(struct heap, free_bytes),
+             .given_bytes = FIELD(struct heap, given_bytes),
+             .mark = FIELD(struct heap, mark),
+             .parked = HEAP_PARKED,
+             .bins = ARRAY(struct heap, bins),
+             .outgoing = ARRAY(struct heap, outgoing),
+             .inbox = ARRAY(struct heap, inbox),
+             .pile = ARRAY(struct heap, pile),
+             .more_outgoing_count = MORE_SLOTS,
+             .bin_room = FIELD(struct bin, room),
+             .bin_capacity = FIELD(struct bin, capacity),
+             .outgoing_owner = FIELD(struct outgoing, owner),
+             .outgoing_count = FIELD(struct outgoing, count),
+             .outgoing_class = FIELD(struct outgoing, size_class)},
+    .batch = {.next_and_count = FIELD(struct batch, next_and_count),
+              .count_shift = BATCH_COUNT_SHIFT},
+    .lists = {.live = FIELD(struct superslab_lists, live),
+              .peak = FIELD(struct superslab_lists, peak),
+              .slices_in_use = FIELD(struct superslab_lists, slices_in_use),
+              .dirty_slices = FIELD(struct superslab_lists, dirty_slices),
+              .era = FIELD(struct superslab_lists, era)},
+    .units = {.mapped = FIELD(struct unit_counts, mapped),
+              .acquired = FIELD(struct unit_counts, acquired),
+              .released = FIELD(struct unit_counts, released),
+              .fallback_mmap = FIELD(struct unit_counts, fallback_mmap),
+              .huge_alloc = FIELD(struct unit_counts, huge_alloc),
+              .huge_fail = FIELD(struct unit_counts, huge_fail),
+              .decommit_disabled = FIELD(struct unit_counts, decommit_disabled)},
+    .pool = {.bytes = sizeof(struct warm_pool),
+             .runs = ARRAY(struct warm_pool, runs),
+             .count = FIELD(struct warm_pool, count),
+             .units = FIELD(struct warm_pool, units),
+             .run_base = FIELD(struct warm_run, base),
+             .run_units = FIELD(struct warm_run, units)},
+    .chains = {.stuck_next = FIELD(struct stuck_run, next),
+               .stuck_units = FIELD(struct stuck_run, units),
+               .chunk_next = FIELD(struct meta_chunk, next),
+               .chunk_bytes = FIELD(struct meta_chunk, bytes),
+               .first_chunk_bytes = META_FIRST_CHUNK},
+    .os_counts = {.mmap = FIELD(struct os_counts, mmap),
+                  .munmap = FIELD(struct os_counts, munmap),
+                  .mprotect = FIELD(struct os_counts, mprotect),
+                  .madvise = FIELD(struct os_counts, madvise),
+                  .mremap = FIELD(struct os_counts, mremap),
+                  .failed = FIELD(struct os_counts, failed)},
+    .counters = {.classes = COUNTED_CLASSES, .counters = COUNTERS, .supplies = SUPPLIES},
+#if !HAK_FAST
+    .options = {.count = OPTION_COUNT,
+                .stride = sizeof(struct option),
+                .name = FIELD(struct option, name),
+                .accepted = FIELD(struct option, accepted)},
+#endif
+};
+
+#if HAK_FAST
+#define OPTION_TABLES                                                                              \
+  ".quad 0\n"                                                                                      \
+  ".quad 0\n"
+#else
+#define OPTION_TABLES PLACE(option_values) PLACE(option_table)
+#endif
+
+/* In assembler, since a difference of two addresses is no constant of C: it needs no relocation, while a table of pointers
+ * would give every process a page of its own. Retained where the linker drops what nobody refers to. */
+#define PLACE(symbol) ".quad " #symbol " - " DIRECTORY_SYMBOL "\n"
+__asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
+        ".balign 8\n"
+        ".globl " DIRECTORY_SYMBOL "\n"
+        ".type " DIRECTORY_SYMBOL ",%object\n" DIRECTORY_SYMBOL ":\n"
+        ".ascii \"" DIRECTORY_MAGIC "\"\n"
+        ".long 1\n" /* DIRECTORY_VERSION */
+        ".long 1f - " DIRECTORY_SYMBOL "\n"
+        /* in the order of struct directory */
+        PLACE(directory_layout) PLACE(map) PLACE(heap_all) PLACE(superslab_lists) PLACE(unit_counts)
+            PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks) PLACE(meta_first_chunk)
+                PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) OPTION_TABLES
+        "1:\n"
+        ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
+        ".popsection\n");
+_Static_assert(DIRECTORY_VERSION == 1, "the number above");

@@ -1,0 +1,326 @@
+"""hakmem stats: what a running process has in memory, read from outside."""
+
+import json
+import re
+
+from common import *
+
+HELD = os.environ.get("HAKMEM_TEST_HELD", "")
+HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
+PARTS = ("live", "slack", "caches", "fragmentation", "metadata", "not_ours")
+MIB = 1 << 20
+
+
+def resident(pid):
+    """What the kernel says."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        return int(re.search(r"^Rss: +(\d+) kB", file.read(), re.MULTILINE).group(1)) * 1024
+
+
+class StatsCase(TestCase):
+    def start(self, *command, preload=LIBRARY, lines=1, **changes):
+        """Starts a program that says when it rests; its processes and the bytes that each holds."""
+        env = environment(LD_PRELOAD=preload, HAKMEM_BACKGROUND="0", **changes)
+        process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        said = [process.stdout.readline().split() for _ in range(lines)]
+        self.assertTrue(all(line and line[0] == "ready" for line in said), said)
+        return [(int(line[1]), int(line[2])) for line in said]
+
+    def end(self, process):
+        process.stdin.close()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+    def json(self, pid):
+        result = hakmem("stats", str(pid), "--format", "json")
+        self.assert_code(result, 0)
+        self.assertEqual(result.err, "")
+        return json.loads(result.out)
+
+    def assert_adds_up(self, pid):
+        """Within 1% of what the kernel says, by the test's own look."""
+        figures = self.json(pid)
+        equation = figures["equation"]
+        parts = [equation[name] for name in PARTS]
+        self.assertFalse(figures["partial"])
+        self.assertTrue(all(part >= 0 for part in parts), equation)
+        kernel = resident(pid)
+        self.assertLessEqual(abs(sum(parts) - kernel), kernel / 100, equation)
+        self.assertLessEqual(abs(equation["resident"] - kernel), kernel / 100, equation)
+        return figures
+
+
+class Equation(StatsCase):
+    def test_fresh_program(self):
+        [(pid, _)] = self.start(HELD, "fresh")
+        equation = self.assert_adds_up(pid)["equation"]
+        self.assertGreater(equation["metadata"], 0)
+        self.assertLess(equation["live"] + equation["caches"] + equation["fragmentation"], MIB)
+
+    def test_small_blocks_of_which_most_are_freed(self):
+        [(pid, live)] = self.start(HELD, "small")
+        equation = self.assert_adds_up(pid)["equation"]
+        # Rounding adds at most an eighth, and to the smallest ones 16 bytes.
+        self.assertGreater(equation["live"], live)
+        self.assertLess(equation["live"], live * 1.2)
+        self.assertGreater(equation["fragmentation"], live)
+        self.assertLess(equation["not_ours"], 8 * MIB)
+
+    def test_huge_blocks(self):
+        [(pid, live)] = self.start(HELD, "huge")
+        figures = self.assert_adds_up(pid)
+        self.assertGreaterEqual(figures["equation"]["live"], live)
+        self.assertLess(figures["equation"]["live"], live * 1.02)
+        self.assertEqual(figures["totals"]["huge_live"], 4)
+        self.assertLess(figures["equation"]["not_ours"], 8 * MIB)
+
+    def test_forty_threads(self):
+        [(pid, live)] = self.start(HELD, "threads")
+        figures = self.assert_adds_up(pid)
+        self.assertGreater(figures["equation"]["live"], live)
+        self.assertLess(figures["equation"]["live"], live * 1.25)
+        self.assertEqual(figures["heaps"]["active"], 41)
+        self.assertEqual(len(figures["threads"]), 41)
+        if os.uname().machine == "x86_64":
+            tasks = {int(task) for task in os.listdir(f"/proc/{pid}/task")}
+            self.assertEqual({thread["thread"] for thread in figures["threads"]}, tasks)
+            self.assertEqual({thread["name"] for thread in figures["threads"]}, {"held"})
+        self.assertGreater(sum(thread["bins"] for thread in figures["threads"]), 0)
+
+    def test_parent_and_child_of_a_fork(self):
+        processes = self.start(HELD, "fork", lines=2)
+        for pid, live in processes:
+            with self.subTest(pid=pid):
+                equation = self.assert_adds_up(pid)["equation"]
+                self.assertGreater(equation["live"], live)
+                self.assertLess(equation["live"], live * 1.25)
+
+    def test_static_program_without_symbols(self):
+        [(pid, live)] = self.start(HELD_STATIC, "small", preload=None)
+        figures = self.assert_adds_up(pid)
+        self.assertGreater(figures["equation"]["live"], live)
+        self.assertLess(figures["equation"]["live"], live * 1.2)
+
+    def test_while_it_works(self):
+        [(pid, _)] = self.start(HELD, "churn", HAKMEM_WARM_POOL_DECAY_MS="1")
+        for _ in range(20):
+            equation = self.json(pid)["equation"]
+            total = sum(equation[name] for name in PARTS)
+            self.assertLess(abs(total - equation["resident"]), equation["resident"] * 0.1 + MIB, equation)
+
+
+class Programs(StatsCase):
+    """Programs that know nothing of it, started with nothing but LD_PRELOAD."""
+
+    def assert_live(self, pid, least, most):
+        equation = self.assert_adds_up(pid)["equation"]
+        self.assertGreater(equation["live"], least)
+        self.assertLess(equation["live"], most)
+
+    def test_python(self):
+        script = """if True:
+            import os, sys
+            kept = [str(i) * 20 for i in range(200000)]
+            print("ready", os.getpid(), sum(map(sys.getsizeof, kept)), flush=True)
+            sys.stdin.read()"""
+        [(pid, held)] = self.start("/usr/bin/python3", "-c", script, PYTHONMALLOC="malloc")
+        self.assert_live(pid, held, 2 * held)
+
+    def test_redis(self):
+        server = shutil.which("redis-server") or shutil.which("redis-check-rdb")
+        if server is None or shutil.which("redis-cli") is None:
+            self.skipTest("redis-tools is not installed")
+        # Debian has the server in that package as well, under the name of its checker.
+        socket = self.path("redis.sock")
+        process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", ""],
+                                   executable=server, env=environment(LD_PRELOAD=LIBRARY), cwd=self.directory,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        while process.poll() is None and execute(["redis-cli", "-s", socket, "ping"]).out != "PONG\n":
+            pass
+        fill = "for i=1,100000 do redis.call('set', i, string.rep('x', i % 500)) end"
+        self.assert_code(execute(["redis-cli", "-s", socket, "eval", fill, "0"]), 0)
+        # Redis has its own allocator's statistics built in where it was linked with one, and takes its blocks by malloc here.
+        result = hakmem("stats", str(process.pid))
+        if "does not run on hakmem" in result.err:
+            self.fail(result)
+        self.assert_live(process.pid, 20 * MIB, 80 * MIB)
+
+    def test_server_under_load(self):
+        [(pid, _)] = self.start(os.environ["HAKMEM_TEST_SERVER"])
+        for _ in range(10):
+            figures = self.json(pid)
+            equation = figures["equation"]
+            total = sum(equation[name] for name in PARTS)
+            self.assertLess(abs(total - equation["resident"]), equation["resident"] * 0.05 + MIB, equation)
+            self.assertGreater(equation["live"], 15 * MIB)
+            self.assertEqual(figures["heaps"]["active"], 6)
+
+
+class Formats(StatsCase):
+    def test_text(self):
+        [(pid, _)] = self.start(HELD, "small")
+        result = hakmem("stats", str(pid))
+        self.assert_code(result, 0)
+        lines = result.out.splitlines()
+        figures = re.fullmatch(r"resident (\d+) = live (\d+) \+ slack (\d+) \+ caches (\d+) \+ "
+                               r"fragmentation (\d+) \+ metadata (\d+) \+ not ours (\d+)", lines[0])  # fmt: skip
+        self.assertIsNotNone(figures, lines[0])
+        numbers = [int(number) for number in figures.groups()]
+        self.assertLessEqual(abs(numbers[0] - sum(numbers[1:])), numbers[0] / 100)
+        self.assertIn(f"held ({pid}), hakmem ", lines[1])
+        for words in ("waste by size of blocks", "heaps of threads: 1 in use", "system calls since the start"):
+            self.assertIn(words, result.out)
+
+    def test_json_has_the_names_of_the_library(self):
+        """The same things under the same names as HAKMEM_STATS=json, and with the same figures."""
+        process = subprocess.run([HELD, "small"], input="", text=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, timeout=60, check=True,
+                                 env=environment(LD_PRELOAD=LIBRARY, HAKMEM_STATS="json"))  # fmt: skip
+        [(pid, _)] = self.start(HELD, "small", HAKMEM_STATS="text")
+        read = self.json(pid)
+        if process.stderr:  # _exit() runs no destructors
+            written = json.loads(process.stderr)
+            self.assertEqual(set(written) - set(read), set())
+        for name in ("version", "hakmem", "variant", "pid", "program", "profile", "os", "totals", "heaps", "memory",
+                     "classes", "large", "huge"):  # fmt: skip
+            self.assertIn(name, read)
+        self.assertEqual((read["pid"], read["program"], read["profile"]), (pid, "held", "balanced"))
+        self.assertGreater(sum(row["alloc"] for row in read["classes"]), 100000)
+        self.assertGreaterEqual(read["totals"]["bytes_mapped"], read["totals"]["superslabs_live"] * 2 * MIB)
+
+    def test_figures_are_those_of_the_library(self):
+        """At rest, the library at a signal and the tool from outside say the same."""
+        path = self.path("stats")
+        [(pid, _)] = self.start(HELD, "small", HAKMEM_STATS_SIGNAL="USR1", HAKMEM_STATS_FILE=path)
+        os.kill(pid, signal.SIGUSR1)
+        while not (os.path.exists(path) and open(path, encoding="ascii").read().endswith("\n")):
+            pass
+        with open(path, encoding="ascii") as file:
+            written = json.loads(file.read())
+        read = self.json(pid)
+        for group in ("os", "heaps", "memory", "totals"):
+            for name, value in written[group].items():
+                if name in ("bytes_metadata", "metadata", "resident"):
+                    continue  # used of the chunks, here; what of them is resident, there
+                self.assertEqual(read[group][name], value, (group, name))
+        for ours, theirs in zip(read["classes"], written["classes"]):
+            for name in ("class", "size", "alloc", "free", "warm_pool"):
+                self.assertEqual(ours[name], theirs[name])
+
+    def test_options_in_effect(self):
+        [(pid, _)] = self.start(HELD, "fresh", HAKMEM_PROFILE="lean", HAKMEM_BINS_KB="64")
+        figures = self.json(pid)
+        self.assertEqual(figures["profile"], "lean")
+        self.assertEqual(figures["options"]["HAKMEM_BINS_KB"], 64)
+        self.assertEqual(figures["options"]["HAKMEM_SS_MEM_LEAN_DECOMMIT"], "DONTNEED")
+        self.assertEqual(figures["options"]["HAKMEM_BACKGROUND"], "0")
+
+    def test_openmetrics(self):
+        # Debian's package is for Debian's Python, which may not be the one that runs this.
+        parse = """if True:
+            import json, sys
+            from prometheus_client.openmetrics import parser
+            families = parser.text_string_to_metric_families(sys.stdin.read())
+            print(json.dumps({family.name: [family.type, [[s.labels, s.value] for s in family.samples]]
+                              for family in families}))"""
+        pythons = [python for python in (sys.executable, "/usr/bin/python3")
+                   if execute([python, "-c", "import prometheus_client.openmetrics.parser"]).code == 0]  # fmt: skip
+        if not pythons:
+            self.skipTest("python3-prometheus-client is not installed")
+        [(pid, _)] = self.start(HELD, "threads")
+        result = hakmem("stats", str(pid), "--format=openmetrics")
+        self.assert_code(result, 0)
+        parsed = subprocess.run([pythons[0], "-c", parse], input=result.out, text=True, check=True, timeout=60,
+                                stdout=subprocess.PIPE)  # fmt: skip
+        families = json.loads(parsed.stdout)
+        parts = {labels["part"]: value for labels, value in families["hakmem_memory_bytes"][1]}
+        self.assertEqual(set(parts), set(PARTS))
+        total = families["hakmem_resident_bytes"][1][0][1]
+        self.assertLessEqual(abs(sum(parts.values()) - total), total / 100)
+        self.assertEqual(families["hakmem_system_calls"][0], "counter")
+        self.assertEqual(families["hakmem"][0], "info")
+        self.assertGreater(len(families["hakmem_class_bytes"][1]), 40)
+
+
+class Refusals(StatsCase):
+    def refused(self, pid, code, *words, **options):
+        result = hakmem("stats", str(pid), **options)
+        self.assert_code(result, code)
+        self.assertEqual(result.out, "")
+        self.assertEqual(len(result.err.splitlines()), 1, result)
+        for word in words:
+            self.assertIn(word, result.err)
+
+    def test_no_process(self):
+        with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+            self.refused(int(file.read()) + 1, 127, "there is no process")
+        self.refused("12x", 2, "'12x' is not the number of a process")
+        self.refused("-1", 2)
+        self.assert_code(hakmem("stats"), 2)
+        self.assert_code(hakmem("stats", "1", "2"), 2)
+        self.assertIn("accepted: text|json|openmetrics", hakmem("stats", "--format=xml", "1").err)
+
+    def test_no_hakmem_in_it(self):
+        [(pid, _)] = self.start(HELD, "fresh", preload=None)
+        self.refused(pid, 126, "does not run on hakmem", "glibc's malloc", "hakmem run -- held")
+
+    def test_another_allocator(self):
+        library = library_path("libjemalloc.so.2")
+        fake = self.build("libjemalloc.so", "int jemalloc_is_here;", "-shared", "-fPIC")
+        [(pid, _)] = self.start(HELD, "fresh", preload=library or fake)
+        self.refused(pid, 126, "does not run on hakmem", "jemalloc")
+
+    def test_an_older_library(self):
+        older = self.build("libhakmem.so.0", "int hak_version;", "-shared", "-fPIC")
+        [(pid, _)] = self.start(HELD, "fresh", preload=older)
+        self.refused(pid, 126, "older hakmem", "libhakmem.so.0")
+
+    def test_a_newer_library(self):
+        newer = self.build("libhakmem.so.9", r"""
+            __attribute__((section(".hakmem_directory"), used)) const struct {
+              char magic[16]; unsigned version, bytes; long distances[40];
+            } directory = {{"hakmem directory"}, 99, 300, {8}};""", "-shared", "-fPIC", "-Wno-all")  # fmt: skip
+        [(pid, _)] = self.start(HELD, "fresh", preload=newer)
+        self.refused(pid, 126, "version 99", "use the tool of that release")
+
+    def test_damaged_directory(self):
+        damaged = self.build("libhakmem.so.8", r"""
+            __attribute__((section(".hakmem_directory"), used)) const struct {
+              char magic[16]; unsigned version, bytes; long distances[40];
+            } directory = {{"hakmem directory"}, 1, 136, {8, 8, 8, 8, 8, 8}};""", "-shared", "-fPIC")  # fmt: skip
+        [(pid, _)] = self.start(HELD, "fresh", preload=damaged)
+        self.refused(pid, 126, "makes no sense")
+
+    def test_a_process_that_has_ended(self):
+        process = subprocess.Popen(["true"], env=environment())
+        self.addCleanup(process.wait)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        self.refused(process.pid, 127, "has ended")
+
+    def test_a_thread_of_the_kernel(self):
+        # Where there is none to be seen, as in a container, no process looks like one.
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+                    status = file.read()
+            except OSError:
+                continue
+            if "VmSize" not in status and "State:\tZ" not in status and "State:\tX" not in status:
+                self.refused(pid, 126, "is a thread of the kernel")
+                return
+
+    def test_another_users_process(self):
+        if os.geteuid() == 0:
+            [(pid, _)] = self.start(HELD, "fresh")
+            copy = self.copy(TOOL, "hakmem")
+            os.chmod(self.directory, 0o755)
+            self.refused(pid, 126, "belongs to user 0", tool=copy, user=65534, group=65534, extra_groups=[])
+        else:
+            self.refused(1, 126, "belongs to user 0")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)  # so that the reason of a skip is printed

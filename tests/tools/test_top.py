@@ -1,0 +1,113 @@
+"""hakmem top, in a real terminal."""
+
+import fcntl
+import pty
+import re
+import select
+import struct
+import termios
+import time
+
+from common import *
+
+HELD = os.environ.get("HAKMEM_TEST_HELD", "")
+
+
+class Top(TestCase):
+    def start(self, *arguments, **changes):
+        process = subprocess.Popen([HELD, *arguments], env=environment(LD_PRELOAD=LIBRARY, **changes), text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        self.addCleanup(self.end, process)
+        return process, int(process.stdout.readline().split()[1])
+
+    def end(self, process):
+        process.stdin.close()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+    def open(self, pid, rows=24, columns=80, term="xterm", locale="C.UTF-8"):
+        """hakmem top on a terminal of its own."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        env = environment(TERM=term, LC_ALL=locale, LINES=None, COLUMNS=None)
+        top = subprocess.Popen([TOOL, "top", "--delay", "0.2", str(pid)], env=env, stdin=slave, stdout=slave,
+                               stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+        os.close(slave)
+        self.addCleanup(top.stderr.close)
+        self.addCleanup(top.wait)
+        self.addCleanup(top.kill)
+        return top, master
+
+    def read_until(self, terminal, words):
+        """What the terminal was sent until all of `words` were among it."""
+        text, end = "", time.monotonic() + 50
+        while not all(word in text for word in words):
+            self.assertLess(time.monotonic(), end, f"never shown: {words}\n{text}")
+            if select.select([terminal], [], [], 0.1)[0]:
+                text += os.read(terminal, 65536).decode(errors="replace")
+        return text
+
+    def test_once(self):
+        _, pid = self.start("threads")
+        result = hakmem("top", "--once", str(pid))
+        self.assert_code(result, 0)
+        lines = result.out.splitlines()
+        self.assertLessEqual(len(lines), 24)
+        self.assertTrue(all(len(line) <= 80 for line in lines), result)
+        self.assertIn(f"held ({pid})", lines[0])
+        for words in ("resident", "= live", "+ not ours", "calls a second", "waste", "thread"):
+            self.assertIn(words, result.out)
+        # A pipe is no terminal.
+        self.assertEqual(re.sub(r"\d", "", hakmem("top", str(pid)).out.split("\n")[0]), re.sub(r"\d", "", lines[0]))
+
+    def test_arguments(self):
+        self.assert_code(hakmem("top"), 2)
+        self.assert_code(hakmem("top", "--delay=0", "1"), 2)
+        self.assert_code(hakmem("top", "--delay=x", "1"), 2)
+        self.assert_code(hakmem("top", "--delay=nan", "1"), 2)
+        self.assertIn("does not run on hakmem", hakmem("top", str(os.getpid())).err)
+
+    def test_shows_changes_resizes_and_quits(self):
+        _, pid = self.start("churn")
+        top, terminal = self.open(pid)
+        text = self.read_until(terminal, ["hakmem top", "resident", "not ours", "fragmentation", "in use"])
+        self.assertIn("\x1b[?1049h", text)  # a screen of its own, as terminals have it
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        os.kill(top.pid, signal.SIGWINCH)
+        self.read_until(terminal, ["hakmem top", "resident"])
+        # The curve of a process in motion.
+        self.read_until(terminal, ["\u2588"])
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 20, 0, 0))
+        os.kill(top.pid, signal.SIGWINCH)
+        self.read_until(terminal, ["hakmem top"])
+        os.write(terminal, b"q")
+        text = self.read_until(terminal, ["\x1b[?1049l"])  # as it was
+        self.assertEqual(top.wait(timeout=50), 0)
+        self.assertEqual(top.stderr.read(), b"")
+
+    def test_terminal_without_utf8(self):
+        _, pid = self.start("churn")
+        top, terminal = self.open(pid, term="vt100", locale="C")
+        self.read_until(terminal, ["hakmem top", "resident", "#"])
+        os.write(terminal, b"q")
+        self.assertEqual(top.wait(timeout=50), 0)
+
+    def test_process_ends(self):
+        process, pid = self.start("fresh")
+        top, terminal = self.open(pid)
+        self.read_until(terminal, ["hakmem top"])
+        process.stdin.close()
+        process.wait(timeout=50)
+        self.assertEqual(top.wait(timeout=50), 1 if b"has ended" in top.stderr.read() else 0)
+        self.assertEqual(top.returncode, 1)
+
+    def test_terminal_that_cannot_be_used(self):
+        _, pid = self.start("fresh")
+        top, _ = self.open(pid, term="no-such-terminal")
+        self.assertIn(b"cannot be used (TERM=no-such-terminal)", top.stderr.read())
+        self.assertEqual(top.wait(timeout=50), 126)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)  # so that the reason of a skip is printed

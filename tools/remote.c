@@ -1,0 +1,299 @@
+/* remote.c - see remote.h. */
+#define _GNU_SOURCE
+#include "remote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "elf_file.h"
+#include "remote_find.h"
+
+#include <fcntl.h>
+
+bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes) {
+  struct iovec here = {to, bytes};
+  struct iovec there = {(void *)(uintptr_t)address, bytes};
+  return process_vm_readv(remote->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
+uint64_t remote_word(const struct remote *remote, uint64_t address) {
+  uint64_t word = 0;
+  return remote_read(remote, address, &word, sizeof word) ? word : 0;
+}
+
+bool remote_lives(const struct remote *remote) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
+  char target[2];
+  return readlink(path, target, sizeof target) > 0;
+}
+
+uint64_t copy_get(struct copy copy, struct directory_field field) {
+  if (field.at > copy.size || field.bytes > copy.size - field.at) return 0;
+  const char *at = copy.bytes + field.at;
+  uint8_t byte;
+  uint16_t half;
+  uint32_t word;
+  uint64_t all;
+  switch (field.bytes) {
+  case 1:
+    memcpy(&byte, at, sizeof byte);
+    return byte;
+  case 2:
+    memcpy(&half, at, sizeof half);
+    return half;
+  case 4:
+    memcpy(&word, at, sizeof word);
+    return word;
+  case 8:
+    memcpy(&all, at, sizeof all);
+    return all;
+  default:
+    return 0;
+  }
+}
+
+uint64_t copy_get_at(struct copy copy, struct directory_array array, uint32_t i,
+                     struct directory_field field) {
+  uint64_t at = array.at + (uint64_t)array.stride * i;
+  if (i >= array.count || at > copy.size) return 0;
+  return copy_get((struct copy){copy.bytes + at, copy.size - at}, field);
+}
+
+/* --- who it is ------------------------------------------------------------------------------------- */
+
+struct status {
+  bool found, kernel, ended;
+  int process; /* `text` may name a thread */
+  unsigned user;
+};
+
+static struct status read_status(int pid) {
+  struct status status = {0};
+  char path[64], line[256];
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return status;
+  bool has_memory = false;
+  while (fgets(line, sizeof line, file) != NULL) {
+    status.found = true;
+    if (strncmp(line, "State:", 6) == 0)
+      status.ended = strchr(line, 'Z') != NULL || strchr(line, 'X') != NULL;
+    if (strncmp(line, "Tgid:", 5) == 0) status.process = (int)strtol(line + 5, NULL, 10);
+    if (strncmp(line, "Uid:", 4) == 0) { /* the second one: the effective */
+      char *end;
+      strtoul(line + 4, &end, 10);
+      status.user = (unsigned)strtoul(end, NULL, 10);
+    }
+    if (strncmp(line, "VmSize:", 7) == 0) has_memory = true;
+  }
+  fclose(file);
+  status.kernel = status.found && !has_memory && !status.ended;
+  return status;
+}
+
+static int yama(void) {
+  int scope = 0;
+  FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%d", &scope) != 1) scope = 0;
+  fclose(file);
+  return scope;
+}
+
+/* One line that says why, after a refusal. */
+static int refuse(int pid) {
+  struct status status = read_status(pid);
+  if (!status.found || status.ended) {
+    complain("process %d has ended meanwhile", pid);
+    return 1;
+  }
+  if (status.user != geteuid() && geteuid() != 0)
+    complain("process %d belongs to user %u: call hakmem as that user, or as root", pid,
+             status.user);
+  else if (yama() == 3)
+    complain("process %d cannot be read: kernel.yama.ptrace_scope is 3, which lasts until a reboot",
+             pid);
+  else if (yama() > 0 && geteuid() != 0)
+    complain("process %d cannot be read: kernel.yama.ptrace_scope is %d; call hakmem as root, or "
+             "allow it by: sysctl kernel.yama.ptrace_scope=0",
+             pid, yama());
+  else
+    complain(
+        "process %d cannot be read: it has privileges or is protected (prctl PR_SET_DUMPABLE), "
+        "or this container lacks CAP_SYS_PTRACE; call hakmem as root outside of it",
+        pid);
+  return EXIT_CANNOT_RUN;
+}
+
+static void read_program(struct remote *remote) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/comm", remote->pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return;
+  if (fgets(remote->program, sizeof remote->program, file) != NULL)
+    remote->program[strcspn(remote->program, "\n")] = 0;
+  fclose(file);
+}
+
+/* 0: a process of this machine's kind. */
+static int check_process(struct remote *remote, const char *text) {
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (errno != 0 || *end != 0 || end == text || number <= 0 || number > INT_MAX) {
+    complain("'%s' is not the number of a process", text);
+    return EXIT_USAGE;
+  }
+  struct status status = read_status((int)number);
+  if (!status.found) {
+    complain("there is no process %ld", number);
+    return EXIT_NO_PROGRAM;
+  }
+  remote->pid = status.process;
+  read_program(remote);
+  if (status.ended) {
+    complain("process %ld (%s) has ended; its parent has not asked for its exit code yet", number,
+             remote->program);
+    return EXIT_NO_PROGRAM;
+  }
+  if (status.kernel) {
+    complain("%ld (%s) is a thread of the kernel, which has no malloc", number, remote->program);
+    return EXIT_CANNOT_RUN;
+  }
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return refuse(remote->pid);
+  struct elf_file elf;
+  elf_file_read(fd, &elf);
+  close(fd);
+  if (elf.is_elf && !elf.is_ours) {
+    complain("process %d (%s) is a program for %s; this hakmem reads those for %s", remote->pid,
+             remote->program, elf.machine, elf_file_own_machine());
+    return EXIT_CANNOT_RUN;
+  }
+  return 0;
+}
+
+/* --- its directory ----------------------------------------------------------------------------------- */
+
+static uint64_t place(uint64_t directory, directory_distance distance) {
+  return distance == 0 ? 0 : directory + (uint64_t)distance;
+}
+
+static bool is_array_in(struct directory_array array, uint64_t bytes) {
+  return array.at <= bytes && array.stride > 0 && array.count <= (bytes - array.at) / array.stride;
+}
+
+static bool is_plausible(const struct directory_layout *layout) {
+  enum { MOST = 1 << 20 };
+  return layout->map.unit_shift >= 12 && layout->map.unit_shift <= 32 &&
+         layout->map.slice_shift >= 12 && layout->map.slice_shift <= layout->map.unit_shift &&
+         layout->map.unit_shift - layout->map.slice_shift <= 6 &&
+         layout->map.leaf_shift > layout->map.unit_shift && layout->map.leaf_shift <= 48 &&
+         layout->superslab.bytes <= MOST && layout->heap.bytes <= MOST &&
+         layout->pool.bytes <= MOST && layout->heap.classes <= 256 &&
+         is_array_in(layout->map.root, layout->map.bytes) && layout->map.root.stride == 8 &&
+         layout->map.root.count <= 1 << 26 &&
+         is_array_in(layout->map.superslabs, layout->map.leaf_bytes) &&
+         layout->map.superslabs.stride == 8 && layout->map.superslabs.count <= 1 << 20 &&
+         is_array_in(layout->superslab.slabs, layout->superslab.bytes) &&
+         layout->superslab.slabs.count <= 64 &&
+         is_array_in(layout->heap.bins, layout->heap.bytes) &&
+         is_array_in(layout->heap.outgoing, layout->heap.bytes) &&
+         is_array_in(layout->pool.runs, layout->pool.bytes) && layout->counters.classes <= 256 &&
+         layout->counters.counters <= 64 && layout->counters.supplies <= 64 &&
+         layout->options.count <= 4096 && layout->options.stride <= 4096;
+}
+
+/* The directory at `address`. 0, or an exit code. */
+static int read_directory(struct remote *remote, uint64_t address) {
+  struct directory directory = {0};
+  size_t head = offsetof(struct directory, layout);
+  if (!remote_read(remote, address, &directory, head)) return refuse(remote->pid);
+  if (memcmp(directory.magic, DIRECTORY_MAGIC, sizeof directory.magic) != 0 ||
+      directory.bytes < head || directory.bytes > 65536) {
+    complain("process %d (%s): what should be hakmem's directory in %s is something else",
+             remote->pid, remote->program, remote->object);
+    return EXIT_CANNOT_RUN;
+  }
+  if (directory.version != DIRECTORY_VERSION) {
+    complain("process %d (%s) runs on another release of hakmem, whose directory has version %u; "
+             "this tool reads version %d: use the tool of that release",
+             remote->pid, remote->program, directory.version, DIRECTORY_VERSION);
+    return EXIT_CANNOT_RUN;
+  }
+  size_t bytes = directory.bytes < sizeof directory ? directory.bytes : sizeof directory;
+  uint32_t layout_bytes = 0;
+  if (!remote_read(remote, address, &directory, bytes) ||
+      !remote_read(remote, place(address, directory.layout), &layout_bytes, sizeof layout_bytes))
+    return refuse(remote->pid);
+  if (layout_bytes > sizeof remote->layout) layout_bytes = sizeof remote->layout;
+  if (!remote_read(remote, place(address, directory.layout), &remote->layout, layout_bytes))
+    return refuse(remote->pid);
+  if (!is_plausible(&remote->layout)) {
+    complain("process %d (%s): hakmem's directory makes no sense", remote->pid, remote->program);
+    return EXIT_CANNOT_RUN;
+  }
+  remote->layout.release[sizeof remote->layout.release - 1] = 0;
+  remote->layout.variant[sizeof remote->layout.variant - 1] = 0;
+  remote->map = place(address, directory.map);
+  remote->heaps = place(address, directory.heaps);
+  remote->lists = place(address, directory.lists);
+  remote->units = place(address, directory.units);
+  remote->pool = place(address, directory.pool);
+  remote->stuck = place(address, directory.stuck);
+  remote->chunks = place(address, directory.chunks);
+  remote->first_chunk = place(address, directory.first_chunk);
+  remote->os_counts = place(address, directory.os_counts);
+  remote->counters_shared = place(address, directory.counters_shared);
+  remote->counters_supplied = place(address, directory.counters_supplied);
+  remote->option_values = place(address, directory.option_values);
+  remote->option_table = place(address, directory.option_table);
+  return 0;
+}
+
+static int complain_of_none(const struct remote *remote, const struct found *found) {
+  if (found->older[0] != 0) {
+    complain(
+        "process %d (%s) runs on an older hakmem (%s), which cannot be looked into from outside: "
+        "start it again on this one, or with HAKMEM_STATS_SIGNAL=USR1",
+        remote->pid, remote->program, found->older);
+    return EXIT_CANNOT_RUN;
+  }
+  complain("process %d (%s) does not run on hakmem but on %s; start it by: hakmem run -- %s",
+           remote->pid, remote->program, found->allocator, remote->program);
+  return EXIT_CANNOT_RUN;
+}
+
+int remote_open(struct remote *remote, const char *text) {
+  memset(remote, 0, sizeof *remote);
+  int code = check_process(remote, text);
+  if (code != 0) return code;
+  struct found *found = calloc(1, sizeof *found);
+  if (found == NULL) {
+    complain("out of memory");
+    return 1;
+  }
+  if (!remote_find(remote->pid, found)) code = refuse(remote->pid);
+  else if (found->count == 0) code = complain_of_none(remote, found);
+  /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */
+  for (unsigned i = 0; i < found->count && code == 0; i++) {
+    struct place *at = &found->places[i];
+    snprintf(remote->object, sizeof remote->object, "%s", at->path);
+    remote->is_library = at->is_library;
+    remote->object_start = at->start;
+    remote->object_end = at->end;
+    code = read_directory(remote, at->directory);
+    if (code == 0 && remote_word(remote, remote->heaps) != 0) break;
+  }
+  free(found);
+  return code;
+}

@@ -1,0 +1,52 @@
+/* remote.h - a process that runs on hakmem, read from outside: it is neither stopped nor asked.
+ *
+ * What is read is another's memory, perhaps another user's: every size in it is checked before it is used, and a
+ * structure that changes while it is read gives a wrong figure, never a crash.
+ */
+#ifndef HAKMEM_REMOTE_H
+#define HAKMEM_REMOTE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "observe/directory.h"
+
+struct remote {
+  int pid;
+  char program[64];
+  /* Where hakmem is: a library of its own (then these are all its bytes), or part of the program. */
+  char object[PATH_MAX];
+  bool is_library;
+  uint64_t object_start, object_end;
+  /* Addresses there; 0: there is no such thing in its build. */
+  uint64_t map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts, counters_shared,
+      counters_supplied, option_values, option_table;
+  struct directory_layout layout;
+};
+
+/** Finds hakmem in the process that `text` names, and reads its directory. 0, or an exit code after a line that says what is
+ * wrong and what to do. */
+int remote_open(struct remote *remote, const char *text);
+
+/** Copies `bytes` from there; false when they cannot be read. */
+bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes);
+/** A word of 8 bytes; 0 when it cannot be read. */
+uint64_t remote_word(const struct remote *remote, uint64_t address);
+/** Is the process still there? */
+bool remote_lives(const struct remote *remote);
+
+/* A copy of a structure, of which fields are taken. */
+struct copy {
+  const char *bytes;
+  size_t size;
+};
+
+/** An integer in it; 0 where there is no such field. */
+uint64_t copy_get(struct copy copy, struct directory_field field);
+/** The same of element `i` of an array in it. */
+uint64_t copy_get_at(struct copy copy, struct directory_array array, uint32_t i,
+                     struct directory_field field);
+
+#endif

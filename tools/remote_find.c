@@ -1,0 +1,192 @@
+/* remote_find.c - see remote_find.h.
+ *
+ * The directory lies in a section of its own, so that a program that was stripped of its symbols has it, too. Files are
+ * opened by the process' own root, since it may be in another mount namespace.
+ */
+#define _GNU_SOURCE
+#include "remote_find.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf_file.h"
+#include "observe/directory.h"
+
+enum { HEADERS_MOST = 128, SECTIONS_MOST = 4096 };
+
+static bool read_at(int fd, void *to, size_t bytes, uint64_t offset) {
+  return offset <= INT64_MAX && pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* Address of the section as the file has it; 0: it has none. */
+static uint64_t find_section(int fd, const Elf64_Ehdr *header) {
+  if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > SECTIONS_MOST ||
+      header->e_shstrndx >= header->e_shnum)
+    return 0;
+  Elf64_Shdr names, section;
+  uint64_t table = header->e_shoff;
+  if (!read_at(fd, &names, sizeof names, table + header->e_shstrndx * sizeof names)) return 0;
+  for (unsigned i = 0; i < header->e_shnum; i++) {
+    char name[sizeof DIRECTORY_SECTION];
+    if (!read_at(fd, &section, sizeof section, table + i * sizeof section)) return 0;
+    if ((section.sh_flags & SHF_ALLOC) == 0 || section.sh_size < sizeof DIRECTORY_MAGIC) continue;
+    if (read_at(fd, name, sizeof name, names.sh_offset + section.sh_name) &&
+        memcmp(name, DIRECTORY_SECTION, sizeof name) == 0)
+      return section.sh_addr;
+  }
+  return 0;
+}
+
+/* Where the file says that its memory begins and ends. */
+static bool find_bounds(int fd, const Elf64_Ehdr *header, uint64_t *first, uint64_t *end) {
+  Elf64_Phdr headers[HEADERS_MOST];
+  unsigned count = header->e_phnum;
+  if (header->e_phentsize != sizeof headers[0] || count > HEADERS_MOST ||
+      !read_at(fd, headers, count * sizeof headers[0], header->e_phoff))
+    return false;
+  *first = UINT64_MAX;
+  *end = 0;
+  for (unsigned i = 0; i < count; i++) {
+    if (headers[i].p_type != PT_LOAD) continue;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if ((headers[i].p_vaddr & -page) < *first) *first = headers[i].p_vaddr & -page;
+    uint64_t stop = headers[i].p_vaddr + headers[i].p_memsz;
+    if (stop > *end) *end = (stop + page - 1) & -page;
+  }
+  return *first < *end;
+}
+
+/* --- the process' files ---------------------------------------------------------------------------- */
+
+struct mapping {
+  uint64_t start, end, offset, inode;
+  const char *path; /* "" for none */
+};
+
+static bool parse_mapping(char *line, struct mapping *mapping) {
+  char *at = line;
+  line[strcspn(line, "\n")] = 0;
+  mapping->start = strtoull(at, &at, 16);
+  if (*at++ != '-') return false;
+  mapping->end = strtoull(at, &at, 16);
+  if (*at++ != ' ' || strlen(at) < 5) return false;
+  at += 5; /* permissions */
+  mapping->offset = strtoull(at, &at, 16);
+  strtoul(at, &at, 16); /* device */
+  if (*at++ != ':') return false;
+  strtoul(at, &at, 16);
+  mapping->inode = strtoull(at, &at, 10);
+  mapping->path = at + strspn(at, " ");
+  return true;
+}
+
+/* The mapped file itself, if it may be had so; else the one of that name, if it is the same. */
+static int open_mapped(int pid, const struct mapping *mapping) {
+  char path[PATH_MAX + 64];
+  struct stat status;
+  snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", pid,
+           (unsigned long long)mapping->start, (unsigned long long)mapping->end);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) return fd;
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  if (stat(path, &status) != 0 || status.st_ino != mapping->inode)
+    snprintf(path, sizeof path, "/proc/%d/root%s", pid, mapping->path);
+  fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_ino == mapping->inode)
+    return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static const char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
+/* What others call themselves, most particular first. */
+static void note_allocator(const char *name, struct found *found) {
+  static const char *const known[][2] = {
+      {"libasan", "AddressSanitizer's malloc"},
+      {"libtsan", "ThreadSanitizer's malloc"},
+      {"libjemalloc", "jemalloc"},
+      {"libtcmalloc", "tcmalloc"},
+      {"libmimalloc", "mimalloc"},
+      {"libsnmalloc", "snmalloc"},
+      {"librpmalloc", "rpmalloc"},
+      {"libhoard", "Hoard"},
+      {"libscudo", "Scudo"},
+      {"libhardened_malloc", "hardened_malloc"},
+      {"vgpreload_memcheck", "valgrind's malloc"},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    if (strncmp(name, known[i][0], strlen(known[i][0])) == 0)
+      snprintf(found->allocator, sizeof found->allocator, "%s", known[i][1]);
+  if (found->allocator[0] != 0) return;
+  if (strncmp(name, "ld-musl-", 8) == 0)
+    snprintf(found->allocator, sizeof found->allocator, "musl's malloc");
+}
+
+static void look_into(int pid, const struct mapping *mapping, struct found *found) {
+  const char *name = name_of(mapping->path);
+  bool named = strncmp(name, "libhakmem", 9) == 0;
+  note_allocator(name, found);
+  int fd = open_mapped(pid, mapping);
+  if (fd < 0) {
+    if (named) snprintf(found->older, sizeof found->older, "%s", mapping->path);
+    return;
+  }
+  Elf64_Ehdr header;
+  struct elf_file elf;
+  uint64_t section = 0, first = 0, end = 0;
+  elf_file_read(fd, &elf);
+  if (elf.is_ours && !elf.damaged && read_at(fd, &header, sizeof header, 0) &&
+      find_bounds(fd, &header, &first, &end))
+    section = find_section(fd, &header);
+  close(fd);
+  if (section == 0 || section < first || section >= end || found->count == PLACES_MOST) {
+    if (named && section == 0) snprintf(found->older, sizeof found->older, "%s", mapping->path);
+    return;
+  }
+  struct place *place = &found->places[found->count++];
+  snprintf(place->path, sizeof place->path, "%s", mapping->path);
+  place->is_library = named;
+  place->start = mapping->start;
+  place->directory = mapping->start + (section - first);
+  place->end = mapping->start + (end - first);
+}
+
+bool remote_find(int pid, struct found *found) {
+  char path[64], *line = NULL;
+  size_t room = 0;
+  uint64_t seen = 0;
+  bool has_glibc = false, any = false;
+  memset(found, 0, sizeof *found);
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *maps = fopen(path, "re");
+  if (maps == NULL) return false;
+  while (getline(&line, &room, maps) >= 0) {
+    struct mapping mapping;
+    any = true;
+    /* A file's first bytes have its headers, and its other mappings follow. */
+    if (!parse_mapping(line, &mapping) || mapping.path[0] != '/' || mapping.offset != 0 ||
+        mapping.inode == seen)
+      continue;
+    seen = mapping.inode;
+    if (strncmp(name_of(mapping.path), "libc.so.6", 9) == 0 ||
+        strncmp(name_of(mapping.path), "libc-2.", 7) == 0)
+      has_glibc = true;
+    look_into(pid, &mapping, found);
+  }
+  free(line);
+  fclose(maps);
+  if (found->allocator[0] == 0)
+    snprintf(found->allocator, sizeof found->allocator, "%s",
+             has_glibc ? "glibc's malloc" : "a malloc that is part of the program");
+  return any;
+}

@@ -1,0 +1,28 @@
+/* remote_find.h - in which of its files a process has hakmem, and where that lies in its memory. */
+#ifndef HAKMEM_REMOTE_FIND_H
+#define HAKMEM_REMOTE_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct place {
+  char path[PATH_MAX];
+  bool is_library;     /* a file of hakmem alone */
+  uint64_t directory;  /* address of struct directory */
+  uint64_t start, end; /* of the file's memory */
+};
+
+enum { PLACES_MOST = 4 };
+
+struct found {
+  unsigned count;
+  struct place places[PLACES_MOST];
+  char older[PATH_MAX]; /* a file of hakmem without a directory; "": there is none */
+  char allocator[64];   /* for messages: which other one the process seems to have */
+};
+
+/** False when the process' mappings cannot be read. */
+bool remote_find(int pid, struct found *found);
+
+#endif

@@ -1,0 +1,179 @@
+/* resident.c - see resident.h. */
+#define _GNU_SOURCE
+#include "resident.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Entries of pagemap that are read at once: a unit of 2 MiB. */
+enum { AT_ONCE = 512 };
+
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
+
+/* The number behind "Name:" in kB, as bytes. */
+static bool is_figure(const char *line, const char *name, uint64_t *bytes) {
+  size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0 || line[length] != ':') return false;
+  *bytes = strtoull(line + length + 1, NULL, 10) * 1024;
+  return true;
+}
+
+static FILE *open_file(int pid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  return fopen(path, "re");
+}
+
+static bool add_area(struct resident *resident, size_t *room, uint64_t start, uint64_t end) {
+  if (resident->count == *room) {
+    size_t more = *room == 0 ? 256 : *room * 2;
+    struct area *areas = realloc(resident->areas, more * sizeof *areas);
+    if (areas == NULL) return false;
+    resident->areas = areas;
+    *room = more;
+  }
+  resident->areas[resident->count++] = (struct area){.start = start, .end = end, .own = -1};
+  return true;
+}
+
+static bool read_areas(struct resident *resident) {
+  char *line = NULL;
+  size_t line_room = 0, room = 0;
+  uint64_t bytes;
+  FILE *file = open_file(resident->pid, "smaps");
+  if (file == NULL) return false;
+  bool ok = true;
+  while (ok && getline(&line, &line_room, file) >= 0) {
+    char *at;
+    uint64_t start = strtoull(line, &at, 16);
+    if (*at == '-') ok = add_area(resident, &room, start, strtoull(at + 1, NULL, 16));
+    else if (resident->count > 0 && is_figure(line, "Rss", &bytes))
+      resident->areas[resident->count - 1].resident = bytes;
+    else if (is_figure(line, "Swap", &bytes)) resident->swapped += bytes;
+  }
+  free(line);
+  fclose(file);
+  return ok && resident->count > 0;
+}
+
+static uint64_t read_total(const struct resident *resident) {
+  char line[256];
+  uint64_t total = 0;
+  FILE *file = open_file(resident->pid, "smaps_rollup");
+  if (file != NULL) {
+    while (fgets(line, sizeof line, file) != NULL)
+      if (is_figure(line, "Rss", &total)) break;
+    fclose(file);
+  }
+  /* Linux before 4.14 has no such file. */
+  for (size_t i = 0; file == NULL && i < resident->count; i++) total += resident->areas[i].resident;
+  return total;
+}
+
+bool resident_open(struct resident *resident, int pid) {
+  char path[64];
+  memset(resident, 0, sizeof *resident);
+  resident->pid = pid;
+  resident->page = (size_t)sysconf(_SC_PAGESIZE);
+  snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+  resident->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+  if (!read_areas(resident)) {
+    resident_close(resident);
+    return false;
+  }
+  resident->total = read_total(resident);
+  return true;
+}
+
+void resident_close(struct resident *resident) {
+  if (resident->pagemap >= 0) close(resident->pagemap);
+  free(resident->areas);
+  resident->areas = NULL;
+  resident->count = 0;
+}
+
+/* The first area that ends behind `address`. */
+static size_t find(const struct resident *resident, uint64_t address) {
+  size_t low = 0, high = resident->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (resident->areas[middle].end <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/* Entries of `count` pages; false: it cannot be told. */
+static bool read_entries(const struct resident *resident, uint64_t start, uint64_t *entries,
+                         size_t count) {
+  if (resident->pagemap < 0) return false;
+  size_t bytes = count * sizeof *entries;
+  uint64_t offset = start / resident->page * sizeof *entries;
+  return pread(resident->pagemap, entries, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* How much a page counts. What an area has for itself is resident for sure, so the rest is shared out to the others. */
+static void weigh(const struct resident *resident, struct area *area) {
+  uint64_t entries[AT_ONCE], own = 0, other = 0;
+  size_t page = resident->page;
+  area->own = area->other = 0;
+  if (area->resident == 0) return;
+  for (uint64_t at = area->start; at < area->end; at += AT_ONCE * page) {
+    size_t count = (area->end - at) / page < AT_ONCE ? (area->end - at) / page : AT_ONCE;
+    if (!read_entries(resident, at, entries, count)) return;
+    for (size_t i = 0; i < count; i++) {
+      if ((entries[i] & PAGE_PRESENT) == 0) continue;
+      if ((entries[i] & PAGE_EXCLUSIVE) != 0) own++;
+      else other++;
+    }
+  }
+  double pages = (double)area->resident / (double)page;
+  if (own > 0) area->own = pages < (double)own ? pages / (double)own : 1;
+  double left = pages - (double)own;
+  if (other > 0 && left > 0) area->other = left < (double)other ? left / (double)other : 1;
+}
+
+void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, double *weights) {
+  uint64_t entries[AT_ONCE];
+  size_t page = resident->page;
+  size_t area_at = find(resident, start);
+  for (uint64_t i = 0; i < bytes / page; i++) {
+    uint64_t address = start + i * page;
+    size_t in_batch = i % AT_ONCE;
+    if (in_batch == 0) {
+      size_t count = bytes / page - i < AT_ONCE ? bytes / page - i : AT_ONCE;
+      if (!read_entries(resident, address, entries, count)) memset(entries, 0, sizeof entries);
+    }
+    weights[i] = 0;
+    while (area_at < resident->count && resident->areas[area_at].end <= address) area_at++;
+    if (area_at == resident->count || resident->areas[area_at].start > address) continue;
+    struct area *area = &resident->areas[area_at];
+    if (resident->pagemap < 0) {
+      weights[i] = (double)area->resident / (double)(area->end - area->start);
+    } else {
+      if (area->own < 0) weigh(resident, area);
+      if ((entries[in_batch] & PAGE_PRESENT) != 0)
+        weights[i] = (entries[in_batch] & PAGE_EXCLUSIVE) != 0 ? area->own : area->other;
+    }
+    area->claimed += weights[i] * (double)page;
+  }
+}
+
+bool resident_is(const struct resident *resident, uint64_t address) {
+  uint64_t entry;
+  return !read_entries(resident, address & -(uint64_t)resident->page, &entry, 1) ||
+         (entry & PAGE_PRESENT) != 0;
+}
+
+double resident_rest(const struct resident *resident) {
+  double rest = 0;
+  for (size_t i = 0; i < resident->count; i++) {
+    const struct area *area = &resident->areas[i];
+    if ((double)area->resident > area->claimed) rest += (double)area->resident - area->claimed;
+  }
+  return rest;
+}

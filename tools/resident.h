@@ -1,0 +1,44 @@
+/* resident.h - which pages of a process the kernel has in memory.
+ *
+ * /proc/PID/smaps says how many bytes of each mapping are resident, /proc/PID/pagemap which pages are there. The kernel's
+ * page of zeros is there as well and is resident nowhere: where a mapping has more pages than resident bytes, those that it
+ * does not have for itself count for as much less.
+ */
+#ifndef HAKMEM_RESIDENT_H
+#define HAKMEM_RESIDENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct area {
+  uint64_t start, end, resident;
+  double own,
+      other; /* what a page counts that the mapping has for itself, and one that it has not; below 0: not known yet */
+  double claimed; /* bytes of it that resident_load has shown */
+};
+
+struct resident {
+  int pid, pagemap; /* -1: cannot be read, and a mapping counts evenly */
+  size_t page;
+  struct area *areas; /* by address */
+  size_t count;
+  uint64_t total; /* what the kernel says of the whole process */
+  uint64_t swapped;
+};
+
+/** False when the process has ended, or may not be read. */
+bool resident_open(struct resident *resident, int pid);
+void resident_close(struct resident *resident);
+
+/** Sets weights[i] to how much of page i counts as resident, from 0 to 1, and takes these pages for shown. `start` and `bytes`
+ * are multiples of the page. */
+void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, double *weights);
+
+/** Is the page at `address` in memory? Also true where that cannot be told. */
+bool resident_is(const struct resident *resident, uint64_t address);
+
+/** Resident bytes of all that was never shown. */
+double resident_rest(const struct resident *resident);
+
+#endif

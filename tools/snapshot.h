@@ -1,0 +1,83 @@
+/* snapshot.h - what a process has in memory and why: its pages, as the kernel tells them, under hakmem's own list of what
+ * each byte is. So the parts add up by page, not by what anybody believes.
+ *
+ * Every resident byte is in one part:
+ *   live           of blocks that the program holds; what a block has more than was asked for is in it, since nobody keeps
+ *                  the size that was asked for
+ *   slack          behind the last block of a slab, and behind the end of a Huge block
+ *   caches         free and kept to be handed out fast: in bins, outgoing batches, inboxes and piles, Large blocks and free
+ *                  slices that were not given back, the warm pool
+ *   fragmentation  free blocks of slabs that are partly in use, and memory of slabs that was no block yet
+ *   metadata       descriptors, heaps, the address map, and the library itself where it is a file of its own
+ *   not ours       the rest of the process
+ */
+#ifndef HAKMEM_SNAPSHOT_H
+#define HAKMEM_SNAPSHOT_H
+
+#include "remote.h"
+#include "resident.h"
+
+enum { CLASSES_MOST = 256, COUNTERS_MOST = 64 };
+
+struct class_figures {
+  uint32_t size;
+  uint64_t slabs, slab_bytes;
+  uint64_t carved, free; /* bytes of blocks ever made, and of those that are free in their slabs */
+  uint64_t kept;         /* blocks in bins, outgoing batches, inboxes and piles */
+  /* Resident bytes. */
+  double out; /* of blocks that are not in their slabs: live and kept */
+  double live, caches, fragmentation, slack;
+  uint64_t counters[COUNTERS_MOST], supplies[COUNTERS_MOST]; /* as in observe/counters.h */
+};
+
+struct heap_figures {
+  uint64_t address;
+  uint64_t mark; /* address of a thread-local variable of its thread */
+  int thread;    /* 0: not known, or it has ended */
+  char name[20]; /* of the thread */
+  bool parked;
+  uint64_t slab_bytes;                    /* of slabs it owns */
+  uint64_t bins, outgoing, inbox, cached; /* bytes that it keeps */
+  uint64_t free, given;                   /* bytes free in its slabs; of these, given back */
+};
+
+struct snapshot {
+  uint64_t resident, swapped; /* as the kernel says */
+  double live, slack, caches, fragmentation, metadata, not_ours;
+  double warm_resident, slices_resident, spans_resident; /* parts of caches */
+  bool partial; /* it changed faster than it could be read */
+  bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
+
+  uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
+  uint64_t in_use, in_bins, carved,
+      free; /* as HAKMEM_STATS=json has them: bytes, resident or not */
+  uint64_t superslabs, superslabs_peak, slices_in_use, dirty_slices, units_warm, units_mapped;
+  uint64_t metadata_bytes; /* address space, without what is part of the program */
+
+  struct class_figures classes[CLASSES_MOST];
+  uint64_t huge_supplies[2][COUNTERS_MOST]; /* of Large and of Huge blocks */
+  uint64_t huge_counters[2][COUNTERS_MOST];
+  struct heap_figures *heaps;
+  size_t heap_count, heaps_parked;
+  uint64_t os_mmap, os_munmap, os_mprotect, os_madvise, os_mremap, os_failed;
+  uint64_t acquired, released, fallback_mmap, huge_alloc, huge_fail, decommit_disabled;
+};
+
+/** Reads it all. 0, or an exit code after a complaint. */
+int snapshot_take(struct snapshot *snapshot, const struct remote *remote);
+void snapshot_free(struct snapshot *snapshot);
+
+/* --- the parts of it --------------------------------------------------------------------------------- */
+
+/** Units: SuperSlabs, Huge blocks, the warm pool; also counts leaves of the map as metadata. Returns how many it has found. */
+uint64_t snapshot_units(struct snapshot *snapshot, const struct remote *remote,
+                        struct resident *resident);
+/** Heaps, with what they keep of each class, and counters. False: no memory. */
+bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote);
+/** Which threads the heaps belong to. */
+void snapshot_threads(struct snapshot *snapshot, const struct remote *remote);
+/** Takes a range for metadata. */
+void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uint64_t start,
+                       uint64_t end);
+
+#endif

@@ -1,0 +1,147 @@
+/* snapshot_heaps.c - see snapshot.h: what the heaps of threads keep, and what was counted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "snapshot.h"
+
+enum { HEAPS_MOST = 100000, BATCHES_MOST = 20000 };
+
+/* Blocks of the batches that hang on a word of the heap. They are blocks that are free, whose owner may take them at
+ * any moment: what makes no sense ends the walk. */
+static uint64_t count_batches(const struct remote *remote, uint64_t batch) {
+  const struct directory_layout *layout = &remote->layout;
+  uint64_t blocks = 0;
+  for (int i = 0; i < BATCHES_MOST && batch != 0 && batch % 16 == 0; i++) {
+    uint64_t word = 0;
+    if (!remote_read(remote, batch + layout->batch.next_and_count.at, &word, sizeof word)) break;
+    blocks += word >> layout->batch.count_shift;
+    batch = word & ((UINT64_C(1) << layout->batch.count_shift) - 1);
+  }
+  return blocks;
+}
+
+static void add_kept(struct snapshot *snapshot, uint64_t size_class, uint64_t blocks,
+                     uint64_t *bytes) {
+  if (size_class >= CLASSES_MOST) return;
+  snapshot->classes[size_class].kept += blocks;
+  *bytes += blocks * snapshot->classes[size_class].size;
+}
+
+static void add_bins(struct snapshot *snapshot, const struct directory_layout *layout,
+                     struct copy heap, struct heap_figures *figures) {
+  for (uint32_t c = 0; c < layout->heap.classes && c < layout->heap.bins.count; c++) {
+    int64_t room = (int32_t)copy_get_at(heap, layout->heap.bins, c, layout->heap.bin_room);
+    int64_t capacity = (int64_t)copy_get_at(heap, layout->heap.bins, c, layout->heap.bin_capacity);
+    if (capacity > room) add_kept(snapshot, c, (uint64_t)(capacity - room), &figures->bins);
+  }
+}
+
+static void add_outgoing(struct snapshot *snapshot, const struct directory_layout *layout,
+                         struct copy slots, struct directory_array array,
+                         struct heap_figures *figures) {
+  for (uint32_t i = 0; i < array.count; i++)
+    add_kept(snapshot, copy_get_at(slots, array, i, layout->heap.outgoing_class),
+             copy_get_at(slots, array, i, layout->heap.outgoing_count), &figures->outgoing);
+}
+
+static void add_more_outgoing(struct snapshot *snapshot, const struct remote *remote,
+                              uint64_t address, struct heap_figures *figures) {
+  const struct directory_layout *layout = &remote->layout;
+  struct directory_array array = {0, layout->heap.outgoing.stride,
+                                  layout->heap.more_outgoing_count};
+  size_t bytes = (size_t)array.stride * array.count;
+  char *slots = address != 0 && bytes <= 1 << 24 ? malloc(bytes + 1) : NULL;
+  if (slots != NULL && remote_read(remote, address, slots, bytes))
+    add_outgoing(snapshot, layout, (struct copy){slots, bytes}, array, figures);
+  free(slots);
+}
+
+static void add_inbox(struct snapshot *snapshot, const struct remote *remote, struct copy heap,
+                      struct heap_figures *figures) {
+  const struct directory_layout *layout = &remote->layout;
+  struct directory_field word = {0, 8};
+  for (uint32_t c = 0; c < layout->heap.classes; c++) {
+    uint64_t inbox = copy_get_at(heap, layout->heap.inbox, c, word);
+    uint64_t pile = copy_get_at(heap, layout->heap.pile, c, word);
+    if (inbox != 0) add_kept(snapshot, c, count_batches(remote, inbox), &figures->inbox);
+    if (pile != 0) add_kept(snapshot, c, count_batches(remote, pile), &figures->inbox);
+  }
+}
+
+static void add_counters(struct snapshot *snapshot, const struct remote *remote, uint64_t address) {
+  const struct directory_layout *layout = &remote->layout;
+  uint32_t per_class = layout->counters.counters;
+  size_t words = (size_t)layout->counters.classes * per_class;
+  uint64_t *counters = address != 0 ? calloc(words + 1, sizeof *counters) : NULL;
+  if (counters != NULL && remote_read(remote, address, counters, words * sizeof *counters)) {
+    for (uint32_t c = 0; c < layout->counters.classes; c++) {
+      uint64_t *to = c < layout->heap.classes ? snapshot->classes[c].counters
+                     : c < layout->heap.classes + 2
+                         ? snapshot->huge_counters[c - layout->heap.classes]
+                         : NULL;
+      for (uint32_t i = 0; i < per_class && to != NULL; i++) to[i] += counters[c * per_class + i];
+    }
+  }
+  free(counters);
+}
+
+static void add_supplies(struct snapshot *snapshot, const struct remote *remote) {
+  const struct directory_layout *layout = &remote->layout;
+  uint32_t per_class = layout->counters.supplies;
+  size_t words = (size_t)layout->counters.classes * per_class;
+  uint64_t *supplies = calloc(words + 1, sizeof *supplies);
+  if (supplies != NULL &&
+      remote_read(remote, remote->counters_supplied, supplies, words * sizeof *supplies)) {
+    for (uint32_t c = 0; c < layout->counters.classes; c++) {
+      uint64_t *to = c < layout->heap.classes ? snapshot->classes[c].supplies
+                     : c < layout->heap.classes + 2
+                         ? snapshot->huge_supplies[c - layout->heap.classes]
+                         : NULL;
+      for (uint32_t i = 0; i < per_class && to != NULL; i++) to[i] = supplies[c * per_class + i];
+    }
+  }
+  free(supplies);
+}
+
+static void add_heap(struct snapshot *snapshot, const struct remote *remote, struct copy heap,
+                     struct heap_figures *figures) {
+  const struct directory_layout *layout = &remote->layout;
+  figures->parked = copy_get(heap, layout->heap.state) == layout->heap.parked;
+  figures->mark = copy_get(heap, layout->heap.mark);
+  figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
+  figures->cached = copy_get(heap, layout->heap.cached);
+  figures->free = copy_get(heap, layout->heap.free_bytes);
+  figures->given = copy_get(heap, layout->heap.given_bytes);
+  add_bins(snapshot, layout, heap, figures);
+  add_outgoing(snapshot, layout, heap, layout->heap.outgoing, figures);
+  add_more_outgoing(snapshot, remote, copy_get(heap, layout->heap.more_outgoing), figures);
+  add_inbox(snapshot, remote, heap, figures);
+  add_counters(snapshot, remote, copy_get(heap, layout->heap.counters));
+  snapshot->heaps_parked += figures->parked;
+}
+
+bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
+  size_t room = 0, bytes = remote->layout.heap.bytes;
+  char *buffer = malloc(bytes + 1);
+  bool ok = buffer != NULL;
+  uint64_t address = remote_word(remote, remote->heaps);
+  while (ok && address != 0 && snapshot->heap_count < HEAPS_MOST &&
+         remote_read(remote, address, buffer, bytes)) {
+    struct copy heap = {buffer, bytes};
+    if (snapshot->heap_count == room) {
+      room = room == 0 ? 64 : room * 2;
+      struct heap_figures *heaps = realloc(snapshot->heaps, room * sizeof *heaps);
+      ok = heaps != NULL;
+      if (!ok) break;
+      snapshot->heaps = heaps;
+    }
+    struct heap_figures *figures = &snapshot->heaps[snapshot->heap_count++];
+    *figures = (struct heap_figures){.address = address};
+    add_heap(snapshot, remote, heap, figures);
+    address = copy_get(heap, remote->layout.heap.next);
+  }
+  free(buffer);
+  add_counters(snapshot, remote, remote->counters_shared);
+  add_supplies(snapshot, remote);
+  return ok;
+}

@@ -1,0 +1,239 @@
+/* stats.c - hakmem stats PID: where the memory of a running process is. The command, and the text that it prints. */
+#define _GNU_SOURCE
+#include "stats.h"
+
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+void stats_parts(const struct snapshot *snapshot, struct part parts[PARTS]) {
+  const struct part all[PARTS] = {
+      {"live", "live", "blocks that the program holds, with what rounding added to their sizes",
+       snapshot->live},
+      {"slack", "slack", "behind the last block of a slab, and behind the end of a huge block",
+       snapshot->slack},
+      {"caches", "caches",
+       "free, kept to be handed out fast: bins, batches, large blocks, free slices, warm pool",
+       snapshot->caches},
+      {"fragmentation", "fragmentation",
+       "free blocks beside live ones, and memory of slabs that was no block yet",
+       snapshot->fragmentation},
+      {"metadata", "metadata", "descriptors, heaps, address map, the library itself",
+       snapshot->metadata},
+      {"not_ours", "not ours", "the program's code and data, its stacks, its own mappings",
+       snapshot->not_ours},
+  };
+  memcpy(parts, all, sizeof all);
+}
+
+void stats_equation(const struct snapshot *snapshot, char *text, size_t room) {
+  struct part parts[PARTS];
+  stats_parts(snapshot, parts);
+  int length = snprintf(text, room, "resident %llu =", (unsigned long long)snapshot->resident);
+  for (int i = 0; i < PARTS && length >= 0 && (size_t)length < room; i++)
+    length += snprintf(text + length, room - (size_t)length, "%s %s %.0f", i > 0 ? " +" : "",
+                       parts[i].text, parts[i].bytes);
+}
+
+double stats_waste(const struct class_figures *figures) {
+  return figures->caches + figures->fragmentation + figures->slack;
+}
+
+/* qsort has no argument for it. */
+static const struct snapshot *compared;
+
+static int by_waste(const void *a, const void *b) {
+  double left = stats_waste(&compared->classes[*(const unsigned *)a]);
+  double right = stats_waste(&compared->classes[*(const unsigned *)b]);
+  return left < right ? 1 : left > right ? -1 : 0;
+}
+
+unsigned stats_classes_by_waste(const struct snapshot *snapshot, unsigned classes[CLASSES_MOST]) {
+  unsigned count = 0;
+  for (unsigned c = 0; c < CLASSES_MOST; c++)
+    if (snapshot->classes[c].slabs > 0) classes[count++] = c;
+  compared = snapshot;
+  qsort(classes, count, sizeof classes[0], by_waste);
+  return count;
+}
+
+uint64_t stats_kept(const struct heap_figures *figures) {
+  return figures->bins + figures->outgoing + figures->inbox + figures->cached;
+}
+
+static int by_kept(const void *a, const void *b) {
+  uint64_t left = stats_kept(a), right = stats_kept(b);
+  return left < right ? 1 : left > right ? -1 : 0;
+}
+
+void stats_sort_heaps(struct snapshot *snapshot) {
+  if (snapshot->heap_count > 0)
+    qsort(snapshot->heaps, snapshot->heap_count, sizeof snapshot->heaps[0], by_kept);
+}
+
+char *stats_thread(const struct heap_figures *heap, char text[40]) {
+  if (heap->parked) snprintf(text, 40, "ended");
+  else if (heap->thread == 0) snprintf(text, 40, "in use");
+  else snprintf(text, 40, "%d %s", heap->thread, heap->name);
+  return text;
+}
+
+char *stats_bytes(double bytes, char text[16]) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; fabs(bytes) >= 1024 && unit < 4; unit++) bytes /= 1024;
+  snprintf(text, 16, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}
+
+/* --- text ------------------------------------------------------------------------------------------ */
+
+enum { ROWS_MOST = 12 };
+
+static void print_parts(const struct snapshot *snapshot, FILE *out) {
+  struct part parts[PARTS];
+  char text[16];
+  stats_parts(snapshot, parts);
+  for (int i = 0; i < PARTS; i++) {
+    double share = snapshot->resident > 0 ? 100 * parts[i].bytes / (double)snapshot->resident : 0;
+    fprintf(out, "  %-13s %10s %5.1f%%  %s\n", parts[i].text, stats_bytes(parts[i].bytes, text),
+            share, parts[i].what);
+  }
+}
+
+static void print_classes(const struct snapshot *snapshot, FILE *out) {
+  unsigned classes[CLASSES_MOST], count = stats_classes_by_waste(snapshot, classes);
+  char text[5][16];
+  if (count == 0) return;
+  fprintf(out, "\nwaste by size of blocks, resident bytes\n  %8s %10s %10s %13s %10s %10s %8s\n",
+          "size", "live", "caches", "fragmentation", "slack", "waste", "slabs");
+  for (unsigned i = 0; i < count && i < ROWS_MOST; i++) {
+    const struct class_figures *figures = &snapshot->classes[classes[i]];
+    fprintf(out, "  %8u %10s %10s %13s %10s %10s %8llu\n", figures->size,
+            stats_bytes(figures->live, text[0]), stats_bytes(figures->caches, text[1]),
+            stats_bytes(figures->fragmentation, text[2]), stats_bytes(figures->slack, text[3]),
+            stats_bytes(stats_waste(figures), text[4]), (unsigned long long)figures->slabs);
+  }
+  if (count > ROWS_MOST) fprintf(out, "  and %u more sizes\n", count - ROWS_MOST);
+  fprintf(out, "  free slices %s, large blocks in caches %s, warm pool %s\n",
+          stats_bytes(snapshot->slices_resident, text[0]),
+          stats_bytes(snapshot->spans_resident, text[1]),
+          stats_bytes(snapshot->warm_resident, text[2]));
+}
+
+static void print_heaps(const struct snapshot *snapshot, FILE *out) {
+  char text[6][16];
+  fprintf(out,
+          "\nheaps of threads: %zu in use, %zu of threads that have ended; what they keep, bytes\n"
+          "  %-26s %10s %10s %10s %10s %10s\n",
+          snapshot->heap_count - snapshot->heaps_parked, snapshot->heaps_parked, "thread", "slabs",
+          "bins", "unsent", "inbox", "large");
+  for (size_t i = 0; i < snapshot->heap_count && i < ROWS_MOST; i++) {
+    const struct heap_figures *heap = &snapshot->heaps[i];
+    char thread[40];
+    fprintf(out, "  %-26s %10s %10s %10s %10s %10s\n", stats_thread(heap, thread),
+            stats_bytes((double)heap->slab_bytes, text[0]),
+            stats_bytes((double)heap->bins, text[1]), stats_bytes((double)heap->outgoing, text[2]),
+            stats_bytes((double)heap->inbox, text[3]), stats_bytes((double)heap->cached, text[4]));
+  }
+  if (snapshot->heap_count > ROWS_MOST)
+    fprintf(out, "  and %zu more\n", snapshot->heap_count - ROWS_MOST);
+}
+
+void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
+  char equation[512];
+  stats_equation(snapshot, equation, sizeof equation);
+  fprintf(out, "%s\n", equation);
+  fprintf(out, "%s (%d), hakmem %s (%s)%s%s\n", remote->program, remote->pid,
+          remote->layout.release, remote->layout.variant,
+          snapshot->partial ? "; it changed while it was read: figures are of several moments" : "",
+          snapshot->by_page ? "" : "; pages cannot be told here: figures are shares of mappings");
+  print_parts(snapshot, out);
+  print_classes(snapshot, out);
+  print_heaps(snapshot, out);
+  fprintf(out,
+          "\nsystem calls since the start\n"
+          "  mmap %llu, munmap %llu, madvise %llu, mremap %llu, mprotect %llu, refused %llu\n",
+          (unsigned long long)snapshot->os_mmap, (unsigned long long)snapshot->os_munmap,
+          (unsigned long long)snapshot->os_madvise, (unsigned long long)snapshot->os_mremap,
+          (unsigned long long)snapshot->os_mprotect, (unsigned long long)snapshot->os_failed);
+}
+
+/* --- the command ------------------------------------------------------------------------------------ */
+
+struct arguments {
+  char *format, *process;
+};
+
+enum { KEY_FORMAT = 1000 };
+
+static const struct argp_option options[] = {
+    {"format", KEY_FORMAT, "FORMAT", 0, "text (default), json or openmetrics", 0},
+    {0},
+};
+
+static error_t parse(int key, char *value, struct argp_state *state) {
+  struct arguments *arguments = state->input;
+  switch (key) {
+  case KEY_FORMAT:
+    arguments->format = value;
+    return 0;
+  case ARGP_KEY_ARG:
+    if (arguments->process != NULL) return ARGP_ERR_UNKNOWN;
+    arguments->process = value;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "PID",
+    .doc = "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
+           "part, by "
+           "size of blocks, by thread. The process is only read, it needs no option and does "
+           "nothing for "
+           "it.",
+};
+
+typedef void write_format(const struct snapshot *, const struct remote *, FILE *);
+
+static write_format *find_format(const char *name) {
+  if (name == NULL || strcmp(name, "text") == 0) return stats_text;
+  if (strcmp(name, "json") == 0) return stats_json;
+  if (strcmp(name, "openmetrics") == 0) return stats_metrics;
+  return NULL;
+}
+
+int command_stats(int argc, char **argv) {
+  struct arguments arguments = {0};
+  error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+  if (error != 0) return EXIT_USAGE;
+  write_format *format = find_format(arguments.format);
+  if (format == NULL) {
+    complain("--format=%s: unknown; accepted: text|json|openmetrics", arguments.format);
+    return EXIT_USAGE;
+  }
+  if (arguments.process == NULL) {
+    complain("name a process: hakmem stats PID");
+    return EXIT_USAGE;
+  }
+  struct remote *remote = calloc(1, sizeof *remote);
+  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+  int code = 1;
+  if (remote == NULL || snapshot == NULL) complain("out of memory");
+  else if ((code = remote_open(remote, arguments.process)) == 0 &&
+           (code = snapshot_take(snapshot, remote)) == 0) {
+    stats_sort_heaps(snapshot);
+    format(snapshot, remote, stdout);
+    snapshot_free(snapshot);
+  }
+  free(snapshot);
+  free(remote);
+  return code;
+}

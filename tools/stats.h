@@ -1,0 +1,39 @@
+/* stats.h - how a snapshot is written. */
+#ifndef HAKMEM_STATS_H
+#define HAKMEM_STATS_H
+
+#include <stdio.h>
+
+#include "snapshot.h"
+
+/* A part of what is resident. */
+struct part {
+  const char *name; /* as in JSON */
+  const char *text; /* as people read it */
+  const char *what; /* one line */
+  double bytes;
+};
+enum { PARTS = 6 };
+
+/** live, slack, caches, fragmentation, metadata, not ours. */
+void stats_parts(const struct snapshot *snapshot, struct part parts[PARTS]);
+/** "resident 1 = live 1 + ...". */
+void stats_equation(const struct snapshot *snapshot, char *text, size_t room);
+/** What is free or lost in pages of a class, and resident. */
+double stats_waste(const struct class_figures *figures);
+/** Numbers of the classes that have something resident or counted, the largest waste first; how many. */
+unsigned stats_classes_by_waste(const struct snapshot *snapshot, unsigned classes[CLASSES_MOST]);
+/** Sorts the heaps, what keeps most first. */
+void stats_sort_heaps(struct snapshot *snapshot);
+/** Bytes that a heap keeps. */
+uint64_t stats_kept(const struct heap_figures *figures);
+/** Which thread a heap belongs to: number and name, "in use" where that is not known, "ended". Returns `text`. */
+char *stats_thread(const struct heap_figures *heap, char text[40]);
+/** "12.3 MiB". Returns `text`. */
+char *stats_bytes(double bytes, char text[16]);
+
+void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+
+#endif

@@ -1,0 +1,149 @@
+/* top.c - hakmem top PID: the same as hakmem stats, again and again. */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "screen.h"
+#include "stats.h"
+#include "top_view.h"
+
+struct arguments {
+  char *process;
+  double seconds;
+  bool once, wrong;
+};
+
+enum { KEY_ONCE = 1000 };
+
+static const struct argp_option options[] = {
+    {"delay", 'd', "SECONDS", 0, "Look every so often; 1 unless said otherwise", 0},
+    {"once", KEY_ONCE, NULL, 0,
+     "Print one screen as plain text, as is done where the output is no terminal", 0},
+    {0},
+};
+
+static error_t parse(int key, char *value, struct argp_state *state) {
+  struct arguments *arguments = state->input;
+  char *end;
+  switch (key) {
+  case 'd':
+    arguments->seconds = strtod(value, &end);
+    if (*end != 0 || end == value || !(arguments->seconds >= 0.1 && arguments->seconds <= 3600)) {
+      complain("--delay=%s: a number of seconds from 0.1 to 3600", value);
+      arguments->wrong = true;
+    }
+    return 0;
+  case KEY_ONCE:
+    arguments->once = true;
+    return 0;
+  case ARGP_KEY_ARG:
+    if (arguments->process != NULL) return ARGP_ERR_UNKNOWN;
+    arguments->process = value;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "PID",
+    .doc =
+        "Show where the memory of a process is that runs on hakmem, and how that changes. q quits.",
+};
+
+struct top {
+  struct remote remote;
+  struct snapshot snapshot;
+  struct history history;
+  struct screen screen;
+  struct timespec started;
+};
+
+static double seconds_since(const struct timespec *start) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+/* 0, or an exit code after a complaint. */
+static int look(struct top *top) {
+  snapshot_free(&top->snapshot);
+  int code = snapshot_take(&top->snapshot, &top->remote);
+  if (code != 0) return code;
+  stats_sort_heaps(&top->snapshot);
+  history_add(&top->history, &top->snapshot, seconds_since(&top->started));
+  return 0;
+}
+
+static void print_once(struct top *top) {
+  screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, 24, 80);
+  for (unsigned i = 0; i < top->screen.count; i++) {
+    struct line *line = &top->screen.lines[i];
+    size_t length = strlen(line->text);
+    while (length > 0 && line->text[length - 1] == ' ') length--;
+    printf("%.*s\n", (int)length, line->text);
+  }
+}
+
+static int show(struct top *top, double seconds) {
+  int code = 0;
+  if (!top_view_open()) {
+    const char *name = getenv("TERM");
+    complain("this terminal cannot be used (TERM=%s): try --once", name != NULL ? name : "");
+    return EXIT_CANNOT_RUN;
+  }
+  for (bool due = false;;) {
+    unsigned rows, columns;
+    /* A complaint would go into the middle of the screen. */
+    if (due && !remote_lives(&top->remote)) break;
+    if (due && (code = look(top)) != 0) break;
+    top_view_size(&rows, &columns);
+    screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, rows, columns);
+    top_view_draw(&top->screen);
+    enum top_key key = top_view_wait(seconds);
+    if (key == TOP_QUIT) {
+      top_view_close();
+      return 0;
+    }
+    due = key == TOP_TIME;
+  }
+  top_view_close();
+  if (code == 0) complain("process %d (%s) has ended", top->remote.pid, top->remote.program);
+  return code != 0 ? code : 1;
+}
+
+int command_top(int argc, char **argv) {
+  struct arguments arguments = {.seconds = 1};
+  if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0 || arguments.wrong)
+    return EXIT_USAGE;
+  if (arguments.process == NULL) {
+    complain("name a process: hakmem top PID");
+    return EXIT_USAGE;
+  }
+  bool once = arguments.once || isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
+  if (!once && !top_view_is_built()) {
+    complain("this hakmem was built without ncurses and has no live view: use --once");
+    return EXIT_USAGE;
+  }
+  struct top *top = calloc(1, sizeof *top);
+  if (top == NULL) {
+    complain("out of memory");
+    return 1;
+  }
+  clock_gettime(CLOCK_MONOTONIC, &top->started);
+  int code = remote_open(&top->remote, arguments.process);
+  if (code == 0) code = look(top);
+  if (code == 0 && once) print_once(top);
+  else if (code == 0) code = show(top, arguments.seconds);
+  snapshot_free(&top->snapshot);
+  free(top);
+  return code;
+}

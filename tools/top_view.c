@@ -1,0 +1,95 @@
+/* top_view.c - see top_view.h: by ncurses. */
+#define _GNU_SOURCE
+#include "top_view.h"
+
+#include <curses.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static SCREEN *terminal;
+static bool utf8;
+static struct timespec due; /* when to look again; 0: not set */
+
+bool top_view_is_built(void) { return true; }
+
+bool top_view_open(void) {
+  /* Not LC_ALL: figures keep their points. */
+  setlocale(LC_CTYPE, "");
+  utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+  terminal = newterm(NULL, stdout, stdin);
+  if (terminal == NULL) return false;
+  cbreak();
+  noecho();
+  nonl();
+  keypad(stdscr, TRUE);
+  leaveok(stdscr, TRUE);
+  curs_set(0);
+  return true;
+}
+
+void top_view_close(void) {
+  endwin();
+  delscreen(terminal);
+}
+
+void top_view_size(unsigned *rows, unsigned *columns) {
+  *rows = (unsigned)LINES;
+  *columns = (unsigned)COLS;
+}
+
+static void draw_level(unsigned level) {
+  static const char blocks[][4] = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                   "\u2585", "\u2586", "\u2587", "\u2588"};
+  static const char ascii[] = "_.,-~=*#";
+  if (utf8) addstr(blocks[level]);
+  else addch((chtype)ascii[level]);
+}
+
+void top_view_draw(const struct screen *screen) {
+  erase();
+  for (unsigned i = 0; i < screen->count && (int)i < LINES; i++) {
+    const struct line *line = &screen->lines[i];
+    if (line->strong) attron(A_BOLD);
+    mvaddnstr((int)i, 0, line->text, COLS);
+    attroff(A_BOLD);
+    for (unsigned k = 0; k < line->level_count; k++) {
+      if (getcurx(stdscr) >= COLS - 1) break;
+      draw_level(line->levels[k]);
+    }
+  }
+  refresh();
+}
+
+static long left_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (long)(due.tv_sec - now.tv_sec) * 1000 + (due.tv_nsec - now.tv_nsec) / 1000000;
+}
+
+enum top_key top_view_wait(double seconds) {
+  if (due.tv_sec == 0) {
+    clock_gettime(CLOCK_MONOTONIC, &due);
+    due.tv_sec += (time_t)seconds;
+    due.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+  }
+  for (;;) {
+    long left = left_ms();
+    if (left <= 0) {
+      due = (struct timespec){0};
+      return TOP_TIME;
+    }
+    timeout(left < 1000 ? (int)left : 1000);
+    int key = getch();
+    if (key == 'q' || key == 'Q' || key == 27 || key == 3 || key == 4) return TOP_QUIT;
+    if (key == KEY_RESIZE) return TOP_REDRAW;
+    /* The terminal is gone: reading fails at once, again and again. */
+    if (key == ERR && isatty(STDIN_FILENO) == 0) return TOP_QUIT;
+    if (key == ' ') {
+      due = (struct timespec){0};
+      return TOP_TIME;
+    }
+  }
+}
