@@ -66,6 +66,23 @@ uint64_t copy_get_at(struct copy copy, struct directory_array array, uint32_t i,
   return copy_get((struct copy){copy.bytes + at, copy.size - at}, field);
 }
 
+bool remote_option(const struct remote *remote, const char *name, int32_t *value) {
+  const struct directory_layout *layout = &remote->layout;
+  size_t bytes = layout->options.name.bytes;
+  uint8_t started = 0;
+  char text[64];
+  if (remote->option_table == 0 || strlen(name) >= bytes || bytes > sizeof text ||
+      !remote_read(remote, remote->started, &started, sizeof started) || started == 0)
+    return false;
+  for (uint32_t i = 0; i < layout->options.count; i++) {
+    uint64_t row = remote->option_table + (uint64_t)i * layout->options.stride;
+    if (!remote_read(remote, row + layout->options.name.at, text, bytes)) return false;
+    if (strncmp(text, name, bytes) == 0)
+      return remote_read(remote, remote->option_values + i * sizeof *value, value, sizeof *value);
+  }
+  return false;
+}
+
 /* --- who it is ------------------------------------------------------------------------------------- */
 
 struct status {
@@ -255,6 +272,7 @@ static int read_directory(struct remote *remote, uint64_t address) {
   remote->os_counts = place(address, directory.os_counts);
   remote->counters_shared = place(address, directory.counters_shared);
   remote->counters_supplied = place(address, directory.counters_supplied);
+  remote->started = place(address, directory.started);
   remote->option_values = place(address, directory.option_values);
   remote->option_table = place(address, directory.option_table);
   return 0;
@@ -295,5 +313,12 @@ int remote_open(struct remote *remote, const char *text) {
     if (code == 0 && remote_word(remote, remote->heaps) != 0) break;
   }
   free(found);
+  int32_t libc = 0;
+  if (code == 0 && remote_option(remote, "HAKMEM_FORCE_LIBC_ALLOC", &libc) && libc != 0) {
+    complain("process %d (%s) has hakmem loaded, but does not use it: "
+             "HAKMEM_FORCE_LIBC_ALLOC=1 is set, and every call goes to libc's malloc",
+             remote->pid, remote->program);
+    return EXIT_CANNOT_RUN;
+  }
   return code;
 }

@@ -22,7 +22,7 @@ struct remote {
   uint64_t object_start, object_end;
   /* Addresses there; 0: there is no such thing in its build. */
   uint64_t map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts, counters_shared,
-      counters_supplied, option_values, option_table;
+      counters_supplied, started, option_values, option_table;
   struct directory_layout layout;
 };
 
@@ -34,6 +34,8 @@ int remote_open(struct remote *remote, const char *text);
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes);
 /** A word of 8 bytes; 0 when it cannot be read. */
 uint64_t remote_word(const struct remote *remote, uint64_t address);
+/** An option in effect; false where it has none of that name, or has not read its options yet. */
+bool remote_option(const struct remote *remote, const char *name, int32_t *value);
 /** Is the process still there? */
 bool remote_lives(const struct remote *remote);
 

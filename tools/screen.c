@@ -66,7 +66,7 @@ static void add_parts(struct screen *screen, const struct snapshot *snapshot,
   struct part parts[PARTS];
   char bytes[16], change[24];
   stats_parts(snapshot, parts);
-  add(screen, true, "%-13s %10s %6s %12s", "", "resident", "share", "a second");
+  add(screen, true, "%-15s %10s %6s %12s", "", "resident", "share", "a second");
   for (int i = PARTS; i >= 0; i--) {
     /* The sum first, then its parts in their order. */
     int part = i == PARTS ? PARTS : PARTS - 1 - i;
@@ -80,7 +80,7 @@ static void add_parts(struct screen *screen, const struct snapshot *snapshot,
     }
     snprintf(change, sizeof change, "%s%s", rate > 0 ? "+" : "", stats_bytes(rate, bytes));
     double share = snapshot->resident > 0 ? 100 * now / (double)snapshot->resident : 0;
-    struct line *line = add(screen, part == PARTS, "%s%-12s %10s %5.1f%% %12s  ",
+    struct line *line = add(screen, part == PARTS, "%-2s%-13s %10s %5.1f%% %12s  ",
                             part == PARTS ? ""
                             : part == 0   ? "="
                                           : "+",

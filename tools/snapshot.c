@@ -1,6 +1,7 @@
 /* snapshot.c - see snapshot.h. */
 #include "snapshot.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,8 +155,14 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
   resident_close(&resident);
   /* Units that are in nobody's list just now, or were seen in two. */
   uint64_t away = found > before ? found - before : before - found;
-  snapshot->partial = away > 1 + before / 200;
+  snapshot->partial =
+      away > 1 + before / 200 || snapshot_difference(snapshot) > 0.01 * (double)snapshot->resident;
   return ok;
+}
+
+double snapshot_difference(const struct snapshot *snapshot) {
+  return fabs((double)snapshot->resident - snapshot->live - snapshot->slack - snapshot->caches -
+              snapshot->fragmentation - snapshot->metadata - snapshot->not_ours);
 }
 
 void snapshot_free(struct snapshot *snapshot) {
@@ -164,19 +171,27 @@ void snapshot_free(struct snapshot *snapshot) {
 }
 
 int snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
-  for (int i = 0; i < TRIES; i++) {
-    if (i > 0) snapshot_free(snapshot);
-    if (!take_once(snapshot, remote)) {
-      snapshot_free(snapshot);
-      complain("process %d (%s) %s", remote->pid, remote->program,
-               remote_lives(remote) ? "cannot be read: out of memory, or not permitted"
-                                    : "has ended meanwhile");
-      return 1;
+  int best = -1; /* of the two */
+  struct snapshot *two = calloc(2, sizeof *two);
+  for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {
+    int other = best == 0;
+    if (!take_once(&two[other], remote)) {
+      snapshot_free(&two[other]);
+      break;
     }
-    if (!snapshot->partial) break;
+    /* The nearest of them, if none is of one moment. */
+    bool nearer = best < 0 || !two[other].partial ||
+                  snapshot_difference(&two[other]) < snapshot_difference(&two[best]);
+    if (!nearer) snapshot_free(&two[other]);
+    else if (best >= 0) snapshot_free(&two[best]);
+    if (nearer) best = other;
   }
-  if (remote_lives(remote)) return 0;
-  snapshot_free(snapshot);
-  complain("process %d (%s) has ended meanwhile", remote->pid, remote->program);
+  bool lives = remote_lives(remote), taken = best >= 0 && lives;
+  if (taken) *snapshot = two[best];
+  else if (best >= 0) snapshot_free(&two[best]);
+  free(two);
+  if (taken) return 0;
+  complain("process %d (%s) %s", remote->pid, remote->program,
+           lives ? "cannot be read: out of memory, or not permitted" : "has ended meanwhile");
   return 1;
 }

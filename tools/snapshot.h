@@ -45,7 +45,7 @@ struct snapshot {
   uint64_t resident, swapped; /* as the kernel says */
   double live, slack, caches, fragmentation, metadata, not_ours;
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
-  bool partial; /* it changed faster than it could be read */
+  bool partial; /* it changed faster than it could be read: the parts need not add up */
   bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
@@ -66,6 +66,8 @@ struct snapshot {
 /** Reads it all. 0, or an exit code after a complaint. */
 int snapshot_take(struct snapshot *snapshot, const struct remote *remote);
 void snapshot_free(struct snapshot *snapshot);
+/** How far the parts are from what is resident, in bytes. */
+double snapshot_difference(const struct snapshot *snapshot);
 
 /* --- the parts of it --------------------------------------------------------------------------------- */
 

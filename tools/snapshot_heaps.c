@@ -2,19 +2,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "slab/size_class.h"
 #include "snapshot.h"
 
 enum { HEAPS_MOST = 100000, BATCHES_MOST = 20000 };
 
 /* Blocks of the batches that hang on a word of the heap. They are blocks that are free, whose owner may take them at
- * any moment: what makes no sense ends the walk. */
+ * any moment, and the program may write what it likes there: what makes no sense ends the walk. */
 static uint64_t count_batches(const struct remote *remote, uint64_t batch) {
   const struct directory_layout *layout = &remote->layout;
   uint64_t blocks = 0;
   for (int i = 0; i < BATCHES_MOST && batch != 0 && batch % 16 == 0; i++) {
     uint64_t word = 0;
     if (!remote_read(remote, batch + layout->batch.next_and_count.at, &word, sizeof word)) break;
-    blocks += word >> layout->batch.count_shift;
+    uint64_t count = word >> layout->batch.count_shift;
+    if (count == 0 || count > layout->batch.most) break;
+    blocks += count;
     batch = word & ((UINT64_C(1) << layout->batch.count_shift) - 1);
   }
   return blocks;
@@ -60,12 +63,19 @@ static void add_inbox(struct snapshot *snapshot, const struct remote *remote, st
                       struct heap_figures *figures) {
   const struct directory_layout *layout = &remote->layout;
   struct directory_field word = {0, 8};
+  uint64_t blocks[CLASSES_MOST] = {0}, walked = 0;
+  int64_t told = (int64_t)copy_get(heap, layout->heap.inbox_bytes);
   for (uint32_t c = 0; c < layout->heap.classes; c++) {
     uint64_t inbox = copy_get_at(heap, layout->heap.inbox, c, word);
     uint64_t pile = copy_get_at(heap, layout->heap.pile, c, word);
-    if (inbox != 0) add_kept(snapshot, c, count_batches(remote, inbox), &figures->inbox);
-    if (pile != 0) add_kept(snapshot, c, count_batches(remote, pile), &figures->inbox);
+    if (inbox != 0) blocks[c] += count_batches(remote, inbox);
+    if (pile != 0) blocks[c] += count_batches(remote, pile);
+    walked += blocks[c] * snapshot->classes[c].size;
   }
+  /* The heap knows how much it is, the walk of which sizes, about. */
+  double scale = walked > 0 && told > 0 ? (double)told / (double)walked : 0;
+  for (uint32_t c = 0; c < layout->heap.classes; c++)
+    add_kept(snapshot, c, (uint64_t)((double)blocks[c] * scale + 0.5), &figures->inbox);
 }
 
 static void add_counters(struct snapshot *snapshot, const struct remote *remote, uint64_t address) {
@@ -120,6 +130,12 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   snapshot->heaps_parked += figures->parked;
 }
 
+static bool is_counted(const struct class_figures *figures) {
+  for (int i = 0; i < COUNTERS_MOST; i++)
+    if (figures->counters[i] != 0 || figures->supplies[i] != 0) return true;
+  return false;
+}
+
 bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
   size_t room = 0, bytes = remote->layout.heap.bytes;
   char *buffer = malloc(bytes + 1);
@@ -143,5 +159,9 @@ bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
   free(buffer);
   add_counters(snapshot, remote, remote->counters_shared);
   add_supplies(snapshot, remote);
+  /* Of classes without a slab just now nobody there keeps the size. */
+  for (unsigned c = 0; c < CLASS_COUNT && remote->layout.heap.classes == CLASS_COUNT; c++)
+    if (is_counted(&snapshot->classes[c]) && snapshot->classes[c].size == 0)
+      snapshot->classes[c].size = class_size(c);
   return ok;
 }

@@ -91,7 +91,8 @@ static void put_options(struct json *json, const struct remote *remote) {
   uint32_t stride = layout->options.stride, count = layout->options.count;
   char *rows = calloc(count + 1, (size_t)stride + 1);
   int32_t *values = calloc(count + 1, sizeof *values);
-  if (rows != NULL && values != NULL && count > 0 && remote->option_values != 0 &&
+  int32_t profile;
+  if (rows != NULL && values != NULL && remote_option(remote, "HAKMEM_PROFILE", &profile) &&
       remote_read(remote, remote->option_values, values, count * sizeof *values) &&
       remote_read(remote, remote->option_table, rows, (size_t)count * stride)) {
     open_group(json, "options", '{');
@@ -103,11 +104,11 @@ static void put_options(struct json *json, const struct remote *remote) {
   free(values);
 }
 
-static const char *profile(const struct remote *remote) {
+static void put_profile(struct json *json, const struct remote *remote) {
   static const char *const names[] = {"speed", "balanced", "lean"};
-  int32_t value = 1;
-  if (remote->option_values != 0) remote_read(remote, remote->option_values, &value, sizeof value);
-  return value >= 0 && value < 3 ? names[value] : "balanced";
+  int32_t value = 0;
+  if (remote_option(remote, "HAKMEM_PROFILE", &value) && value >= 0 && value < 3)
+    text(json, "profile", names[value]);
 }
 
 /* --- figures ------------------------------------------------------------------------------------------ */
@@ -238,7 +239,7 @@ void stats_json(const struct snapshot *snapshot, const struct remote *remote, FI
   text(&json, "variant", remote->layout.variant);
   number(&json, "pid", (uint64_t)remote->pid);
   text(&json, "program", remote->program);
-  text(&json, "profile", profile(remote));
+  put_profile(&json, remote);
   text(&json, "at", "reading");
   boolean(&json, "partial", snapshot->partial);
   put_equation(&json, snapshot);

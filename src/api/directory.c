@@ -2,13 +2,14 @@
 #include "observe/directory.h"
 
 #include "api/totals.h"
+#include "hakmem.h"
 #include "heap/heap.h"
 #include "heap/remote.h"
-#include "hakmem.h"
 #include "policy/options.h"
 #include "superslab/lists.h"
 #include "superslab/warm.h"
 
+/* Sizes of pointers are meant. NOLINTBEGIN(bugprone-sizeof-expression) */
 #define FIELD(type, member)                                                                        \
   { (uint16_t) offsetof(type, member), (uint16_t)sizeof(((type *)0)->member) }
 #define ARRAY(type, member)                                                                        \
@@ -76,7 +77,8 @@ const struct directory_layout directory_layout = {
              .outgoing_count = FIELD(struct outgoing, count),
              .outgoing_class = FIELD(struct outgoing, size_class)},
     .batch = {.next_and_count = FIELD(struct batch, next_and_count),
-              .count_shift = BATCH_COUNT_SHIFT},
+              .count_shift = BATCH_COUNT_SHIFT,
+              .most = BATCH_BLOCKS},
     .lists = {.live = FIELD(struct superslab_lists, live),
               .peak = FIELD(struct superslab_lists, peak),
               .slices_in_use = FIELD(struct superslab_lists, slices_in_use),
@@ -114,6 +116,7 @@ const struct directory_layout directory_layout = {
                 .accepted = FIELD(struct option, accepted)},
 #endif
 };
+/* NOLINTEND(bugprone-sizeof-expression) */
 
 #if HAK_FAST
 #define OPTION_TABLES                                                                              \
@@ -136,8 +139,8 @@ __asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
         /* in the order of struct directory */
         PLACE(directory_layout) PLACE(map) PLACE(heap_all) PLACE(superslab_lists) PLACE(unit_counts)
             PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks) PLACE(meta_first_chunk)
-                PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) OPTION_TABLES
-        "1:\n"
-        ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
-        ".popsection\n");
+                PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) PLACE(heap_started)
+                    OPTION_TABLES "1:\n"
+                                  ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
+                                  ".popsection\n");
 _Static_assert(DIRECTORY_VERSION == 1, "the number above");

@@ -37,7 +37,7 @@ _Atomic(struct heap *) heap_all;
 
 static struct lock heap_list_lock; /* parked_heaps, first_heap_given, initialisation */
 static struct heap *parked_heaps;
-static atomic_bool initialised;
+atomic_bool heap_started;
 static pthread_key_t key;
 static bool key_made;
 static _Atomic uint64_t active, parked;
@@ -48,7 +48,8 @@ struct heap *heap_first(void) {
 }
 
 bool heap_calls_libc(void) {
-  return atomic_load_explicit(&initialised, memory_order_acquire) && option_value(FORCE_LIBC_ALLOC);
+  return atomic_load_explicit(&heap_started, memory_order_acquire) &&
+         option_value(FORCE_LIBC_ALLOC);
 }
 
 /* seq_cst: see engine_hurry. */
@@ -148,14 +149,14 @@ static void prewarm(void) {
 }
 
 static void initialise(void) {
-  if (atomic_load_explicit(&initialised, memory_order_acquire)) return;
+  if (atomic_load_explicit(&heap_started, memory_order_acquire)) return;
   fork_register();
   lock_acquire(&heap_list_lock);
-  bool first = !atomic_load_explicit(&initialised, memory_order_relaxed);
+  bool first = !atomic_load_explicit(&heap_started, memory_order_relaxed);
   if (first) {
     read_options_and_make_key();
     /* release: options are read without the lock afterwards */
-    atomic_store_explicit(&initialised, true, memory_order_release);
+    atomic_store_explicit(&heap_started, true, memory_order_release);
   }
   lock_release(&heap_list_lock);
   /* Without the lock: no other thread has to wait while the pages are made. */

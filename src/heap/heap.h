@@ -82,9 +82,9 @@ struct heap {
   uint64_t ride_from_ms;         /* no round before */
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
   const char *mark;      /* its lock_self_mark, by which a tool finds out which thread it is */
-  uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
-  uint8_t ride_skips;            /* slow paths that pass before it looks again, and the number */
-  uint8_t ride_skipped;          /* of those that passed before it looked */
+  uint32_t veiled_calls; /* calls of malloc that are left to come to the slow path for it */
+  uint8_t ride_skips;    /* slow paths that pass before it looks again, and the number */
+  uint8_t ride_skipped;  /* of those that passed before it looked */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
@@ -173,6 +173,8 @@ bool heap_calls_libc(void);
 /** First of the list of all heaps; follow `next`. The list only grows, at its front. */
 struct heap *heap_first(void);
 extern _Atomic(struct heap *) heap_all HAK_HIDDEN;
+/* Were the options read? Release. */
+extern atomic_bool heap_started HAK_HIDDEN;
 
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);

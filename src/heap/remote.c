@@ -14,7 +14,6 @@
 #include "heap/engine.h"
 #include "observe/report.h"
 
-enum { BATCH_BLOCKS = 128 };
 #define BATCH_BYTES (16 * KIB)
 /* With more than FEW_HEAPS active batches get shorter, down to this: a thread that sleeps keeps what it has not sent
  * (docs/decisions/0002). */

@@ -12,6 +12,7 @@ struct batch {
 };
 _Static_assert(sizeof(struct batch) <= BLOCK_ALIGNMENT, "has to fit into every block");
 #define BATCH_COUNT_SHIFT 48
+enum { BATCH_BLOCKS = 128 }; /* at most */
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {

@@ -41,6 +41,7 @@ struct directory {
   directory_distance os_counts;         /* system calls */
   directory_distance counters_shared;   /* counters of threads without a heap */
   directory_distance counters_supplied; /* where slabs, Large and Huge blocks came from */
+  directory_distance started; /* a byte: 0 before the first malloc, when options are not read yet */
   directory_distance option_values;
   directory_distance option_table;
 };
@@ -87,7 +88,7 @@ struct directory_layout {
   struct
   { /* a batch of blocks sent: the next one's address in the lower bits of a word, their number in the upper ones */
     struct directory_field next_and_count;
-    uint32_t count_shift;
+    uint32_t count_shift, most; /* at most so many blocks */
   } batch;
   struct {
     struct directory_field live, peak, slices_in_use, dirty_slices, era;

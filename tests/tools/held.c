@@ -5,6 +5,7 @@
  * written. Ends when its standard input does.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -38,7 +39,9 @@ static void ready(size_t live) {
 
 static void rest(void) {
   char byte;
-  while (read(0, &byte, 1) > 0) continue;
+  ssize_t got;
+  do got = read(0, &byte, 1);
+  while (got > 0 || (got < 0 && errno == EINTR));
 }
 
 /* `bytes` in blocks of `least` to `most` bytes, of which one in `keep` stays. */

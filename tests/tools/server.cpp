@@ -60,6 +60,7 @@ void ask() {
 
 int main() {
   std::vector<std::thread> threads;
+  threads.reserve(5);
   for (int i = 0; i < 4; i++) threads.emplace_back(work);
   threads.emplace_back(ask);
   for (;;) {

@@ -38,6 +38,14 @@ class StatsCase(TestCase):
         self.assertEqual(result.err, "")
         return json.loads(result.out)
 
+    def assert_plausible(self, figures):
+        """Of a process that works meanwhile: it adds up, or it is said that it does not."""
+        equation = figures["equation"]
+        parts = [equation[name] for name in PARTS]
+        self.assertTrue(all(0 <= part <= 2 * equation["resident"] + 16 * MIB for part in parts), equation)
+        if not figures["partial"]:
+            self.assertLessEqual(abs(sum(parts) - equation["resident"]), equation["resident"] * 0.011, equation)
+
     def assert_adds_up(self, pid):
         """Within 1% of what the kernel says, by the test's own look."""
         figures = self.json(pid)
@@ -105,9 +113,7 @@ class Equation(StatsCase):
     def test_while_it_works(self):
         [(pid, _)] = self.start(HELD, "churn", HAKMEM_WARM_POOL_DECAY_MS="1")
         for _ in range(20):
-            equation = self.json(pid)["equation"]
-            total = sum(equation[name] for name in PARTS)
-            self.assertLess(abs(total - equation["resident"]), equation["resident"] * 0.1 + MIB, equation)
+            self.assert_plausible(self.json(pid))
 
 
 class Programs(StatsCase):
@@ -152,10 +158,8 @@ class Programs(StatsCase):
         [(pid, _)] = self.start(os.environ["HAKMEM_TEST_SERVER"])
         for _ in range(10):
             figures = self.json(pid)
-            equation = figures["equation"]
-            total = sum(equation[name] for name in PARTS)
-            self.assertLess(abs(total - equation["resident"]), equation["resident"] * 0.05 + MIB, equation)
-            self.assertGreater(equation["live"], 15 * MIB)
+            self.assert_plausible(figures)
+            self.assertGreater(figures["equation"]["live"], 15 * MIB)
             self.assertEqual(figures["heaps"]["active"], 6)
 
 
@@ -196,27 +200,39 @@ class Formats(StatsCase):
         path = self.path("stats")
         [(pid, _)] = self.start(HELD, "small", HAKMEM_STATS_SIGNAL="USR1", HAKMEM_STATS_FILE=path)
         os.kill(pid, signal.SIGUSR1)
-        while not (os.path.exists(path) and open(path, encoding="ascii").read().endswith("\n")):
-            pass
-        with open(path, encoding="ascii") as file:
-            written = json.loads(file.read())
+        text = ""
+        while not text.endswith("\n"):
+            if os.path.exists(path):
+                with open(path, encoding="ascii") as file:
+                    text = file.read()
+        written = json.loads(text)
         read = self.json(pid)
         for group in ("os", "heaps", "memory", "totals"):
             for name, value in written[group].items():
                 if name in ("bytes_metadata", "metadata", "resident"):
                     continue  # used of the chunks, here; what of them is resident, there
                 self.assertEqual(read[group][name], value, (group, name))
-        for ours, theirs in zip(read["classes"], written["classes"]):
-            for name in ("class", "size", "alloc", "free", "warm_pool"):
-                self.assertEqual(ours[name], theirs[name])
+        classes = {row["class"]: row for row in read["classes"]}
+        self.assertGreater(len(written["classes"]), 20)
+        for row in written["classes"]:
+            for name in ("size", "alloc", "free", "warm_pool"):
+                self.assertEqual(classes[row["class"]][name], row[name])
+        for tier in ("large", "huge"):
+            self.assertEqual(read[tier], written[tier])
 
     def test_options_in_effect(self):
-        [(pid, _)] = self.start(HELD, "fresh", HAKMEM_PROFILE="lean", HAKMEM_BINS_KB="64")
+        [(pid, _)] = self.start(HELD, "small", HAKMEM_PROFILE="lean", HAKMEM_BINS_KB="64")
         figures = self.json(pid)
         self.assertEqual(figures["profile"], "lean")
         self.assertEqual(figures["options"]["HAKMEM_BINS_KB"], 64)
         self.assertEqual(figures["options"]["HAKMEM_SS_MEM_LEAN_DECOMMIT"], "DONTNEED")
         self.assertEqual(figures["options"]["HAKMEM_BACKGROUND"], "0")
+
+    def test_options_are_read_at_the_first_malloc(self):
+        [(pid, _)] = self.start(HELD, "fresh", HAKMEM_PROFILE="lean")
+        figures = self.json(pid)
+        self.assertNotIn("options", figures)
+        self.assertNotIn("profile", figures)
 
     def test_openmetrics(self):
         # Debian's package is for Debian's Python, which may not be the one that runs this.
@@ -258,7 +274,7 @@ class Refusals(StatsCase):
         with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
             self.refused(int(file.read()) + 1, 127, "there is no process")
         self.refused("12x", 2, "'12x' is not the number of a process")
-        self.refused("-1", 2)
+        self.refused("0", 2)
         self.assert_code(hakmem("stats"), 2)
         self.assert_code(hakmem("stats", "1", "2"), 2)
         self.assertIn("accepted: text|json|openmetrics", hakmem("stats", "--format=xml", "1").err)
@@ -266,6 +282,10 @@ class Refusals(StatsCase):
     def test_no_hakmem_in_it(self):
         [(pid, _)] = self.start(HELD, "fresh", preload=None)
         self.refused(pid, 126, "does not run on hakmem", "glibc's malloc", "hakmem run -- held")
+
+    def test_hakmem_that_is_not_in_use(self):
+        [(pid, _)] = self.start(HELD, "small", HAKMEM_FORCE_LIBC_ALLOC="1")
+        self.refused(pid, 126, "HAKMEM_FORCE_LIBC_ALLOC=1", "libc's malloc")
 
     def test_another_allocator(self):
         library = library_path("libjemalloc.so.2")
