@@ -140,6 +140,13 @@ static inline double bench_clock(clockid_t id) {
   return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/** Sleeps until CLOCK_MONOTONIC has come to `time`, in seconds. */
+static inline void bench_sleep_until(double time) {
+  struct timespec until = {.tv_sec = (time_t)time};
+  until.tv_nsec = (long)((time - (double)until.tv_sec) * 1e9);
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
+}
+
 struct bench_worker;
 
 /** What a worker does. True: it hands over, that is, a new thread goes on with the same worker. */

@@ -162,12 +162,6 @@ static uint64_t live(const struct settings *settings) {
   return bytes;
 }
 
-static void sleep_until(double time) {
-  struct timespec until = {.tv_sec = (time_t)time};
-  until.tv_nsec = (long)((time - (double)until.tv_sec) * 1e9);
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
-}
-
 /* Begun before there are threads and blocks: a fork would protect them from being written. */
 static void start_user(struct settings *settings) {
   int ask[2], answer[2];
@@ -215,7 +209,7 @@ static void watch_load(struct settings *settings, int which) {
 static void watch_silence(struct settings *settings) {
   double begin = bench_clock(CLOCK_MONOTONIC);
   for (uint64_t i = 0; i < settings->sample_count; i++) {
-    sleep_until(begin + (double)i * SAMPLE);
+    bench_sleep_until(begin + (double)i * SAMPLE);
     settings->samples[i] =
         (struct sample){bench_clock(CLOCK_MONOTONIC) - begin, bench_resident_now()};
   }
@@ -229,7 +223,7 @@ static void watch_quiet(struct settings *settings) {
     getrusage(RUSAGE_SELF, &all[i]);
     getrusage(RUSAGE_THREAD, &own[i]);
     cpu[i] = bench_clock(CLOCK_PROCESS_CPUTIME_ID) - bench_clock(CLOCK_THREAD_CPUTIME_ID);
-    if (i == 0) sleep_until(bench_clock(CLOCK_MONOTONIC) + (double)settings->quiet_seconds);
+    if (i == 0) bench_sleep_until(bench_clock(CLOCK_MONOTONIC) + (double)settings->quiet_seconds);
   }
   settings->quiet_cpu = cpu[1] > cpu[0] ? cpu[1] - cpu[0] : 0; /* the two clocks differ a little */
   settings->quiet_voluntary =

@@ -146,8 +146,11 @@ def without(result: Result, name: str) -> Result:
     return result
 
 
-def steady(calls: int, resident_kb: int, mib: int = 512) -> Result:
-    """So many calls in each run of the steady state; idle rows that keep so much."""
+def steady(
+    calls: int, resident_kb: int, mib: int = 512, at_rest: dict[str, int] | None = None
+) -> Result:
+    """So many calls in each run of the steady state; rows of idle memory and of memory at rest that
+    keep so much."""
     names = ("hakmem", "speed", "lean")
     result = Result("steady", ["hakmem-lab", "steady"], {"peers": []}, MACHINE, allocators(names))
     commands = {
@@ -155,11 +158,14 @@ def steady(calls: int, resident_kb: int, mib: int = 512) -> Result:
         "idle-95": ["b/idle", "4", str(mib), "16", "4096", "95", "5", "60", "0"],
         "idle-100": ["b/idle", "4", str(mib), "16", "4096", "100", "5", "60", "0"],
     }
+    commands |= {name: ["b/at_rest"] for name in at_rest or {}}
     for row_name, command in commands.items():
         row = RowResult(row_name, "single", "", "wall", 1.0, command, {})
         figures = {"resident_kb": float(resident_kb), "quiet_cpu_ms": 0.0, "wake_ups": 0.0}
         if row_name == "steady":
             figures = {"os_calls": float(calls), "operations": 5e8}
+        if at_rest is not None and row_name in at_rest:
+            figures = {"resident_kb": float(at_rest[row_name])}
         row.runs = [
             Run(name, round_, 1, wall_s=4.0, figures=dict(figures))
             for name in names

@@ -56,6 +56,7 @@ WITH_64 = "64 threads: peak / the leanest peer's that caches for threads"
 SCALING = "8 and 64 threads, throughput kept of that with few: median peer / hakmem"
 M = "M1 to M4: random_mixed's throughput / mimalloc 3's"
 CALLS = "R3: mmap, munmap and madvise an operation, in each profile"
+AT_REST = "300 MB that others freed, that spans cache, that heaps park: 5 s later"
 IDLE = "95% of 512 MiB freed, resident 5 s later"
 WAKE_UPS = "wake-ups in the minute after that"
 SOAK = "R4: soak of balanced: memory and throughput hold"
@@ -480,8 +481,18 @@ def test_idle(card: MakeCard, kb: int, verdict: str) -> None:
     assert (found[IDLE]["verdict"], found[IDLE]["figure"]) == (verdict, f"{kb / 1000:.1f} MB")
     assert found[WAKE_UPS]["verdict"] == "met"
     assert found["all of 512 MiB freed, resident 5 s later"]["verdict"] == "not met"
-    at_rest = "300 MB that others freed, that spans cache, that heaps park: 5 s later"
-    assert found[at_rest]["verdict"] == "not measured: needs `steady`"
+    assert found[AT_REST]["verdict"] == "not measured: needs `steady`"
+
+
+def test_memory_at_rest(card: MakeCard) -> None:
+    kept = {"freed-by-others": 18_000, "cached-spans": 39_000, "parked-heaps": 3_000}
+    found = card(steady(0, 60_000, at_rest=kept))
+    assert (found[AT_REST]["verdict"], found[AT_REST]["figure"]) == ("met", "3 of 3 inside")
+    assert found["cached-spans"]["figure"] == "39.0 MB"
+    found = card(steady(0, 60_000, at_rest=kept | {"parked-heaps": 310_000}))
+    assert found[AT_REST]["verdict"] == "not met"
+    found = card(steady(0, 60_000, at_rest={"parked-heaps": 3_000}))
+    assert found[AT_REST]["verdict"] == "not certain: freed-by-others did not run"
 
 
 def test_one_wake_up_in_one_run_is_too_many(card: MakeCard) -> None:

@@ -1,5 +1,6 @@
 """System calls in steady state and idle memory: what is counted, what is read, what is refused."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hakmem_lab.run.steady import (
     steady_runner,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 IDLE_OUTPUT = """\
 fill: 4 threads, 512 MiB, resident_kb=540000
 freed 95%: live_kb=26100
@@ -109,13 +111,37 @@ def test_a_program_without_preloading_is_refused(launcher: Launcher, built: Path
 
 
 def test_rows(repository: Paths) -> None:
-    (repository.bench / "idle").touch()
-    first, half, whole, back = steady_rows(repository, 1000, 64, 7)
+    for program in ("idle", "at_rest"):
+        (repository.bench / program).touch()
+    first, half, whole, back, *at_rest = steady_rows(repository, 1000, 64, 7)
     assert first.missing == "build/bench/random_mixed is not built: run make bench-build"
     assert half.missing is None
     assert half.command[1:] == ("4", "64", "16", "4096", "95", "5", "7", "0")
     assert whole.command[5] == "100"
     assert back.command[1:] == ("4", "64", "16", "4096", "95", "5", "0", "1500")
+    assert {row.name: " ".join(row.command[1:]) for row in at_rest} == {
+        "freed-by-others": "others 1 300 1024 5",
+        "cached-spans": "own 40 300 1000000 5",
+        "parked-heaps": "ended 40 300 1024 5",
+    }
+    assert all(row.missing is None for row in at_rest)
+
+
+def test_memory_at_rest_is_read(launcher: Launcher) -> None:
+    """What bench/at_rest itself says, of a few MiB."""
+    programs = Path(os.environ.get("HAKMEM_TEST_PROGRAMS", ROOT / "build/bench"))
+    if not (programs / "at_rest").is_file():
+        pytest.skip(f"{programs / 'at_rest'} is not built")
+    row = Row(
+        "parked-heaps",
+        (str(programs / "at_rest"), "ended", "2", "8", "1024", "1"),
+        "wall",
+        "single",
+    )
+    run = run_idle(launcher, row, GLIBC, (1, 1))
+    assert run.failure is None
+    assert run.figures.keys() == {"filled_kb", "live_kb", "resident_kb"}
+    assert run.figures["filled_kb"] >= 8192 and run.figures["live_kb"] == 0
 
 
 IDLE_PROGRAM = "#!/bin/sh\ncat <<'X'\n" + IDLE_OUTPUT + "X\n"

@@ -7,7 +7,7 @@ import unittest
 from common import BROKEN, LIBRARY, PROGRAMS, TestCase, bench, environment, execute, one_row_of_each
 
 # Arguments of these positions are words.
-WORDS = {("realloc_growth", 0), ("cache_pingpong", 0), ("larson", 6), ("handoff", 6), ("idle", 8)}
+WORDS = {("realloc_growth", 0), ("cache_pingpong", 0), ("larson", 6), ("handoff", 6), ("idle", 8), ("at_rest", 0)}
 
 
 def last_number(text: str, key: str) -> int:

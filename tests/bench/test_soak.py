@@ -274,6 +274,23 @@ class Programs(TestCase):
             sums.add(re.findall(r"^checksum=(\w+)$", text, re.M)[0])
         self.assertEqual(len(sums), 1)
 
+    def test_at_rest(self) -> None:
+        for mode in ("others", "own", "ended"):
+            sums = set()
+            for preload in ("", LIBRARY):
+                result = bench("at_rest", mode, "3", "8", "1024", "1", LD_PRELOAD=preload)
+                self.check_code(result, 0)
+                text = result.stdout
+                self.assertRegex(text, r"(?m)^fill: threads=3 blocks=819[2-9] resident_kb=")
+                self.assertRegex(text, r"(?m)^freed 100%: live_kb=0$")
+                filled = int(re.findall(r"^fill: .* resident_kb=(\d+)$", text, re.M)[0])
+                self.assertGreaterEqual(filled, 8192)
+                idle = re.findall(r"^idle (\d+\.\d\d) s: resident_kb=([1-9]\d*)$", text, re.M)
+                self.assertEqual(len(idle), 5)
+                self.assertRegex(text.splitlines()[-1], THROUGHPUT)
+                sums.add(re.findall(r"^checksum=(\w+)$", text, re.M)[0])
+            self.assertEqual(len(sums), 1, mode)
+
     def test_idle_goes_on_with_its_load(self) -> None:
         result = bench("idle", "2", "2", "16", "4096", "100", "0", "0", "400")
         self.check_code(result, 0)

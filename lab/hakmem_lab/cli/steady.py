@@ -21,7 +21,12 @@ from hakmem_lab.run.syscalls import strace
 def steady_command(
     row_names: Annotated[
         str | None,
-        typer.Option("--rows", metavar="A,B", help="steady, idle-95, idle-100, load-back."),
+        typer.Option(
+            "--rows",
+            metavar="A,B",
+            help="steady, idle-95, idle-100, load-back,"
+            " freed-by-others, cached-spans, parked-heaps.",
+        ),
     ] = None,
     allocator_names: Annotated[
         str | None,

@@ -5,6 +5,8 @@ the second run beyond those of the first are of the steady state, start-up and e
 strace counts them: it sees the calls of every allocator, whatever that counts itself, and an
 operation that makes no call runs at full speed under it.
 
+At rest: bench/at_rest fills memory that is then freed where no thread looks for it any more.
+
 Idle: bench/idle fills memory, frees most of it, and then nobody calls the allocator. In one row the
 load comes back after that: what its first second is worth against that of the first load.
 """
@@ -30,6 +32,17 @@ from hakmem_lab.run.rows import Row
 from hakmem_lab.run.syscalls import count_system_calls
 
 STEADY, IDLE_95, IDLE_100, LOAD_BACK = "steady", "idle-95", "idle-100", "load-back"
+# Rows of memory at rest, and what bench/at_rest is told: who frees, threads, MiB, bytes of a block.
+AT_REST = {
+    "freed-by-others": ("others", "1", "300", "1024"),
+    "cached-spans": ("own", "40", "300", "1000000"),
+    "parked-heaps": ("ended", "40", "300", "1024"),
+}
+AT_REST_IDEAS = {
+    "freed-by-others": "300 MiB of one thread that sleeps, freed by another",
+    "cached-spans": "300 MiB in large blocks, freed by 40 threads that sleep then",
+    "parked-heaps": "300 MiB that 40 threads left, freed after their end",
+}
 OS_CALLS = ("mmap", "munmap", "madvise")  # rule R3
 WARM_UP = 20_000_000  # operations
 IDLE_SECONDS = 5  # after which resident memory is read
@@ -59,6 +72,7 @@ def parse_idle(text: str, row_name: str) -> dict[str, float]:
 def steady_rows(paths: Paths, operations: int, mib: int, quiet: int) -> list[Row]:
     """The rows; `quiet` seconds of the idle ones are watched for processor time and wake-ups."""
     mixed, idle = paths.bench / "random_mixed", paths.bench / "idle"
+    at_rest = paths.bench / "at_rest"
 
     def row(name: str, idea: str, *command: str) -> Row:
         built = (paths.bench / command[0]).is_file()
@@ -83,6 +97,10 @@ def steady_rows(paths: Paths, operations: int, mib: int, quiet: int) -> list[Row
         idle_row(IDLE_95, 95, quiet),
         idle_row(IDLE_100, 100, quiet),
         idle_row(LOAD_BACK, 95, 0, LOAD_MS, "; then the load comes back"),
+        *(
+            row(name, AT_REST_IDEAS[name], at_rest.name, *words, str(IDLE_SECONDS))
+            for name, words in AT_REST.items()
+        ),
     ]
 
 

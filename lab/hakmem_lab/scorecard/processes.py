@@ -6,7 +6,7 @@ import numpy as np
 
 from hakmem_lab.analysis.statistics import Estimate, rate_estimate
 from hakmem_lab.run.results import Result, RowResult
-from hakmem_lab.run.steady import IDLE_95, IDLE_100, STEADY
+from hakmem_lab.run.steady import AT_REST, IDLE_95, IDLE_100, STEADY
 from hakmem_lab.scorecard.evidence import (
     DEFAULT_PROFILE,
     INSTRUCTIONS,
@@ -24,8 +24,6 @@ from hakmem_lab.scorecard.verdicts import Bar, Found, Part
 
 IDLE_WORDS = ["4", "512", "16", "4096"]  # arguments of bench/idle: threads, MiB, sizes
 IDLE_QUIET = 60  # seconds
-# Rows of 300 MB that others freed, of cached spans, and of parked heaps.
-AT_REST_ROWS = ("freed-by-others", "cached-spans", "parked-heaps")
 EMPTY = "empty"  # a library that does nothing, preloaded
 
 Runs = list[dict[str, float]]
@@ -111,7 +109,7 @@ def idle_wake_ups() -> Find:
 
 def memory_at_rest() -> Find:
     """MB."""
-    cases = {name: (name, DEFAULT_PROFILE) for name in AT_REST_ROWS}
+    cases = {name: (name, DEFAULT_PROFILE) for name in AT_REST}
     return in_steady(cases, middle("resident_kb", 1 / KB_IN_MB))
 
 
