@@ -6,15 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "cli.h"
-#include "elf_file.h"
 #include "remote_find.h"
-
-#include <fcntl.h>
 
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes) {
   struct iovec here = {to, bytes};
@@ -22,16 +17,18 @@ bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t
   return process_vm_readv(remote->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
+unsigned remote_read_words(const struct remote *remote, const uint64_t *addresses, unsigned count,
+                           uint64_t *words) {
+  struct iovec here = {words, count * sizeof *words}, there[READ_AT_ONCE];
+  for (unsigned i = 0; i < count; i++)
+    there[i] = (struct iovec){(void *)(uintptr_t)addresses[i], sizeof *words};
+  ssize_t got = process_vm_readv(remote->pid, &here, 1, there, count, 0);
+  return got < 0 ? 0 : (unsigned)((size_t)got / sizeof *words);
+}
+
 uint64_t remote_word(const struct remote *remote, uint64_t address) {
   uint64_t word = 0;
   return remote_read(remote, address, &word, sizeof word) ? word : 0;
-}
-
-bool remote_lives(const struct remote *remote) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
-  char target[2];
-  return readlink(path, target, sizeof target) > 0;
 }
 
 uint64_t copy_get(struct copy copy, struct directory_field field) {
@@ -83,122 +80,6 @@ bool remote_option(const struct remote *remote, const char *name, int32_t *value
   return false;
 }
 
-/* --- who it is ------------------------------------------------------------------------------------- */
-
-struct status {
-  bool found, kernel, ended;
-  int process; /* `text` may name a thread */
-  unsigned user;
-};
-
-static struct status read_status(int pid) {
-  struct status status = {0};
-  char path[64], line[256];
-  snprintf(path, sizeof path, "/proc/%d/status", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return status;
-  bool has_memory = false;
-  while (fgets(line, sizeof line, file) != NULL) {
-    status.found = true;
-    if (strncmp(line, "State:", 6) == 0)
-      status.ended = strchr(line, 'Z') != NULL || strchr(line, 'X') != NULL;
-    if (strncmp(line, "Tgid:", 5) == 0) status.process = (int)strtol(line + 5, NULL, 10);
-    if (strncmp(line, "Uid:", 4) == 0) { /* the second one: the effective */
-      char *end;
-      strtoul(line + 4, &end, 10);
-      status.user = (unsigned)strtoul(end, NULL, 10);
-    }
-    if (strncmp(line, "VmSize:", 7) == 0) has_memory = true;
-  }
-  fclose(file);
-  status.kernel = status.found && !has_memory && !status.ended;
-  return status;
-}
-
-static int yama(void) {
-  int scope = 0;
-  FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-  if (file == NULL) return 0;
-  if (fscanf(file, "%d", &scope) != 1) scope = 0;
-  fclose(file);
-  return scope;
-}
-
-/* One line that says why, after a refusal. */
-static int refuse(int pid) {
-  struct status status = read_status(pid);
-  if (!status.found || status.ended) {
-    complain("process %d has ended meanwhile", pid);
-    return 1;
-  }
-  if (status.user != geteuid() && geteuid() != 0)
-    complain("process %d belongs to user %u: call hakmem as that user, or as root", pid,
-             status.user);
-  else if (yama() == 3)
-    complain("process %d cannot be read: kernel.yama.ptrace_scope is 3, which lasts until a reboot",
-             pid);
-  else if (yama() > 0 && geteuid() != 0)
-    complain("process %d cannot be read: kernel.yama.ptrace_scope is %d; call hakmem as root, or "
-             "allow it by: sysctl kernel.yama.ptrace_scope=0",
-             pid, yama());
-  else
-    complain(
-        "process %d cannot be read: it has privileges or is protected (prctl PR_SET_DUMPABLE), "
-        "or this container lacks CAP_SYS_PTRACE; call hakmem as root outside of it",
-        pid);
-  return EXIT_CANNOT_RUN;
-}
-
-static void read_program(struct remote *remote) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/comm", remote->pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return;
-  if (fgets(remote->program, sizeof remote->program, file) != NULL)
-    remote->program[strcspn(remote->program, "\n")] = 0;
-  fclose(file);
-}
-
-/* 0: a process of this machine's kind. */
-static int check_process(struct remote *remote, const char *text) {
-  char *end;
-  errno = 0;
-  long number = strtol(text, &end, 10);
-  if (errno != 0 || *end != 0 || end == text || number <= 0 || number > INT_MAX) {
-    complain("'%s' is not the number of a process", text);
-    return EXIT_USAGE;
-  }
-  struct status status = read_status((int)number);
-  if (!status.found) {
-    complain("there is no process %ld", number);
-    return EXIT_NO_PROGRAM;
-  }
-  remote->pid = status.process;
-  read_program(remote);
-  if (status.ended) {
-    complain("process %ld (%s) has ended; its parent has not asked for its exit code yet", number,
-             remote->program);
-    return EXIT_NO_PROGRAM;
-  }
-  if (status.kernel) {
-    complain("%ld (%s) is a thread of the kernel, which has no malloc", number, remote->program);
-    return EXIT_CANNOT_RUN;
-  }
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return refuse(remote->pid);
-  struct elf_file elf;
-  elf_file_read(fd, &elf);
-  close(fd);
-  if (elf.is_elf && !elf.is_ours) {
-    complain("process %d (%s) is a program for %s; this hakmem reads those for %s", remote->pid,
-             remote->program, elf.machine, elf_file_own_machine());
-    return EXIT_CANNOT_RUN;
-  }
-  return 0;
-}
-
 /* --- its directory ----------------------------------------------------------------------------------- */
 
 static uint64_t place(uint64_t directory, directory_distance distance) {
@@ -230,11 +111,17 @@ static bool is_plausible(const struct directory_layout *layout) {
          layout->options.count <= 4096 && layout->options.stride <= 4096;
 }
 
+/* After a read that failed. */
+static int cannot_read(const struct remote *remote) {
+  return errno == EFAULT || errno == ESRCH ? remote_report(remote, remote_look(remote))
+                                           : remote_refuse(remote->pid);
+}
+
 /* The directory at `address`. 0, or an exit code. */
 static int read_directory(struct remote *remote, uint64_t address) {
   struct directory directory = {0};
   size_t head = offsetof(struct directory, layout);
-  if (!remote_read(remote, address, &directory, head)) return refuse(remote->pid);
+  if (!remote_read(remote, address, &directory, head)) return cannot_read(remote);
   if (memcmp(directory.magic, DIRECTORY_MAGIC, sizeof directory.magic) != 0 ||
       directory.bytes < head || directory.bytes > 65536) {
     complain("process %d (%s): what should be hakmem's directory in %s is something else",
@@ -251,16 +138,17 @@ static int read_directory(struct remote *remote, uint64_t address) {
   uint32_t layout_bytes = 0;
   if (!remote_read(remote, address, &directory, bytes) ||
       !remote_read(remote, place(address, directory.layout), &layout_bytes, sizeof layout_bytes))
-    return refuse(remote->pid);
+    return cannot_read(remote);
   if (layout_bytes > sizeof remote->layout) layout_bytes = sizeof remote->layout;
   if (!remote_read(remote, place(address, directory.layout), &remote->layout, layout_bytes))
-    return refuse(remote->pid);
+    return cannot_read(remote);
   if (!is_plausible(&remote->layout)) {
     complain("process %d (%s): hakmem's directory makes no sense", remote->pid, remote->program);
     return EXIT_CANNOT_RUN;
   }
   remote->layout.release[sizeof remote->layout.release - 1] = 0;
   remote->layout.variant[sizeof remote->layout.variant - 1] = 0;
+  remote->directory = address;
   remote->map = place(address, directory.map);
   remote->heaps = place(address, directory.heaps);
   remote->lists = place(address, directory.lists);
@@ -278,6 +166,12 @@ static int read_directory(struct remote *remote, uint64_t address) {
   return 0;
 }
 
+bool remote_has_directory(const struct remote *remote) {
+  char magic[sizeof DIRECTORY_MAGIC - 1];
+  return remote_read(remote, remote->directory, magic, sizeof magic) &&
+         memcmp(magic, DIRECTORY_MAGIC, sizeof magic) == 0;
+}
+
 static int complain_of_none(const struct remote *remote, const struct found *found) {
   if (found->older[0] != 0) {
     complain(
@@ -293,14 +187,14 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
 
 int remote_open(struct remote *remote, const char *text) {
   memset(remote, 0, sizeof *remote);
-  int code = check_process(remote, text);
+  int code = remote_check_process(remote, text);
   if (code != 0) return code;
   struct found *found = calloc(1, sizeof *found);
   if (found == NULL) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote->pid, found)) code = refuse(remote->pid);
+  if (!remote_find(remote->pid, found)) code = remote_refuse(remote->pid);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */
   for (unsigned i = 0; i < found->count && code == 0; i++) {

@@ -15,14 +15,15 @@
 
 struct remote {
   int pid;
+  uint64_t birth; /* when it began, in ticks since the machine did */
   char program[64];
   /* Where hakmem is: a library of its own (then these are all its bytes), or part of the program. */
   char object[PATH_MAX];
   bool is_library;
   uint64_t object_start, object_end;
   /* Addresses there; 0: there is no such thing in its build. */
-  uint64_t map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts, counters_shared,
-      counters_supplied, started, option_values, option_table;
+  uint64_t directory, map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts,
+      counters_shared, counters_supplied, started, option_values, option_table;
   struct directory_layout layout;
 };
 
@@ -32,12 +33,36 @@ int remote_open(struct remote *remote, const char *text);
 
 /** Copies `bytes` from there; false when they cannot be read. */
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes);
+/** Words of 8 bytes from up to READ_AT_ONCE places; how many of them, from the first on, could be read. */
+enum { READ_AT_ONCE = 256 };
+unsigned remote_read_words(const struct remote *remote, const uint64_t *addresses, unsigned count,
+                           uint64_t *words);
 /** A word of 8 bytes; 0 when it cannot be read. */
 uint64_t remote_word(const struct remote *remote, uint64_t address);
 /** An option in effect; false where it has none of that name, or has not read its options yet. */
 bool remote_option(const struct remote *remote, const char *name, int32_t *value);
-/** Is the process still there? */
-bool remote_lives(const struct remote *remote);
+/** Is what looks like a directory of hakmem still where it was? */
+bool remote_has_directory(const struct remote *remote);
+
+/* --- the process (remote_process.c) -------------------------------------------------------------------- */
+
+/** Sets who it is; 0: a process of this machine's kind. Else an exit code after a complaint. */
+int remote_check_process(struct remote *remote, const char *text);
+/** One line that says why, after a refusal; an exit code. */
+int remote_refuse(int pid);
+
+enum remote_state {
+  REMOTE_THERE,
+  REMOTE_ENDED,     /* another one may have its number by now */
+  REMOTE_OTHER,     /* it has become another program (exec) */
+  REMOTE_UNREADABLE /* or there is no memory here */
+};
+/** What has become of it since remote_open. */
+enum remote_state remote_look(const struct remote *remote);
+/** A complaint that says so, and an exit code; nothing and 0 while it is there. */
+int remote_report(const struct remote *remote, enum remote_state state);
+
+/* --- what is read ---------------------------------------------------------------------------------------- */
 
 /* A copy of a structure, of which fields are taken. */
 struct copy {

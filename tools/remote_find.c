@@ -16,6 +16,7 @@
 
 #include "elf_file.h"
 #include "observe/directory.h"
+#include "remote_image.h"
 
 enum { HEADERS_MOST = 128, SECTIONS_MOST = 4096 };
 
@@ -132,13 +133,28 @@ static void note_allocator(const char *name, struct found *found) {
     snprintf(found->allocator, sizeof found->allocator, "musl's malloc");
 }
 
+/* The file cannot be read: it was deleted or replaced since, or lies where this tool may not look. A library of hakmem
+ * exports its directory. */
+static void look_into_memory(int pid, const struct mapping *mapping, bool named,
+                             struct found *found) {
+  struct image image = remote_image_find(pid, mapping->start, DIRECTORY_SYMBOL);
+  if (image.symbol == 0 && named) snprintf(found->older, sizeof found->older, "%s", mapping->path);
+  if (image.symbol == 0 || found->count == PLACES_MOST) return;
+  struct place *place = &found->places[found->count++];
+  snprintf(place->path, sizeof place->path, "%s", mapping->path);
+  place->is_library = named;
+  place->start = mapping->start;
+  place->directory = image.symbol;
+  place->end = image.end;
+}
+
 static void look_into(int pid, const struct mapping *mapping, struct found *found) {
   const char *name = name_of(mapping->path);
   bool named = strncmp(name, "libhakmem", 9) == 0;
   note_allocator(name, found);
   int fd = open_mapped(pid, mapping);
   if (fd < 0) {
-    if (named) snprintf(found->older, sizeof found->older, "%s", mapping->path);
+    look_into_memory(pid, mapping, named, found);
     return;
   }
   Elf64_Ehdr header;

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-
 enum { RANGES_MOST = 128, CHUNKS_MOST = 65536, PIECE_PAGES = 512, TRIES = 4, FIGURES_BYTES = 4096 };
 
 void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uint64_t start,
@@ -170,7 +168,7 @@ void snapshot_free(struct snapshot *snapshot) {
   snapshot->heaps = NULL;
 }
 
-int snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
+enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
   for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {
@@ -186,12 +184,10 @@ int snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
     else if (best >= 0) snapshot_free(&two[best]);
     if (nearer) best = other;
   }
-  bool lives = remote_lives(remote), taken = best >= 0 && lives;
+  enum remote_state state = remote_look(remote);
+  bool taken = best >= 0 && state == REMOTE_THERE;
   if (taken) *snapshot = two[best];
   else if (best >= 0) snapshot_free(&two[best]);
   free(two);
-  if (taken) return 0;
-  complain("process %d (%s) %s", remote->pid, remote->program,
-           lives ? "cannot be read: out of memory, or not permitted" : "has ended meanwhile");
-  return 1;
+  return taken || state != REMOTE_THERE ? state : REMOTE_UNREADABLE;
 }

@@ -63,8 +63,8 @@ struct snapshot {
   uint64_t acquired, released, fallback_mmap, huge_alloc, huge_fail, decommit_disabled;
 };
 
-/** Reads it all. 0, or an exit code after a complaint. */
-int snapshot_take(struct snapshot *snapshot, const struct remote *remote);
+/** Reads it all; only where it returns REMOTE_THERE there is anything to free. Complains of nothing. */
+enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote);
 void snapshot_free(struct snapshot *snapshot);
 /** How far the parts are from what is resident, in bytes. */
 double snapshot_difference(const struct snapshot *snapshot);

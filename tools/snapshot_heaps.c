@@ -7,20 +7,36 @@
 
 enum { HEAPS_MOST = 100000, BATCHES_MOST = 20000 };
 
-/* Blocks of the batches that hang on a word of the heap. They are blocks that are free, whose owner may take them at
- * any moment, and the program may write what it likes there: what makes no sense ends the walk. */
-static uint64_t count_batches(const struct remote *remote, uint64_t batch) {
+/* Batches of one class that hang on a word of a heap. */
+struct chain {
+  uint64_t next; /* 0: no more */
+  unsigned size_class;
+};
+
+/* One step along all of them by one call. They are blocks that are free, whose owner may take them at any moment, and the
+ * program may write what it likes there: what makes no sense ends a chain. False: all have ended. */
+static bool step(const struct remote *remote, struct chain *chains, unsigned count,
+                 uint64_t *blocks) {
   const struct directory_layout *layout = &remote->layout;
-  uint64_t blocks = 0;
-  for (int i = 0; i < BATCHES_MOST && batch != 0 && batch % 16 == 0; i++) {
-    uint64_t word = 0;
-    if (!remote_read(remote, batch + layout->batch.next_and_count.at, &word, sizeof word)) break;
-    uint64_t count = word >> layout->batch.count_shift;
-    if (count == 0 || count > layout->batch.most) break;
-    blocks += count;
-    batch = word & ((UINT64_C(1) << layout->batch.count_shift) - 1);
+  uint64_t addresses[READ_AT_ONCE], words[READ_AT_ONCE];
+  struct chain *of[READ_AT_ONCE];
+  unsigned asked = 0;
+  for (unsigned i = 0; i < count && asked < READ_AT_ONCE; i++) {
+    if (chains[i].next == 0) continue;
+    of[asked] = &chains[i];
+    addresses[asked++] = chains[i].next + layout->batch.next_and_count.at;
   }
-  return blocks;
+  if (asked == 0) return false;
+  unsigned got = remote_read_words(remote, addresses, asked, words);
+  if (got < asked) of[got]->next = 0;
+  for (unsigned i = 0; i < got && i < asked; i++) {
+    uint64_t next = words[i] & ((UINT64_C(1) << layout->batch.count_shift) - 1);
+    uint64_t batch = words[i] >> layout->batch.count_shift;
+    bool sound = batch > 0 && batch <= layout->batch.most;
+    if (sound) blocks[of[i]->size_class] += batch;
+    of[i]->next = sound && next % 16 == 0 ? next : 0;
+  }
+  return true;
 }
 
 static void add_kept(struct snapshot *snapshot, uint64_t size_class, uint64_t blocks,
@@ -64,14 +80,16 @@ static void add_inbox(struct snapshot *snapshot, const struct remote *remote, st
   const struct directory_layout *layout = &remote->layout;
   struct directory_field word = {0, 8};
   uint64_t blocks[CLASSES_MOST] = {0}, walked = 0;
+  struct chain chains[2 * CLASSES_MOST];
+  unsigned count = 0;
   int64_t told = (int64_t)copy_get(heap, layout->heap.inbox_bytes);
   for (uint32_t c = 0; c < layout->heap.classes; c++) {
-    uint64_t inbox = copy_get_at(heap, layout->heap.inbox, c, word);
-    uint64_t pile = copy_get_at(heap, layout->heap.pile, c, word);
-    if (inbox != 0) blocks[c] += count_batches(remote, inbox);
-    if (pile != 0) blocks[c] += count_batches(remote, pile);
-    walked += blocks[c] * snapshot->classes[c].size;
+    chains[count++] = (struct chain){copy_get_at(heap, layout->heap.inbox, c, word), c};
+    chains[count++] = (struct chain){copy_get_at(heap, layout->heap.pile, c, word), c};
   }
+  for (int i = 0; i < BATCHES_MOST && step(remote, chains, count, blocks);) i++;
+  for (uint32_t c = 0; c < layout->heap.classes; c++)
+    walked += blocks[c] * snapshot->classes[c].size;
   /* The heap knows how much it is, the walk of which sizes, about. */
   double scale = walked > 0 && told > 0 ? (double)told / (double)walked : 0;
   for (uint32_t c = 0; c < layout->heap.classes; c++)

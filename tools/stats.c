@@ -228,7 +228,7 @@ int command_stats(int argc, char **argv) {
   int code = 1;
   if (remote == NULL || snapshot == NULL) complain("out of memory");
   else if ((code = remote_open(remote, arguments.process)) == 0 &&
-           (code = snapshot_take(snapshot, remote)) == 0) {
+           (code = remote_report(remote, snapshot_take(snapshot, remote))) == 0) {
     stats_sort_heaps(snapshot);
     format(snapshot, remote, stdout);
     snapshot_free(snapshot);

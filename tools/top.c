@@ -73,14 +73,13 @@ static double seconds_since(const struct timespec *start) {
   return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* 0, or an exit code after a complaint. */
-static int look(struct top *top) {
+static enum remote_state look(struct top *top) {
   snapshot_free(&top->snapshot);
-  int code = snapshot_take(&top->snapshot, &top->remote);
-  if (code != 0) return code;
+  enum remote_state state = snapshot_take(&top->snapshot, &top->remote);
+  if (state != REMOTE_THERE) return state;
   stats_sort_heaps(&top->snapshot);
   history_add(&top->history, &top->snapshot, seconds_since(&top->started));
-  return 0;
+  return REMOTE_THERE;
 }
 
 static void print_once(struct top *top) {
@@ -94,7 +93,7 @@ static void print_once(struct top *top) {
 }
 
 static int show(struct top *top, double seconds) {
-  int code = 0;
+  enum remote_state state = REMOTE_THERE;
   if (!top_view_open()) {
     const char *name = getenv("TERM");
     complain("this terminal cannot be used (TERM=%s): try --once", name != NULL ? name : "");
@@ -102,9 +101,7 @@ static int show(struct top *top, double seconds) {
   }
   for (bool due = false;;) {
     unsigned rows, columns;
-    /* A complaint would go into the middle of the screen. */
-    if (due && !remote_lives(&top->remote)) break;
-    if (due && (code = look(top)) != 0) break;
+    if (due && (state = look(top)) != REMOTE_THERE) break;
     top_view_size(&rows, &columns);
     screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, rows, columns);
     top_view_draw(&top->screen);
@@ -115,9 +112,9 @@ static int show(struct top *top, double seconds) {
     }
     due = key == TOP_TIME;
   }
+  /* Not before: a complaint would go into the middle of the screen. */
   top_view_close();
-  if (code == 0) complain("process %d (%s) has ended", top->remote.pid, top->remote.program);
-  return code != 0 ? code : 1;
+  return remote_report(&top->remote, state);
 }
 
 int command_top(int argc, char **argv) {
@@ -140,7 +137,7 @@ int command_top(int argc, char **argv) {
   }
   clock_gettime(CLOCK_MONOTONIC, &top->started);
   int code = remote_open(&top->remote, arguments.process);
-  if (code == 0) code = look(top);
+  if (code == 0) code = remote_report(&top->remote, look(top));
   if (code == 0 && once) print_once(top);
   else if (code == 0) code = show(top, arguments.seconds);
   snapshot_free(&top->snapshot);

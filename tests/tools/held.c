@@ -1,8 +1,8 @@
 /* held.c - a program that comes to rest with memory of a known kind, for tests that look at it from outside.
  *
- * Usage: held fresh|small|huge|threads|fork|churn
+ * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec
  * Prints "ready PID LIVE" when it rests (one line for each process): LIVE bytes were asked for and are held, all of them
- * written. Ends when its standard input does.
+ * written. Ends when its standard input does, or has a line. private: no other process of its user may look at it. exec: becomes sleep.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MIB = 1024 * 1024, THREADS = 40, CHURNERS = 3, SLOTS = 2000 };
+enum { MIB = 1024 * 1024, THREADS = 40, CHURNERS = 3, STORMERS = 8, SLOTS = 2000 };
 
 static uint64_t state = 42;
 
@@ -41,7 +42,7 @@ static void rest(void) {
   char byte;
   ssize_t got;
   do got = read(0, &byte, 1);
-  while (got > 0 || (got < 0 && errno == EINTR));
+  while ((got > 0 && byte != '\n') || (got < 0 && errno == EINTR));
 }
 
 /* `bytes` in blocks of `least` to `most` bytes, of which one in `keep` stays. */
@@ -112,6 +113,24 @@ static void *churn(void *argument) {
   return NULL;
 }
 
+/* The same in threads that end, and with blocks of up to 4 MiB. */
+static void *storm(void *argument) {
+  uint64_t seed = (uintptr_t)argument;
+  for (int i = 0; i < 3000; i++) {
+    unsigned size = 16u + draw(&seed, 16u << draw(&seed, draw(&seed, 50) == 0 ? 18 : 10));
+    char *block = draw(&seed, 20) == 0 ? calloc(1, size) : malloc(size);
+    if (block != NULL && draw(&seed, 20) == 0) {
+      char *moved = realloc(block, size * 2);
+      block = moved != NULL ? moved : block;
+    }
+    if (block != NULL) block[0] = block[size - 1] = 1;
+    free(atomic_exchange(&slots[draw(&seed, SLOTS)], block));
+  }
+  pthread_t next;
+  if (pthread_create(&next, NULL, storm, (void *)(uintptr_t)seed) == 0) pthread_detach(next);
+  return NULL;
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "fresh";
   size_t live = 0;
@@ -124,12 +143,22 @@ int main(int argc, char **argv) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, churn, (void *)(i + 1)) != 0) abort();
   }
+  for (uintptr_t i = 0; strcmp(what, "storm") == 0 && i < STORMERS; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, storm, (void *)(i + 1)) != 0) abort();
+    pthread_detach(thread);
+  }
+  if (strcmp(what, "private") == 0) {
+    live = scatter(&state, (size_t)20 * MIB, 16, 1024, 2);
+    if (prctl(PR_SET_DUMPABLE, 0) != 0) abort();
+  }
   if (strcmp(what, "fork") == 0) {
     child = fork();
     if (child == 0) live += scatter(&state, (size_t)20 * MIB, 16, 1024, 2);
   }
   ready(live);
   rest();
+  if (strcmp(what, "exec") == 0) execl("/bin/sleep", "sleep", "1000", (char *)NULL);
   if (child > 0) waitpid(child, NULL, 0);
   _exit(0);
 }

@@ -2,12 +2,14 @@
 
 import json
 import re
+import struct
 
 from common import *
 
 HELD = os.environ.get("HAKMEM_TEST_HELD", "")
 HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
 PARTS = ("live", "slack", "caches", "fragmentation", "metadata", "not_ours")
+LOOKS = int(os.environ.get("HAKMEM_TEST_LOOKS", "10"))
 MIB = 1 << 20
 
 
@@ -18,16 +20,18 @@ def resident(pid):
 
 
 class StatsCase(TestCase):
-    def start(self, *command, preload=LIBRARY, lines=1, **changes):
+    def start(self, *command, preload=LIBRARY, lines=1, options=None, **changes):
         """Starts a program that says when it rests; its processes and the bytes that each holds."""
         env = environment(LD_PRELOAD=preload, HAKMEM_BACKGROUND="0", **changes)
-        process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   **(options or {}))  # fmt: skip
         self.addCleanup(self.end, process)
         said = [process.stdout.readline().split() for _ in range(lines)]
         self.assertTrue(all(line and line[0] == "ready" for line in said), said)
         return [(int(line[1]), int(line[2])) for line in said]
 
     def end(self, process):
+        process.send_signal(signal.SIGCONT)
         process.stdin.close()
         process.wait(timeout=60)
         process.stdout.close()
@@ -114,6 +118,55 @@ class Equation(StatsCase):
         [(pid, _)] = self.start(HELD, "churn", HAKMEM_WARM_POOL_DECAY_MS="1")
         for _ in range(20):
             self.assert_plausible(self.json(pid))
+
+
+class Hostile(StatsCase):
+    """Processes that do not hold still, or have lost what the tool looks for."""
+
+    def test_eight_threads_that_come_and_go(self):
+        [(pid, _)] = self.start(HELD, "storm", HAKMEM_WARM_POOL_DECAY_MS="1")
+        for _ in range(LOOKS):
+            self.assert_plausible(self.json(pid))
+
+    def test_stopped_process(self):
+        [(pid, _)] = self.start(HELD, "churn")
+        os.kill(pid, signal.SIGSTOP)
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            while file.read().rsplit(")", 1)[1].split()[0] != "T":
+                file.seek(0)
+        first, second = self.assert_adds_up(pid), self.assert_adds_up(pid)
+        self.assertEqual(first["equation"], second["equation"])
+
+    def test_number_of_a_thread(self):
+        [(pid, _)] = self.start(HELD, "threads")
+        threads = set(map(int, os.listdir(f"/proc/{pid}/task"))) - {pid}
+        self.assertEqual(self.json(max(threads))["pid"], pid)
+
+    def replaced(self, path):
+        """Another file under its name, as an upgrade leaves it."""
+        os.rename(self.write("new", b"not a library"), path)
+
+    def test_library_that_was_deleted(self):
+        # Root may open the deleted file all the same; anybody else reads the library in memory.
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        os.chmod(self.directory, 0o755)
+        held, tool = self.copy(HELD, "held"), self.copy(TOOL, "hakmem")
+        for user in ({}, nobody):
+            for what in (os.unlink, self.replaced):
+                with self.subTest(what=what.__name__, user=user):
+                    library = self.copy(LIBRARY, "libhakmem.so.0")
+                    [(pid, live)] = self.start(held, "small", preload=library, options=user)
+                    what(library)
+                    result = hakmem("stats", str(pid), tool=tool, **user)
+                    self.assert_code(result, 0)
+                    told = int(re.search(r"live (\d+)", result.out).group(1))
+                    self.assertTrue(live < told < 1.2 * live, result)
+
+    def test_program_that_was_deleted(self):
+        program = self.copy(HELD_STATIC, "held")
+        [(pid, live)] = self.start(program, "small", preload=None)
+        os.unlink(program)
+        self.assertGreater(self.assert_adds_up(pid)["equation"]["live"], live)
 
 
 class Programs(StatsCase):
@@ -331,6 +384,27 @@ class Refusals(StatsCase):
             if "VmSize" not in status and "State:\tZ" not in status and "State:\tX" not in status:
                 self.refused(pid, 126, "is a thread of the kernel")
                 return
+
+    def test_program_of_another_word_size(self):
+        # 32-bit x86: for (;;) pause();
+        code = bytes.fromhex("b81d000000cd80ebf7")
+        header = struct.pack("<4s5B7x2H5I6H", b"\x7fELF", 1, 1, 1, 0, 0, 2, 3, 1, 0x8048054, 52, 0, 0, 52, 32, 1, 40, 0, 0)
+        segment = struct.pack("<8I", 1, 0, 0x8048000, 0x8048000, 84 + len(code), 84 + len(code), 5, 4096)
+        program = self.write("small", header + segment + code)
+        try:
+            process = subprocess.Popen([program], env=environment())
+        except OSError as error:
+            self.skipTest(f"the kernel runs no 32-bit programs: {error.strerror}")
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.refused(process.pid, 126, "is a program for x86, 32-bit")
+
+    def test_process_that_nobody_may_look_at(self):
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        os.chmod(self.directory, 0o755)
+        held, tool = self.copy(HELD, "held"), self.copy(TOOL, "hakmem")
+        [(pid, _)] = self.start(held, "private", preload=self.copy(LIBRARY, "libhakmem.so"), options=nobody)
+        self.refused(pid, 126, "cannot be read", "PR_SET_DUMPABLE", tool=tool, **nobody)
 
     def test_another_users_process(self):
         if os.geteuid() == 0:

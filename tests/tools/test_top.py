@@ -102,6 +102,16 @@ class Top(TestCase):
         self.assertEqual(top.wait(timeout=50), 1 if b"has ended" in top.stderr.read() else 0)
         self.assertEqual(top.returncode, 1)
 
+    def test_process_becomes_another_program(self):
+        process, pid = self.start("exec")
+        top, terminal = self.open(pid)
+        self.read_until(terminal, ["hakmem top"])
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.addCleanup(process.kill)
+        self.assertIn(b"(held) runs another program meanwhile", top.stderr.read())
+        self.assertEqual(top.wait(timeout=50), 1)
+
     def test_terminal_that_cannot_be_used(self):
         _, pid = self.start("fresh")
         top, _ = self.open(pid, term="no-such-terminal")
