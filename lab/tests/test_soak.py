@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hakmem_lab.analysis import blocks
 from hakmem_lab.analysis.soak import judge_soak, read_series, summarise
-from hakmem_lab.analysis.statistics import MOST_POINTS, change, percentiles, variation
+from hakmem_lab.analysis.statistics import MOST_POINTS, Estimate, change, percentiles, variation
 from hakmem_lab.base.csv_table import parse_table
 from hakmem_lab.base.numbers import Floats
 from hakmem_lab.cli import soak_scripts
@@ -166,6 +167,40 @@ def test_intervals_of_epochs_that_resemble_their_neighbours() -> None:
             assert estimate.low is not None and estimate.high is not None
             kept[name] += estimate.low <= 0 <= estimate.high
     assert kept["tenths"] >= 24 and kept["slope"] >= 26, kept
+
+
+def width(estimate: Estimate) -> float:
+    assert estimate.low is not None and estimate.high is not None
+    return estimate.high - estimate.low
+
+
+def test_correlated_epochs_have_wider_intervals_than_as_many_independent_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same values: as they come, and as an independent bootstrap (blocks of one) draws them."""
+    values = correlated(3)
+    blocked = blocks.tenths(values)
+    cv = blocks.variation_ratio(values, correlated(4))
+    assert blocks.block_length(values, len(values)) > 10
+    monkeypatch.setattr(blocks, "block_length", lambda *_: 1)
+    assert width(blocked) > 2 * width(blocks.tenths(values))  # of 0.8 at lag 1: 3 times in theory
+    assert width(cv) > 1.3 * width(blocks.variation_ratio(values, correlated(4)))
+
+
+def test_a_slope_of_correlated_epochs_is_known_less_well_than_of_independent_ones() -> None:
+    times, values = np.arange(1.0, 1001), correlated(3, 1000)
+    alone = stats.theilslopes(values, times)
+    independent = float(alone.high_slope - alone.low_slope) * 999 / float(np.median(values)) * 100
+    assert width(blocks.slope(times, values)) > 2 * independent
+
+
+def test_independent_epochs_are_drawn_nearly_one_by_one() -> None:
+    values = np.random.default_rng(5).normal(100, 5, 1700)
+    assert blocks.block_length(values, 170) <= 5
+    assert blocks.block_length(np.full(1700, 3.0), 170) == 1
+    assert blocks.block_length(correlated(6), 30) == 10
+    still = blocks.tenths(np.full(100, 7.0))
+    assert (still.value, still.low, still.high) == (0, 0, 0)
 
 
 def test_a_change_lies_within_its_interval_of_blocks() -> None:

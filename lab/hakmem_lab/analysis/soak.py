@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from hakmem_lab.analysis import blocks
 from hakmem_lab.analysis.statistics import Change, change, percentiles, variation
 from hakmem_lab.base.csv_table import Table, format_rows
 from hakmem_lab.base.errors import LabError
@@ -248,9 +249,9 @@ def judge_soak(summary: Summary, reference: Summary | None = None) -> list[Judge
     judged = throughput.change
     shares = shares_of(summary, reference)
     if reference is not None and shares is not None:
-        judged = change(*shares)
+        judged, of_slope = change(*shares), blocks.slope(*shares)
         text += f"; as a share of {reference.label}'s beside it {moved(judged)}"
-        text += f" between {judged.slope_low:+.2f}% and {judged.slope_high:+.2f}%"
+        text += f" between {of_slope.low:+.2f}% and {of_slope.high:+.2f}%"
     found.append(judgement(judged.down <= MOST_LOSS, f"{text}; at least -{MOST_LOSS:g}%"))
     text, most = f"CV {throughput.cv:.2f}%; at most", MOST_VARIATION
     beside = None if reference is None or reference is summary else reference.throughput
