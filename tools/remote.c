@@ -112,9 +112,9 @@ static bool is_plausible(const struct directory_layout *layout) {
 }
 
 /* After a read that failed. */
-static int cannot_read(const struct remote *remote) {
+static int cannot_read(struct remote *remote) {
   return errno == EFAULT || errno == ESRCH ? remote_report(remote, remote_look(remote))
-                                           : remote_refuse(remote->pid);
+                                           : remote_refused(remote);
 }
 
 /* The directory at `address`. 0, or an exit code. */
@@ -146,8 +146,8 @@ static int read_directory(struct remote *remote, uint64_t address) {
     complain("process %d (%s): hakmem's directory makes no sense", remote->pid, remote->program);
     return EXIT_CANNOT_RUN;
   }
-  remote->layout.release[sizeof remote->layout.release - 1] = 0;
-  remote->layout.variant[sizeof remote->layout.variant - 1] = 0;
+  make_printable(remote->layout.release, sizeof remote->layout.release);
+  make_printable(remote->layout.variant, sizeof remote->layout.variant);
   remote->directory = address;
   remote->map = place(address, directory.map);
   remote->heaps = place(address, directory.heaps);
@@ -188,23 +188,24 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
 int remote_open(struct remote *remote, const char *text) {
   memset(remote, 0, sizeof *remote);
   int code = remote_check_process(remote, text);
-  if (code != 0) return code;
+  if (code != 0 || remote->shared) return code;
   struct found *found = calloc(1, sizeof *found);
   if (found == NULL) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote->pid, found)) code = remote_refuse(remote->pid);
+  if (!remote_find(remote->pid, found) || (found->count == 0 && found->refused))
+    code = remote_refused(remote);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */
-  for (unsigned i = 0; i < found->count && code == 0; i++) {
+  for (unsigned i = 0; i < found->count && code == 0 && !remote->shared; i++) {
     struct place *at = &found->places[i];
     snprintf(remote->object, sizeof remote->object, "%s", at->path);
     remote->is_library = at->is_library;
     remote->object_start = at->start;
     remote->object_end = at->end;
     code = read_directory(remote, at->directory);
-    if (code == 0 && remote_word(remote, remote->heaps) != 0) break;
+    if (code == 0 && !remote->shared && remote_word(remote, remote->heaps) != 0) break;
   }
   free(found);
   int32_t libc = 0;

@@ -12,11 +12,14 @@
 #include <stdint.h>
 
 #include "observe/directory.h"
+#include "observe/shared.h"
 
 struct remote {
   int pid;
   uint64_t birth; /* when it began, in ticks since the machine did */
   char program[64];
+  bool
+      shared; /* it may not be read, but keeps a page for us: there is nothing of what follows but the names in `layout` */
   /* Where hakmem is: a library of its own (then these are all its bytes), or part of the program. */
   char object[PATH_MAX];
   bool is_library;
@@ -48,8 +51,10 @@ bool remote_has_directory(const struct remote *remote);
 
 /** Sets who it is; 0: a process of this machine's kind. Else an exit code after a complaint. */
 int remote_check_process(struct remote *remote, const char *text);
-/** One line that says why, after a refusal; an exit code. */
-int remote_refuse(int pid);
+/** After a refusal: 0 where it keeps a page for us, else an exit code after one line that says why. */
+int remote_refused(struct remote *remote);
+/** Replaces control characters: what another process wrote is not to reach a terminal as it is. */
+void make_printable(char *text, size_t room);
 
 enum remote_state {
   REMOTE_THERE,
@@ -61,6 +66,14 @@ enum remote_state {
 enum remote_state remote_look(const struct remote *remote);
 /** A complaint that says so, and an exit code; nothing and 0 while it is there. */
 int remote_report(const struct remote *remote, enum remote_state state);
+
+/* --- the page that it keeps (remote_shared.c) ------------------------------------------------------------ */
+
+/** Reads it, and what the kernel says is resident; false: there is none. */
+bool remote_read_shared(const struct remote *remote, struct shared_figures *figures,
+                        uint64_t *resident);
+/** Seconds since it was written. */
+double remote_shared_age(const struct shared_figures *figures);
 
 /* --- what is read ---------------------------------------------------------------------------------------- */
 

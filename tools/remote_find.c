@@ -7,6 +7,7 @@
 #include "remote_find.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,8 +138,11 @@ static void note_allocator(const char *name, struct found *found) {
  * exports its directory. */
 static void look_into_memory(int pid, const struct mapping *mapping, bool named,
                              struct found *found) {
+  errno = 0;
   struct image image = remote_image_find(pid, mapping->start, DIRECTORY_SYMBOL);
-  if (image.symbol == 0 && named) snprintf(found->older, sizeof found->older, "%s", mapping->path);
+  if (image.symbol == 0 && errno == EPERM) found->refused = true;
+  else if (image.symbol == 0 && named)
+    snprintf(found->older, sizeof found->older, "%s", mapping->path);
   if (image.symbol == 0 || found->count == PLACES_MOST) return;
   struct place *place = &found->places[found->count++];
   snprintf(place->path, sizeof place->path, "%s", mapping->path);

@@ -18,6 +18,7 @@ enum { PLACES_MOST = 4 };
 struct found {
   unsigned count;
   struct place places[PLACES_MOST];
+  bool refused;         /* a file that cannot be opened is not to be read in memory, either */
   char older[PATH_MAX]; /* a file of hakmem without a directory; "": there is none */
   char allocator[64];   /* for messages: which other one the process seems to have */
 };

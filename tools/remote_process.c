@@ -66,7 +66,7 @@ static int yama(void) {
   return scope;
 }
 
-int remote_refuse(int pid) {
+static int refuse(int pid) {
   struct status status = read_status(pid);
   if (!status.found || status.ended) {
     complain("process %d has ended meanwhile", pid);
@@ -79,15 +79,33 @@ int remote_refuse(int pid) {
     complain("process %d cannot be read: kernel.yama.ptrace_scope is 3, which lasts until a reboot",
              pid);
   else if (yama() > 0 && geteuid() != 0)
-    complain("process %d cannot be read: kernel.yama.ptrace_scope is %d; call hakmem as root, or "
-             "allow it by: sysctl kernel.yama.ptrace_scope=0",
-             pid, yama());
+    complain(
+        "process %d cannot be read: kernel.yama.ptrace_scope is %d; call hakmem as root, allow "
+        "it by: sysctl kernel.yama.ptrace_scope=0, or start it with HAKMEM_SHM=1",
+        pid, yama());
   else
     complain(
         "process %d cannot be read: it has privileges or is protected (prctl PR_SET_DUMPABLE), "
-        "or this container lacks CAP_SYS_PTRACE; call hakmem as root outside of it",
+        "or this container lacks CAP_SYS_PTRACE; call hakmem as root outside of it, "
+        "or start the process with HAKMEM_SHM=1",
         pid);
   return EXIT_CANNOT_RUN;
+}
+
+int remote_refused(struct remote *remote) {
+  struct shared_figures figures;
+  uint64_t resident;
+  remote->shared = remote_read_shared(remote, &figures, &resident);
+  if (!remote->shared) return refuse(remote->pid);
+  memcpy(remote->layout.release, figures.release, sizeof figures.release);
+  memcpy(remote->layout.variant, figures.variant, sizeof figures.variant);
+  return 0;
+}
+
+void make_printable(char *text, size_t room) {
+  text[room - 1] = 0;
+  for (; *text != 0; text++)
+    if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
 }
 
 static void read_program(struct remote *remote) {
@@ -97,6 +115,7 @@ static void read_program(struct remote *remote) {
   if (file == NULL) return;
   if (fgets(remote->program, sizeof remote->program, file) != NULL)
     remote->program[strcspn(remote->program, "\n")] = 0;
+  make_printable(remote->program, sizeof remote->program);
   fclose(file);
 }
 
@@ -128,7 +147,7 @@ int remote_check_process(struct remote *remote, const char *text) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return remote_refuse(remote->pid);
+  if (fd < 0) return remote_refused(remote);
   struct elf_file elf;
   elf_file_read(fd, &elf);
   close(fd);
@@ -146,7 +165,11 @@ enum remote_state remote_look(const struct remote *remote) {
   struct status status = read_status(remote->pid);
   if (!status.found || status.ended || read_birth(remote->pid) != remote->birth)
     return REMOTE_ENDED;
-  if (remote_has_directory(remote)) return REMOTE_THERE;
+  struct shared_figures figures;
+  uint64_t resident;
+  if (remote->shared ? remote_read_shared(remote, &figures, &resident)
+                     : remote_has_directory(remote))
+    return REMOTE_THERE;
   /* Between the two it may have ended. */
   status = read_status(remote->pid);
   if (!status.found || status.ended || status.kernel) return REMOTE_ENDED;

@@ -142,8 +142,10 @@ void screen_fill(struct screen *screen, const struct snapshot *snapshot,
       snapshot->heap_count < room / 3 + 1 ? (unsigned)snapshot->heap_count : room / 3 + 1;
   screen->count = 0;
   add(screen, true, "hakmem top: %s (%d), hakmem %s, %zu threads and %zu ended%s", remote->program,
-      remote->pid, remote->layout.release, snapshot->heap_count - snapshot->heaps_parked,
-      snapshot->heaps_parked, snapshot->partial ? ", in motion" : "");
+      remote->pid, remote->layout.release, snapshot->heaps_active, snapshot->heaps_parked,
+      snapshot->counted   ? ", told by itself"
+      : snapshot->partial ? ", in motion"
+                          : "");
   add_parts(screen, snapshot, history, columns < COLUMNS_MOST ? columns : COLUMNS_MOST - 1);
   add_calls(screen, history);
   add(screen, false, "%s", "");

@@ -150,6 +150,11 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
   add_chunks(snapshot, remote, &resident);
   share_out(snapshot);
   snapshot->not_ours = resident_rest(&resident);
+  snapshot->heaps_active = snapshot->heap_count - snapshot->heaps_parked;
+  snapshot->mapped_bytes = snapshot->units_mapped << remote->layout.map.unit_shift;
+  snapshot->slab_bytes = snapshot->slices_in_use << remote->layout.map.slice_shift;
+  snapshot->cached_bytes += (snapshot->dirty_slices << remote->layout.map.slice_shift) +
+                            (snapshot->units_warm << remote->layout.map.unit_shift);
   resident_close(&resident);
   /* Units that are in nobody's list just now, or were seen in two. */
   uint64_t away = found > before ? found - before : before - found;
@@ -169,6 +174,8 @@ void snapshot_free(struct snapshot *snapshot) {
 }
 
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
+  if (remote->shared && snapshot_from_shared(snapshot, remote)) return REMOTE_THERE;
+  if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
   for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {

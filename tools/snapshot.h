@@ -46,19 +46,23 @@ struct snapshot {
   double live, slack, caches, fragmentation, metadata, not_ours;
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
   bool partial; /* it changed faster than it could be read: the parts need not add up */
+  bool counted; /* of the page that it keeps for us: sums alone, without classes and threads */
+  double age;   /* of that, in seconds */
   bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
   uint64_t in_use, in_bins, carved,
       free; /* as HAKMEM_STATS=json has them: bytes, resident or not */
-  uint64_t superslabs, superslabs_peak, slices_in_use, dirty_slices, units_warm, units_mapped;
+  uint64_t superslabs, superslabs_peak, slices_in_use, dirty_slices, units_warm;
+  uint64_t mapped_bytes, slab_bytes; /* of units; of slices in use */
+  uint64_t units_mapped;
   uint64_t metadata_bytes; /* address space, without what is part of the program */
 
   struct class_figures classes[CLASSES_MOST];
   uint64_t huge_supplies[2][COUNTERS_MOST]; /* of Large and of Huge blocks */
   uint64_t huge_counters[2][COUNTERS_MOST];
   struct heap_figures *heaps;
-  size_t heap_count, heaps_parked;
+  size_t heap_count, heaps_active, heaps_parked;
   uint64_t os_mmap, os_munmap, os_mprotect, os_madvise, os_mremap, os_failed;
   uint64_t acquired, released, fallback_mmap, huge_alloc, huge_fail, decommit_disabled;
 };
@@ -68,6 +72,9 @@ enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *
 void snapshot_free(struct snapshot *snapshot);
 /** How far the parts are from what is resident, in bytes. */
 double snapshot_difference(const struct snapshot *snapshot);
+
+/** Of the page that the process keeps; false: it is not there any more. */
+bool snapshot_from_shared(struct snapshot *snapshot, const struct remote *remote);
 
 /* --- the parts of it --------------------------------------------------------------------------------- */
 

@@ -129,8 +129,8 @@ static void print_heaps(const struct snapshot *snapshot, FILE *out) {
   fprintf(out,
           "\nheaps of threads: %zu in use, %zu of threads that have ended; what they keep, bytes\n"
           "  %-26s %10s %10s %10s %10s %10s\n",
-          snapshot->heap_count - snapshot->heaps_parked, snapshot->heaps_parked, "thread", "slabs",
-          "bins", "unsent", "inbox", "large");
+          snapshot->heaps_active, snapshot->heaps_parked, "thread", "slabs", "bins", "unsent",
+          "inbox", "large");
   for (size_t i = 0; i < snapshot->heap_count && i < ROWS_MOST; i++) {
     const struct heap_figures *heap = &snapshot->heaps[i];
     char thread[40];
@@ -147,13 +147,20 @@ void stats_text(const struct snapshot *snapshot, const struct remote *remote, FI
   char equation[512];
   stats_equation(snapshot, equation, sizeof equation);
   fprintf(out, "%s\n", equation);
-  fprintf(out, "%s (%d), hakmem %s (%s)%s%s\n", remote->program, remote->pid,
-          remote->layout.release, remote->layout.variant,
-          snapshot->partial ? "; it changed while it was read: figures are of several moments" : "",
-          snapshot->by_page ? "" : "; pages cannot be told here: figures are shares of mappings");
+  fprintf(out, "%s (%d), hakmem %s (%s)", remote->program, remote->pid, remote->layout.release,
+          remote->layout.variant);
+  if (snapshot->counted)
+    fprintf(out, "; may not be read: sums that it wrote %.1f s ago (HAKMEM_SHM), resident or not",
+            snapshot->age);
+  else
+    fprintf(out, "%s%s",
+            snapshot->partial ? "; it changed while it was read: figures are of several moments"
+                              : "",
+            snapshot->by_page ? "" : "; pages cannot be told here: figures are shares of mappings");
+  fputc('\n', out);
   print_parts(snapshot, out);
   print_classes(snapshot, out);
-  print_heaps(snapshot, out);
+  if (!snapshot->counted) print_heaps(snapshot, out);
   fprintf(out,
           "\nsystem calls since the start\n"
           "  mmap %llu, munmap %llu, madvise %llu, mremap %llu, mprotect %llu, refused %llu\n",

@@ -130,22 +130,21 @@ static void put_os(struct json *json, const struct snapshot *s) {
   close_group(json, '}');
 }
 
-static void put_totals(struct json *json, const struct snapshot *s, const struct remote *remote) {
-  unsigned unit = remote->layout.map.unit_shift, slice = remote->layout.map.slice_shift;
+static void put_totals(struct json *json, const struct snapshot *s) {
   open_group(json, "totals", '{');
   number(json, "superslabs_live", s->superslabs);
   number(json, "superslabs_peak", s->superslabs_peak);
   number(json, "superslabs_warm", s->units_warm);
   number(json, "huge_live", s->huge_live);
-  number(json, "bytes_mapped", s->units_mapped << unit);
-  number(json, "bytes_slab", s->slices_in_use << slice);
+  number(json, "bytes_mapped", s->mapped_bytes);
+  number(json, "bytes_slab", s->slab_bytes);
   number(json, "bytes_large", s->large_bytes);
   number(json, "bytes_huge", s->huge_bytes);
   number(json, "bytes_in_use", s->in_use);
   number(json, "bytes_in_bins", s->in_bins);
   close_group(json, '}');
   open_group(json, "heaps", '{');
-  number(json, "active", s->heap_count - s->heaps_parked);
+  number(json, "active", s->heaps_active);
   number(json, "parked", s->heaps_parked);
   close_group(json, '}');
   open_group(json, "memory", '{');
@@ -153,7 +152,7 @@ static void put_totals(struct json *json, const struct snapshot *s, const struct
   number(json, "live", s->in_use);
   number(json, "pinned", s->free > s->given_bytes ? s->free - s->given_bytes : 0);
   number(json, "bins", s->in_bins);
-  number(json, "cached", s->cached_bytes + (s->dirty_slices << slice) + (s->units_warm << unit));
+  number(json, "cached", s->cached_bytes);
   number(json, "given", s->given_bytes);
   close_group(json, '}');
 }
@@ -171,6 +170,7 @@ static void put_equation(struct json *json, const struct snapshot *snapshot) {
   bytes(json, "difference", (double)snapshot->resident - sum);
   bytes(json, "swapped", (double)snapshot->swapped);
   boolean(json, "by_page", snapshot->by_page);
+  boolean(json, "counted", snapshot->counted);
   close_group(json, '}');
 }
 
@@ -244,7 +244,7 @@ void stats_json(const struct snapshot *snapshot, const struct remote *remote, FI
   boolean(&json, "partial", snapshot->partial);
   put_equation(&json, snapshot);
   put_os(&json, snapshot);
-  put_totals(&json, snapshot, remote);
+  put_totals(&json, snapshot);
   open_group(&json, "classes", '[');
   for (unsigned c = 0; c < CLASSES_MOST; c++)
     if (snapshot->classes[c].size > 0) put_class(&json, remote, c, &snapshot->classes[c]);

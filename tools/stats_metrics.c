@@ -57,7 +57,7 @@ static void put_heaps(const struct snapshot *snapshot, FILE *out) {
   }
   family(out, "hakmem_heaps", "gauge", NULL, "Heaps, each of one thread or of one that has ended.");
   fprintf(out, "hakmem_heaps{state=\"active\"} %zu\nhakmem_heaps{state=\"parked\"} %zu\n",
-          snapshot->heap_count - snapshot->heaps_parked, snapshot->heaps_parked);
+          snapshot->heaps_active, snapshot->heaps_parked);
   family(out, "hakmem_cache_bytes", "gauge", "bytes", "Free memory that is kept, by where it is.");
   fprintf(
       out,

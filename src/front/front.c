@@ -6,6 +6,7 @@
 
 #include "heap/refill.h"
 #include "heap/remote.h"
+#include "heap/shared_tick.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -44,6 +45,7 @@ static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larg
     way = COUNT_SLOW;
     block = refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
     release_answer(heap);
+    shared_tick(true);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
   return block;
@@ -93,6 +95,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (HAK_UNLIKELY(block == NULL)) return fail();
   count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
   release_get_ready();
+  shared_tick(true);
   return block;
 }
 
@@ -174,6 +177,7 @@ HAK_NOINLINE void front_free_overflow(struct bin *bin) {
   release_note_caller(__builtin_return_address(0));
   bin_overflow(thread_heap, bin);
   release_answer(thread_heap);
+  shared_tick(true);
 }
 
 /* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
@@ -222,11 +226,13 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
+    shared_tick(true);
   } else {
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
     release_check_below();
+    shared_tick(true);
   }
 }
 

@@ -6,7 +6,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,6 +94,63 @@ int os_file_append(const char *path, bool follow, const void *from, size_t bytes
   }
   errno = saved;
   return error;
+}
+
+#define TMPFS_MAGIC 0x01021994 /* linux/magic.h */
+
+/* Memory for all of it is taken now, so that no store finds tmpfs full (SIGBUS). Nor may the limit of file sizes be
+ * touched: it would be a signal. */
+static int fill_file(int file, size_t bytes) {
+  struct statfs system;
+  struct rlimit limit;
+  if (fstatfs(file, &system) != 0) return errno;
+  if (system.f_type != TMPFS_MAGIC) return EMEDIUMTYPE;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes) return EFBIG;
+  long done;
+  do done = syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)bytes);
+  while (done != 0 && errno == EINTR);
+  return done != 0 ? errno : 0;
+}
+
+static long open_new(const char *path) {
+  int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+  long file;
+  do file = syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+  while (file < 0 && errno == EINTR);
+  return file;
+}
+
+void *os_file_share(const char *path, size_t bytes, int *error) {
+  *error = ENOMEM;
+  if (os_fault_now()) return NULL;
+  int saved = errno;
+  void *mapped = MAP_FAILED;
+  long file = open_new(path);
+  /* Of a process that has ended without a word; /dev/shm is sticky, so that only our own goes. */
+  if (file < 0 && errno == EEXIST) {
+    syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    file = open_new(path);
+  }
+  if (file < 0) {
+    *error = errno;
+  } else {
+    *error = fill_file((int)file, bytes);
+    if (*error == 0) {
+      mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)file, 0);
+      atomic_fetch_add_explicit(&os_counts.mmap, 1, memory_order_relaxed);
+      if (mapped == MAP_FAILED) *error = errno;
+    }
+    if (mapped == MAP_FAILED) syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    syscall(SYS_close, file);
+  }
+  errno = saved;
+  return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+void os_file_remove(const char *path) {
+  int saved = errno;
+  syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+  errno = saved;
 }
 
 void os_file_close(int file) {

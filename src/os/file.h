@@ -35,6 +35,13 @@ bool os_file_write(int file, const void *from, size_t bytes);
  * that what several processes append does not mix. `follow`: also where the name is a symbolic link. 0, or the errno. */
 int os_file_append(const char *path, bool follow, const void *from, size_t bytes);
 
+/** A file of memory that others may read: made at `path` for this user alone (0600), in place of one of this user that has
+ * that name, and mapped. Nothing is made outside of tmpfs. NULL, and `*error`. */
+void *os_file_share(const char *path, size_t bytes, int *error);
+
+/** Removes a name. */
+void os_file_remove(const char *path);
+
 /** Never made to fail by the tests: no caller could do anything about it. */
 void os_file_close(int file);
 

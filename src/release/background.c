@@ -7,6 +7,7 @@
  */
 #include "release/background.h"
 
+#include "heap/shared_tick.h"
 #include "os/file.h"
 #include "policy/container.h"
 #include "policy/options.h"
@@ -75,6 +76,7 @@ static void work(bool limits, int *trigger) {
     if (!threads_left()) break;
     os_thread_follow_process();
     young = release_pass(looks_under_pressure(limits, trigger));
+    shared_tick(false);
   } while (young > RELEASE_LEFT_OVER);
   set_marks();
 }

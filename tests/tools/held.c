@@ -150,6 +150,8 @@ int main(int argc, char **argv) {
   }
   if (strcmp(what, "private") == 0) {
     live = scatter(&state, (size_t)20 * MIB, 16, 1024, 2);
+    usleep(300000); /* its page is due again, and written at the next slow path */
+    scatter(&state, MIB, 16, 1024, 1000);
     if (prctl(PR_SET_DUMPABLE, 0) != 0) abort();
   }
   if (strcmp(what, "fork") == 0) {

@@ -406,6 +406,49 @@ class Refusals(StatsCase):
         [(pid, _)] = self.start(held, "private", preload=self.copy(LIBRARY, "libhakmem.so"), options=nobody)
         self.refused(pid, 126, "cannot be read", "PR_SET_DUMPABLE", tool=tool, **nobody)
 
+    def nobody(self):
+        """What makes a process one of another user's, where this is root: such a one obeys the rules."""
+        return {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+    def test_process_that_keeps_a_page(self):
+        os.chmod(self.directory, 0o755)
+        held, tool = self.copy(HELD, "held"), self.copy(TOOL, "hakmem")
+        [(pid, live)] = self.start(held, "private", preload=self.copy(LIBRARY, "libhakmem.so"),
+                                   options=self.nobody(), HAKMEM_SHM="1")  # fmt: skip
+        page = f"/dev/shm/hakmem-{pid}"
+        self.addCleanup(lambda: os.path.exists(page) and os.unlink(page))  # held ends by _exit()
+        self.assertEqual(os.stat(page).st_mode & 0o777, 0o600)
+        result = hakmem("stats", str(pid), "--format=json", tool=tool, **self.nobody())
+        self.assert_code(result, 0)
+        figures = json.loads(result.out)
+        equation = figures["equation"]
+        self.assertTrue(equation["counted"])
+        self.assertTrue(live < equation["live"] < 1.3 * live, (live, equation))
+        total = sum(equation[name] for name in PARTS)
+        self.assertLessEqual(abs(total - equation["resident"]), equation["resident"] / 100, equation)
+        self.assertEqual(figures["heaps"], {"active": 1, "parked": 0})
+        text = hakmem("stats", str(pid), tool=tool, **self.nobody())
+        self.assertIn("may not be read: sums that it wrote", text.out)
+        for command in (["stats", "--format=openmetrics"], ["top", "--once"]):
+            self.assert_code(hakmem(*command, str(pid), tool=tool, **self.nobody()), 0)
+        # Cut short, made by another, of another version, or left over: not believed.
+        with open(page, "r+b") as file:
+            content = file.read()
+            for bad in (content[:100], b"x" + content[1:], content[:16] + b"\2" + content[17:],
+                        content[:24] + b"\1" + content[25:], content[:32] + bytes(8) + content[40:]):  # fmt: skip
+                with open(self.path("page"), "wb") as copy:
+                    copy.write(bad)
+                os.chown(self.path("page"), os.stat(page).st_uid, -1)
+                os.rename(page, page + ".kept")
+                shutil.copy2(self.path("page"), page)
+                os.chown(page, os.stat(page + ".kept").st_uid, -1)
+                self.refused(pid, 126, "cannot be read", tool=tool, **self.nobody())
+                os.rename(page + ".kept", page)
+        if os.geteuid() == 0:  # of the right name, but of another user
+            os.chown(page, 0, 0)
+            os.chmod(page, 0o644)
+            self.refused(pid, 126, "cannot be read", tool=tool, **self.nobody())
+
     def test_another_users_process(self):
         if os.geteuid() == 0:
             [(pid, _)] = self.start(HELD, "fresh")
