@@ -14,7 +14,7 @@
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes) {
   struct iovec here = {to, bytes};
   struct iovec there = {(void *)(uintptr_t)address, bytes};
-  return process_vm_readv(remote->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+  return process_vm_readv(remote->task, &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
 unsigned remote_read_words(const struct remote *remote, const uint64_t *addresses, unsigned count,
@@ -22,7 +22,7 @@ unsigned remote_read_words(const struct remote *remote, const uint64_t *addresse
   struct iovec here = {words, count * sizeof *words}, there[READ_AT_ONCE];
   for (unsigned i = 0; i < count; i++)
     there[i] = (struct iovec){(void *)(uintptr_t)addresses[i], sizeof *words};
-  ssize_t got = process_vm_readv(remote->pid, &here, 1, there, count, 0);
+  ssize_t got = process_vm_readv(remote->task, &here, 1, there, count, 0);
   return got < 0 ? 0 : (unsigned)((size_t)got / sizeof *words);
 }
 
@@ -194,7 +194,7 @@ int remote_open(struct remote *remote, const char *text) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote->pid, found) || (found->count == 0 && found->refused))
+  if (!remote_find(remote->task, found) || (found->count == 0 && found->refused))
     code = remote_refused(remote);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */

@@ -16,6 +16,7 @@
 
 struct remote {
   int pid;
+  int task; /* a thread of it that lives: the first one's end leaves a zombie, which has no memory to be looked at */
   uint64_t birth; /* when it began, in ticks since the machine did */
   char program[64];
   bool

@@ -1,5 +1,6 @@
 /* remote_process.c - see remote.h: which process it is, whether it may be read, and whether it still is the same. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,6 +56,22 @@ static uint64_t read_birth(int pid) {
   char *at = strrchr(line, ')');
   for (int i = NAME; i < BIRTH && at != NULL; i++) at = strchr(at + 1, ' ');
   return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+/* One of its threads that has not ended; 0: there is none. */
+static int find_task(int process) {
+  char path[64];
+  int task = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", process);
+  DIR *directory = opendir(path);
+  if (directory == NULL) return 0;
+  for (struct dirent *entry; task == 0 && (entry = readdir(directory)) != NULL;) {
+    int number = (int)strtol(entry->d_name, NULL, 10);
+    struct status status = read_status(number);
+    if (number > 0 && status.found && !status.ended) task = number;
+  }
+  closedir(directory);
+  return task;
 }
 
 static int yama(void) {
@@ -133,9 +150,10 @@ int remote_check_process(struct remote *remote, const char *text) {
     return EXIT_NO_PROGRAM;
   }
   remote->pid = status.process;
+  remote->task = find_task(remote->pid);
   remote->birth = read_birth(remote->pid);
   read_program(remote);
-  if (status.ended) {
+  if (remote->task == 0) {
     complain("process %ld (%s) has ended; its parent has not asked for its exit code yet", number,
              remote->program);
     return EXIT_NO_PROGRAM;
@@ -145,7 +163,7 @@ int remote_check_process(struct remote *remote, const char *text) {
     return EXIT_CANNOT_RUN;
   }
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/exe", remote->pid);
+  snprintf(path, sizeof path, "/proc/%d/exe", remote->task);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return remote_refused(remote);
   struct elf_file elf;
@@ -162,16 +180,14 @@ int remote_check_process(struct remote *remote, const char *text) {
 /* --- whether it still is -------------------------------------------------------------------------------- */
 
 enum remote_state remote_look(const struct remote *remote) {
-  struct status status = read_status(remote->pid);
-  if (!status.found || status.ended || read_birth(remote->pid) != remote->birth)
-    return REMOTE_ENDED;
+  if (find_task(remote->pid) == 0 || read_birth(remote->pid) != remote->birth) return REMOTE_ENDED;
   struct shared_figures figures;
   uint64_t resident;
   if (remote->shared ? remote_read_shared(remote, &figures, &resident)
                      : remote_has_directory(remote))
     return REMOTE_THERE;
   /* Between the two it may have ended. */
-  status = read_status(remote->pid);
+  struct status status = read_status(remote->task);
   if (!status.found || status.ended || status.kernel) return REMOTE_ENDED;
   return REMOTE_OTHER;
 }

@@ -79,7 +79,7 @@ bool remote_read_shared(const struct remote *remote, struct shared_figures *figu
                         uint64_t *resident) {
   char path[96];
   struct who who;
-  if (!read_who(remote->pid, &who)) return false;
+  if (!read_who(remote->task, &who)) return false;
   *resident = who.resident;
   for (int i = 0; i < 2; i++) {
     /* By its own root, and where that may not be looked into, by ours. */

@@ -137,7 +137,7 @@ static void read_counts(struct snapshot *snapshot, const struct remote *remote) 
 static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
   struct resident resident;
   memset(snapshot, 0, sizeof *snapshot);
-  if (!resident_open(&resident, remote->pid)) return false;
+  if (!resident_open(&resident, remote->task)) return false;
   snapshot->resident = resident.total;
   snapshot->swapped = resident.swapped;
   snapshot->by_page = resident.pagemap >= 0;

@@ -5,22 +5,41 @@
 #include <curses.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 static SCREEN *terminal;
 static bool utf8;
-static struct timespec due; /* when to look again; 0: not set */
+static volatile sig_atomic_t ended_by; /* a signal */
+static struct timespec due;            /* when to look again; 0: not set */
 
 bool top_view_is_built(void) { return true; }
 
+static void note_signal(int number) { ended_by = number; }
+
+/* Before ncurses, which takes those that nobody has. Without SA_RESTART: waiting for a key ends. */
+static void catch_signals(void) {
+  static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+  struct sigaction action = {.sa_handler = note_signal};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    sigaction(numbers[i], &action, NULL);
+}
+
 bool top_view_open(void) {
+  catch_signals();
   /* Not LC_ALL: figures keep their points. */
   setlocale(LC_CTYPE, "");
   utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
   terminal = newterm(NULL, stdout, stdin);
   if (terminal == NULL) return false;
+  /* A terminal without a cursor that can be placed (dumb) would show line upon line. */
+  if (tigetstr("cup") == NULL || tigetstr("clear") == NULL) {
+    endwin();
+    delscreen(terminal);
+    return false;
+  }
   cbreak();
   noecho();
   nonl();
@@ -33,6 +52,10 @@ bool top_view_open(void) {
 void top_view_close(void) {
   endwin();
   delscreen(terminal);
+  if (ended_by == 0) return;
+  /* As it would have ended us, with the terminal as it was. */
+  signal(ended_by, SIG_DFL);
+  raise(ended_by);
 }
 
 void top_view_size(unsigned *rows, unsigned *columns) {
@@ -83,6 +106,7 @@ enum top_key top_view_wait(double seconds) {
     }
     timeout(left < 1000 ? (int)left : 1000);
     int key = getch();
+    if (ended_by != 0) return TOP_QUIT;
     if (key == 'q' || key == 'Q' || key == 27 || key == 3 || key == 4) return TOP_QUIT;
     if (key == KEY_RESIZE) return TOP_REDRAW;
     /* The terminal is gone: reading fails at once, again and again. */

@@ -1,8 +1,9 @@
 /* held.c - a program that comes to rest with memory of a known kind, for tests that look at it from outside.
  *
- * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec
+ * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec|orphan
  * Prints "ready PID LIVE" when it rests (one line for each process): LIVE bytes were asked for and are held, all of them
  * written. Ends when its standard input does, or has a line. private: no other process of its user may look at it. exec: becomes sleep.
+ * orphan: its first thread ends, another one goes on.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -131,6 +132,13 @@ static void *storm(void *argument) {
   return NULL;
 }
 
+static void *go_on(void *argument) {
+  pthread_join(*(pthread_t *)argument, NULL);
+  ready(scatter(&state, (size_t)20 * MIB, 16, 1024, 2));
+  rest();
+  _exit(0);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "fresh";
   size_t live = 0;
@@ -147,6 +155,13 @@ int main(int argc, char **argv) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, storm, (void *)(i + 1)) != 0) abort();
     pthread_detach(thread);
+  }
+  if (strcmp(what, "orphan") == 0) {
+    static pthread_t first;
+    pthread_t other;
+    first = pthread_self();
+    if (pthread_create(&other, NULL, go_on, &first) != 0) abort();
+    pthread_exit(NULL);
   }
   if (strcmp(what, "private") == 0) {
     live = scatter(&state, (size_t)20 * MIB, 16, 1024, 2);

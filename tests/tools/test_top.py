@@ -30,6 +30,7 @@ class Top(TestCase):
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(slave)
         env = environment(TERM=term, LC_ALL=locale, LINES=None, COLUMNS=None)
         top = subprocess.Popen([TOOL, "top", "--delay", "0.2", str(pid)], env=env, stdin=slave, stdout=slave,
                                stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
@@ -112,11 +113,35 @@ class Top(TestCase):
         self.assertIn(b"(held) runs another program meanwhile", top.stderr.read())
         self.assertEqual(top.wait(timeout=50), 1)
 
-    def test_terminal_that_cannot_be_used(self):
+    def test_terminals_that_cannot_be_used(self):
         _, pid = self.start("fresh")
-        top, _ = self.open(pid, term="no-such-terminal")
-        self.assertIn(b"cannot be used (TERM=no-such-terminal)", top.stderr.read())
-        self.assertEqual(top.wait(timeout=50), 126)
+        for term in ("no-such-terminal", "dumb"):
+            with self.subTest(term=term):
+                top, _ = self.open(pid, term=term)
+                self.assertIn(f"cannot be used (TERM={term}): try --once".encode(), top.stderr.read())
+                self.assertEqual(top.wait(timeout=50), 126)
+
+    def test_terminals_of_multiplexers_and_consoles(self):
+        _, pid = self.start("churn")
+        for term in ("screen", "screen-256color", "tmux-256color", "linux", "xterm-256color", "vt220"):
+            with self.subTest(term=term):
+                if execute(["infocmp", term]).code != 0:
+                    continue  # ncurses-base has those of Debian's terminals only
+                top, terminal = self.open(pid, term=term)
+                self.read_until(terminal, ["hakmem top", "resident", "thread"])
+                os.write(terminal, b"q")
+                self.assertEqual(top.wait(timeout=50), 0)
+
+    def test_signals_leave_the_terminal_as_it_was(self):
+        _, pid = self.start("churn")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                top, terminal = self.open(pid)
+                self.read_until(terminal, ["hakmem top", "thread"])
+                top.send_signal(number)
+                self.read_until(terminal, ["\x1b[?1049l"])
+                self.assertEqual(top.wait(timeout=50), -number)
+                self.assertEqual(termios.tcgetattr(terminal)[:4], self.before[:4])
 
 
 if __name__ == "__main__":
