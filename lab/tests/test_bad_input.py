@@ -67,13 +67,19 @@ BAD = {
     "tiny": (first_run(throughput_per_s=1e-320), "throughput_per_s: a number that nothing"),
     "huge count": (first_run(peak_rss_kb=10**400), "peak_rss_kb: a number that nothing measures"),
     "digits": (first_run(peak_rss_kb=7).replace(": 7,", f": {'9' * 9999},", 1), "4300 digits"),
-    "no runs": (of(lambda c: c["rows"][0].pop("runs")), "'runs' is a required property"),
-    "base": (settings("compare", base=["x"]), "settings.base: ['x'] is not of type 'string'"),
-    "peers": (settings("suite", peers=7), "settings.peers: 7 is not of type 'array'"),
-    "load": (settings("compare", load=[1]), "settings.load[0]: 1 is not of type 'string'"),
-    "dry": (settings("replay", dry={"ns": ["x"]}), "settings.dry.ns[0]: 'x' is not of type"),
-    "problems": (settings("replay", problems=3), "settings.problems: 3 is not of type 'array'"),
-    "peak": (settings("replay", peak_live_kb="x"), "settings.peak_live_kb: 'x' is not of type"),
+    "no runs": (of(lambda c: c["rows"][0].pop("runs")), "rows[0]: runs is missing"),
+    "base": (settings("compare", base=["x"]), "settings.base: wanted is a string, not ['x']"),
+    "peers": (settings("suite", peers=7), "settings.peers: wanted is a list, not 7"),
+    "load": (settings("compare", load=[1]), "settings.load[0]: wanted is a string, not 1"),
+    "dry": (
+        settings("replay", dry={"ns": ["x"]}),
+        "dry.ns[0]: wanted is a number, not 'x'",
+    ),
+    "problems": (settings("replay", problems=3), "settings.problems: wanted is a list, not 3"),
+    "peak": (
+        settings("replay", peak_live_kb="x"),
+        "peak_live_kb: wanted is a number, not",
+    ),
     "not text": ("\udcff", "not text"),
 }
 

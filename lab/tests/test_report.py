@@ -286,7 +286,7 @@ def test_report(monkeypatch: Monkey, capsys: Captured, tmp_path: Path) -> None:
         (["report", "{}/empty"], "{}/empty: no CSV in it"),
         (["report", "{}/old.json"], "{}/old.json: schema_version 0"),
         (["report", "{}/list.json"], "{}/list.json: not a result of hakmem-lab"),
-        (["report", "{}/field.json"], "{}/field.json: machine.cpus: 'two' is not of type"),
+        (["report", "{}/field.json"], "{}/field.json: machine.cpus: wanted is a whole number"),
         (["report", "{}/balanced.csv", "--warm-up", "much"], "--warm-up much"),
         (["report", "{}/suite.json", "-o", "{}/no/such"], "--output {}/no/such: No such file"),
         (["report", "{}/balanced.csv", "{}/copy.csv"], "two runs are called 'balanced'"),

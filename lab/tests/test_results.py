@@ -3,11 +3,12 @@
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from command_line import in_this_process
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.run.allocators import Allocator
@@ -47,8 +48,29 @@ def test_round_trip(tmp_path: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_the_schema_is_a_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema())
+def test_the_schema_names_every_field() -> None:
+    found = schema()
+    assert found["properties"].keys() == asdict(make_result()).keys()
+    assert found["$defs"]["Run"]["properties"].keys() == asdict(Run("a", 1, 1)).keys()
+    assert found["$defs"]["Run"]["properties"]["round"]["minimum"] == 1
+    assert found["additionalProperties"] is False
+
+
+def test_the_schema_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = in_this_process(monkeypatch, capsys, "schema")
+    assert code == 0 and json.loads(out) == schema()
+
+
+def test_figures_may_be_absent_as_in_older_files(tmp_path: Path) -> None:
+    file, result = tmp_path / "result.json", make_result()
+    write_result(result, file)
+    content = json.loads(file.read_text())
+    for run in content["rows"][0]["runs"]:
+        del run["figures"]
+    file.write_text(json.dumps(content))
+    assert read_result(file) == result
 
 
 def test_the_machine_is_described() -> None:
@@ -65,21 +87,44 @@ Damage = Callable[[dict[str, Any]], object]
     [
         (lambda c: c.update(schema_version=7), "schema_version 7; this hakmem-lab reads 1"),
         (lambda c: c.pop("schema_version"), "it has no schema_version"),
-        (lambda c: c.pop("machine"), "the whole: 'machine' is a required property"),
-        (lambda c: c.update(kind="poem"), "kind: 'poem' is not one of"),
-        (lambda c: c.update(extra=1), "'extra' was unexpected"),
+        (lambda c: c.pop("machine"), "the whole: machine is missing"),
+        (lambda c: c.update(kind="poem"), "kind: 'poem'; accepted: 'suite', 'programs'"),
+        (lambda c: c.update(extra=1), "the whole: unknown: extra"),
         (
             lambda c: c["rows"][0]["runs"][1].update(wall_s="long"),
-            r"rows\[0\]\.runs\[1\]\.wall_s: 'long' is not of type 'number'",
+            r"rows\[0\]\.runs\[1\]\.wall_s: wanted is a number, not 'long'",
         ),
-        (lambda c: c["rows"][0]["runs"][0].update(peak_rss_kb=-1), "less than the minimum"),
-        (lambda c: c["rows"][0]["runs"][0].pop("round"), "'round' is a required property"),
+        (
+            lambda c: c["rows"][0]["runs"][0].update(peak_rss_kb=-1),
+            "peak_rss_kb: wanted is 0 or more, not -1",
+        ),
+        (lambda c: c["rows"][0]["runs"][0].pop("round"), r"rows\[0\]\.runs\[0\]: round is missing"),
         (
             lambda c: c["rows"][0]["runs"][0].update(allocator="z"),
             r"rows\[0\]\.runs\[0\]: 'z' is not among the file's allocators",
         ),
-        (lambda c: c["allocators"][0].update(name=""), r"allocators\[0\]\.name"),
-        (lambda c: c["rows"][0]["system_calls"]["glibc"].update(mmap=1.5), "mmap: 1.5 is not"),
+        (
+            lambda c: c["allocators"][0].update(name=""),
+            r"allocators\[0\]\.name: wanted is a",
+        ),
+        (lambda c: c["allocators"][0].pop("library"), r"allocators\[0\]: library is missing"),
+        (
+            lambda c: c["rows"][0].update(measure="speed"),
+            "measure: 'speed'; accepted: 'thr",
+        ),
+        (lambda c: c["rows"][0].update(bar=0), "bar: wanted is a number above 0, not 0"),
+        (
+            lambda c: c["machine"].update(cpus="2"),
+            "cpus: wanted is a whole number, not '2'",
+        ),
+        (lambda c: c["machine"].pop("kernel"), "machine: kernel is missing"),
+        (lambda c: c.update(interrupted=1), "interrupted: wanted is true or false, not 1"),
+        (lambda c: c.update(rows={}), "rows: wanted is a list, not {}"),
+        (lambda c: c.update(rows=[3]), r"rows\[0\]: wanted is a table, not 3"),
+        (
+            lambda c: c["rows"][0]["system_calls"]["glibc"].update(mmap=1.5),
+            "mmap: wanted is a whole number, not 1.5",
+        ),
     ],
 )
 def test_a_bad_file_says_what_and_where(tmp_path: Path, damage: Damage, problem: str) -> None:

@@ -63,7 +63,7 @@ def test_the_field_that_is_wrong_is_named(run_scorecard: RunScorecard, tmp_path:
     file.write_text(json.dumps(content))
     code, text, complaint = run_scorecard("--results", file)
     assert (code, text) == (2, "")
-    assert f"{file}: rows[2].runs[1].wall_s: 'long' is not of type 'number'" in complaint
+    assert f"{file}: rows[2].runs[1].wall_s: wanted is a number, not 'long'" in complaint
 
 
 def test_a_file_that_is_cut_off(run_scorecard: RunScorecard, tmp_path: Path) -> None:

@@ -82,10 +82,23 @@ def refuse_strange_numbers(where: str | Path, content: Any) -> None:
             raise LabError(f"{where}: {locate(place)}: a number that nothing measures")
 
 
+def without_halves(content: Any) -> Any:
+    """The content with what is only half of a character, which JSON can hold and UTF-8 cannot,
+    replaced; names of files may have some."""
+    if isinstance(content, str):
+        return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(content, list):
+        return [without_halves(item) for item in content]
+    if isinstance(content, dict):
+        return {without_halves(key): without_halves(item) for key, item in content.items()}
+    return content
+
+
 def read_json(file: Path) -> Any:
     """The content of a JSON file; a LabError says what is wrong with it."""
     try:
-        content = json.loads(read_bytes(file).decode())
+        text = read_bytes(file).decode()
+        content = json.loads(text)
     except UnicodeDecodeError:
         raise LabError(f"{file}: not a result file: not text") from None
     except RecursionError:
@@ -93,4 +106,4 @@ def read_json(file: Path) -> Any:
     except ValueError as error:
         raise LabError(f"{file}: not JSON, or cut off: {error}") from None
     refuse_strange_numbers(file, content)
-    return content
+    return without_halves(content) if "\\ud" in text.lower() else content

@@ -1,5 +1,6 @@
 """The command hakmem-lab."""
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from hakmem_lab.analysis import ranking
 from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths, find_paths, parse_cpus
-from hakmem_lab.base.printable import printable_lines, with_printable_texts
+from hakmem_lab.base.printable import print_lines, printable_lines, with_printable_texts
 from hakmem_lab.cli import compare, publish, report, scorecard, steady, tail, trace, user_command
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
@@ -34,7 +35,7 @@ from hakmem_lab.run import allocators, mimalloc_bench, programs, rows
 from hakmem_lab.run.contenders import with_glibc_itself
 from hakmem_lab.run.instructions import InstructionCount, count_instructions
 from hakmem_lab.run.measure import DEFAULT_TIMEOUT, Launcher
-from hakmem_lab.run.results import ResultKeeper, read_result, understood
+from hakmem_lab.run.results import ResultKeeper, read_result, schema, understood
 from hakmem_lab.run.resume import identity, take_up
 from hakmem_lab.run.rows import Row
 from hakmem_lab.run.runner import Reporter
@@ -279,6 +280,12 @@ def rank_command(
         raise LabError(f"{first} and {second}: fewer than two allocators ran in both")
     with understood(f"{first} and {second}"):
         ranking_table.print_ranking(row, other, names, tables.make_console())
+
+
+@app.command("schema")
+def schema_command() -> None:
+    """Prints the shape of result files as JSON Schema."""
+    print_lines(json.dumps(schema(), indent=1).splitlines())
 
 
 @app.command("version")

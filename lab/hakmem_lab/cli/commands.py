@@ -14,7 +14,7 @@ from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.machine import describe_machine
 from hakmem_lab.run.measure import Launcher, environment_of, warm_mib
 from hakmem_lab.run.preload import preload_problem
-from hakmem_lab.run.results import Result, ResultKeeper
+from hakmem_lab.run.results import Kind, Result, ResultKeeper
 from hakmem_lab.run.rows import Row
 from hakmem_lab.run.runner import CountFunction, Reporter, run_rounds
 from hakmem_lab.run.syscalls import count_system_calls, strace
@@ -50,7 +50,7 @@ RoundsOption = Annotated[
 ]
 
 
-def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
+def new_result(kind: Kind, chosen: list[Allocator], paths: Paths, **settings: Any) -> Result:
     known = {a.name for a in allocators.known_allocators(paths)} - {"hakmem"}
     settings["peers"] = [a.name for a in chosen if a.name in known or allocators.is_foreign(a)]
     result = Result(kind, ["hakmem-lab", *sys.argv[1:]], settings, describe_machine(), chosen)
@@ -61,7 +61,7 @@ def new_result(kind: str, chosen: list[Allocator], paths: Paths, **settings: Any
 
 
 def timed_result(
-    kind: str, chosen: list[Allocator], paths: Paths, launcher: Launcher, **settings: Any
+    kind: Kind, chosen: list[Allocator], paths: Paths, launcher: Launcher, **settings: Any
 ) -> Result:
     """The frame of a result that says how its runs were timed."""
     return new_result(

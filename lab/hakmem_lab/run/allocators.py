@@ -1,7 +1,6 @@
 """The allocators of a run: glibc, hakmem, the peers of `make peers`, and what a user adds."""
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -9,8 +8,12 @@ import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter, model_validator
+
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import MARK, Paths
+from hakmem_lab.base.reading import read_json
+from hakmem_lab.base.shape import Entry, Name, Record, check
 from hakmem_lab.run.rows import refuse_unknown, split_list
 
 # What --quick runs when nobody says otherwise.
@@ -18,10 +21,10 @@ QUICK = ("glibc", "hakmem", "mimalloc3", "rpmalloc", "snmalloc", "jemalloc")
 
 
 @dataclass(frozen=True)
-class Allocator:
+class Allocator(Record):
     """What a command runs on: a library to preload (empty: none) and variables."""
 
-    name: str
+    name: Name
     version: str
     source: str
     library: str = ""
@@ -87,44 +90,38 @@ def hakmem(paths: Paths) -> Allocator:
     return Allocator("hakmem", version, source, str(paths.hakmem))
 
 
+class Peer(Entry):
+    """An entry of peers.json: a library, or why there is none."""
+
+    name: Name
+    version: str = "unknown"
+    source: str = "unknown"
+    library: Name | None = None
+    missing: Name | None = None
+
+    @model_validator(mode="after")
+    def refuse_both_or_none(self) -> "Peer":
+        if (self.library is None) == (self.missing is None):
+            raise ValueError("an entry with either library or missing")
+        return self
+
+
 def read_peers(paths: Paths) -> list[Allocator]:
     """The peers listed in peers.json; none when `make peers` has not run."""
     file = paths.peers
     if not file.is_file():
         return []
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise LabError(f"{file}: not JSON: {error}; `make peers` writes it anew") from None
-    if not isinstance(entries, list):
-        raise LabError(f"{file}: a list of peers is wanted; `make peers` writes it anew")
+        entries = check(TypeAdapter(list[Peer]), read_json(file), file)
+    except LabError as error:
+        raise LabError(f"{error}; `make peers` writes it anew") from None
     peers: list[Allocator] = []
-    for index, entry in enumerate(entries):
-        known = {"name", "version", "source", "library", "missing"}
-        if (
-            not isinstance(entry, dict)
-            or not entry.keys() <= known
-            or not isinstance(entry.get("name"), str)
-            or ("library" in entry) == ("missing" in entry)
-            or not all(isinstance(value, str) for value in entry.values())
-        ):
-            raise LabError(
-                f"{file}: entry {index}: wanted are strings name, version, source, and library"
-                f" or missing; `make peers` writes it anew"
-            )
-        library = str(paths.resolve(entry["library"])) if "library" in entry else ""
-        missing = entry.get("missing")
+    for entry in entries:
+        library = "" if entry.library is None else str(paths.resolve(entry.library))
+        missing = entry.missing
         if library and not Path(library).is_file():
-            missing, library = f"{entry['library']} is not there: run make peers", ""
-        peers.append(
-            Allocator(
-                entry["name"],
-                entry.get("version", "unknown"),
-                entry.get("source", "unknown"),
-                library,
-                missing=missing,
-            )
-        )
+            missing, library = f"{entry.library} is not there: run make peers", ""
+        peers.append(Allocator(entry.name, entry.version, entry.source, library, missing=missing))
     return peers
 
 

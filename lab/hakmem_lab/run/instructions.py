@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.shape import Count, Record, Signed
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.callgrind import Function, Profile, parse_callgrind
 from hakmem_lab.run.measure import Launcher, clean_environment, describe_failure, read_tail
@@ -22,19 +23,19 @@ LARGEST = 12  # functions that a result keeps
 
 
 @dataclass(frozen=True)
-class InstructionCount:
+class InstructionCount(Record):
     """Instructions an operation; the total is the sum of the six figures below it."""
 
     allocator: str
-    operations: int
-    total: float = 0.0
-    harness: float = 0.0
-    malloc: float = 0.0
-    malloc_slow: float = 0.0
-    free: float = 0.0
-    free_slow: float = 0.0
-    other: float = 0.0
-    functions: dict[str, float] = field(default_factory=dict)
+    operations: Count
+    total: Signed = 0.0
+    harness: Signed = 0.0
+    malloc: Signed = 0.0
+    malloc_slow: Signed = 0.0
+    free: Signed = 0.0
+    free_slow: Signed = 0.0
+    other: Signed = 0.0
+    functions: dict[str, Signed] = field(default_factory=dict)
     failure: str | None = None
 
     @property

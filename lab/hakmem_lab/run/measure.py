@@ -23,11 +23,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import psutil
 
 from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.shape import Amount, Count, Number, Positive, Record
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.preload import preload_problem
 from hakmem_lab.run.rows import Row
@@ -50,26 +51,28 @@ LOADER_COMPLAINT = re.compile(r"ERROR: ld\.so: object .* from LD_PRELOAD cannot 
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Record):
     """What one run used. Times in seconds, memory in KiB; cost is what the row compares: seconds,
     or nanoseconds an operation. With a failure the figures are of the part that ran."""
 
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"figures"})
+
     allocator: str
-    round: int  # from 1
-    position: int  # in the round, from 1
-    wall_s: float = 0.0
-    user_s: float = 0.0
-    system_s: float = 0.0
-    peak_rss_kb: int = 0
-    minor_faults: int = 0
-    major_faults: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
-    throughput_per_s: float | None = None
+    round: Number
+    position: Number  # in the round
+    wall_s: Amount = 0.0
+    user_s: Amount = 0.0
+    system_s: Amount = 0.0
+    peak_rss_kb: Count = 0
+    minor_faults: Count = 0
+    major_faults: Count = 0
+    voluntary_switches: Count = 0
+    involuntary_switches: Count = 0
+    throughput_per_s: Positive | None = None
     output: str | None = None  # SHA-256 of the output, for rows that ask for it
     failure: str | None = None
     # What only some kinds of runs have, by a name that ends in its unit: latency_p99_ms.
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, Amount] = field(default_factory=dict)
 
     @property
     def cpu_s(self) -> float:

@@ -5,12 +5,15 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths
+from hakmem_lab.base.shape import Entry, Name
 from hakmem_lab.run.measure import STDERR_LINES, clean_environment
-from hakmem_lab.run.rows import Reader, Row, read_toml, refuse_repeated
+from hakmem_lab.run.rows import Row, place_of, read_toml, refuse_repeated
 
 # Not the caller's PATH: there, a python3 may be a wrapper script, and the shell would be measured.
 SEARCH = "/usr/local/bin:/usr/bin:/bin"
@@ -25,57 +28,50 @@ class Program:
     prepare: tuple[tuple[str, ...], ...]
 
 
-def read_prepare(reader: Reader) -> tuple[tuple[str, ...], ...]:
-    value = reader.entry.pop("prepare", [])
-    wanted = "prepare: a list of commands is wanted, each a list of strings"
-    if not isinstance(value, list):
-        raise reader.fail(wanted)
-    for command in value:
-        if (
-            not isinstance(command, list)
-            or not command
-            or not all(isinstance(word, str) for word in command)
-        ):
-            raise reader.fail(wanted)
-    return tuple(tuple(command) for command in value)
+Words = Annotated[list[str], Field(min_length=1)]
 
 
-def fill(reader: Reader, words: Sequence[str], inputs: Path, work: Path) -> tuple[str, ...]:
+class ProgramEntry(Entry):
+    """A table [[program]] of a file of programs."""
+
+    name: Name
+    kind: Name
+    command: Words
+    needs: list[str] = []
+    prepare: list[Words] = []
+    environment: dict[str, str] = {}
+
+
+def fill(where: str, words: Sequence[str], inputs: Path, work: Path) -> tuple[str, ...]:
     """Puts the directories in; a brace that is meant is doubled, as in str.format."""
     try:
         return tuple(word.format(inputs=inputs, work=work) for word in words)
     except (KeyError, IndexError, ValueError) as error:
-        raise reader.fail(
-            f"{error} in braces; accepted: {{inputs}}, {{work}}, and {{{{ for a brace"
+        raise LabError(
+            f"{where}: {error} in braces; accepted: {{inputs}}, {{work}}, and {{{{ for a brace"
         ) from None
 
 
-def read_program(paths: Paths, file: Path, entry: dict[str, Any]) -> Program:
-    reader = Reader(file, "program", entry)
-    name = reader.text("name")
-    inputs = paths.bench / "inputs"
-    work = paths.bench / "work" / name
-    command = reader.texts("command")
-    if not command:
-        raise reader.fail("command: a list of strings is wanted")
-    absent = [n for n in reader.texts("needs") or () if shutil.which(n, path=SEARCH) is None]
-    prepare = tuple(fill(reader, words, inputs, work) for words in read_prepare(reader))
+def make_program(paths: Paths, file: Path, entry: ProgramEntry) -> Program:
+    inputs, work = paths.bench / "inputs", paths.bench / "work" / entry.name
+    where = place_of(file, "program", entry.name)
+    absent = [needed for needed in entry.needs if shutil.which(needed, path=SEARCH) is None]
     row = Row(
-        name=name,
-        command=fill(reader, command, inputs, work),
+        name=entry.name,
+        command=fill(where, entry.command, inputs, work),
         measure="cpu",
-        group=reader.text("kind"),
-        environment={"PATH": SEARCH, **reader.environment()},
+        group=entry.kind,
+        environment={"PATH": SEARCH, **entry.environment},
         work=work,
         checksum=True,
         missing=f"not installed: {', '.join(absent)}" if absent else None,
     )
-    reader.finish()
-    return Program(row, prepare)
+    return Program(row, tuple(fill(where, words, inputs, work) for words in entry.prepare))
 
 
 def read_programs(paths: Paths, file: Path) -> list[Program]:
-    programs = [read_program(paths, file, entry) for entry in read_toml(file, "program")]
+    entries = read_toml(file, "program", ProgramEntry)
+    programs = [make_program(paths, file, entry) for entry in entries]
     refuse_repeated([program.row for program in programs], str(file))
     return programs
 

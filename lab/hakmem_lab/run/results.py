@@ -1,4 +1,4 @@
-"""The result file: JSON, its shape stated in result.schema.json, every single run in it.
+"""The result file: JSON, its shape that of the classes here, every single run in it.
 
 Tables are made from it, never from anything else: `hakmem-lab show FILE` prints what the run
 printed.
@@ -10,39 +10,88 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import jsonschema
+from pydantic import TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from hakmem_lab import __version__
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import Keeper, write_whole
-from hakmem_lab.base.reading import locate, read_json
+from hakmem_lab.base.reading import read_json
+from hakmem_lab.base.shape import (
+    OPEN,
+    Amount,
+    Count,
+    Flag,
+    Name,
+    Number,
+    Positive,
+    Record,
+    ShapedAs,
+    check,
+)
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.instructions import InstructionCount
 from hakmem_lab.run.measure import Run
-from hakmem_lab.run.rows import Row
+from hakmem_lab.run.rows import Measure, Row
 
 SCHEMA_VERSION = 1
+Kind = Literal["suite", "programs", "ab", "instructions", "compare", "tail", "steady", "replay"]
+
+
+@with_config(OPEN)
+class Settings(TypedDict, total=False):
+    """Of a result: what the lab reads again, among all that a command was told."""
+
+    base: str
+    peers: list[str]
+    load: list[str]
+    problems: list[str]
+    quick: Flag
+    build_change: Flag
+    commit: str  # of the sources, with -dirty when they were changed since
+    builds: dict[str, str]  # allocator -> start of its library's SHA-256
+    taken_up: list[str]  # when a run that was stopped went on
+    parameters: dict[str, dict[str, str]]  # row -> name of a parameter -> its value there
+    peak_live_kb: Amount
+    dry: dict[str, list[Amount]]
+
+
+class OldMachine(TypedDict):
+    kernel: str
+    cpu_model: str
+    cpus: Number
+    memory_mib: Number
+    transparent_huge_pages: str
+    load_average: Amount  # one minute, at the start
+
+
+@with_config(OPEN)
+class Machine(OldMachine, total=False):
+    """What older results lack is below."""
+
+    libc: str
+    python: str
+    id: str
 
 
 @dataclass
-class RowResult:
+class RowResult(Record):
     """A row and its runs."""
 
-    name: str
+    name: Name
     group: str
     idea: str
-    measure: str
-    bar: float
+    measure: Measure
+    bar: Positive
     command: list[str]
     environment: dict[str, str]
     missing: str | None = None  # why it did not run
     runs: list[Run] = field(default_factory=list)
     # Calls by kind in one untimed run, by allocator.
-    system_calls: dict[str, dict[str, int]] = field(default_factory=dict)
+    system_calls: dict[str, dict[str, Count]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, row: Row) -> "RowResult":
@@ -71,20 +120,20 @@ class RowResult:
 
 
 @dataclass
-class Result:
-    """Everything a command measured. `kind`: one of those in the schema."""
+class Result(Record):
+    """Everything a command measured."""
 
-    kind: str
+    kind: Kind
     command: list[str]
-    settings: dict[str, Any]
-    machine: dict[str, Any]
+    settings: Annotated[dict[str, Any], ShapedAs(Settings)]
+    machine: Annotated[dict[str, Any], ShapedAs(Machine)]
     allocators: list[Allocator]
     rows: list[RowResult] = field(default_factory=list)
     instructions: list[InstructionCount] = field(default_factory=list)
-    interrupted: bool = False
+    interrupted: Flag = False
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     lab_version: str = __version__
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Number = SCHEMA_VERSION
 
     def allocator_names(self) -> list[str]:
         """Those that could be run."""
@@ -92,11 +141,13 @@ class Result:
 
 
 @cache
+def adapter() -> TypeAdapter[Result]:
+    return TypeAdapter(Result)
+
+
 def schema() -> dict[str, Any]:
-    text = resources.files("hakmem_lab.run").joinpath("result.schema.json").read_text("utf-8")
-    loaded = json.loads(text)
-    assert isinstance(loaded, dict)
-    return loaded
+    """The shape of the file as JSON Schema."""
+    return adapter().json_schema()
 
 
 def write_result(result: Result, file: Path) -> None:
@@ -140,27 +191,17 @@ def read_result(file: Path) -> Result:
             f"{file}: schema_version {content['schema_version']!r};"
             f" this hakmem-lab reads {SCHEMA_VERSION}"
         )
-    validator = jsonschema.Draft202012Validator(schema())
-    fault = jsonschema.exceptions.best_match(validator.iter_errors(content))
-    if fault is not None:
-        message = fault.message if len(fault.message) < 200 else fault.message[:200] + "..."
-        raise LabError(f"{file}: {locate(tuple(fault.absolute_path))}: {message}")
-    names = {allocator["name"] for allocator in content["allocators"]}
-    for index, row in enumerate(content["rows"]):
-        for number, run in enumerate(row["runs"]):
-            if run["allocator"] not in names:
+    result = check(adapter(), content, file)
+    result.settings = content["settings"]  # in the order in which they were written
+    names = {allocator.name for allocator in result.allocators}
+    for index, row in enumerate(result.rows):
+        for number, run in enumerate(row.runs):
+            if run.allocator not in names:
                 raise LabError(
-                    f"{file}: rows[{index}].runs[{number}]: {run['allocator']!r} is not among"
+                    f"{file}: rows[{index}].runs[{number}]: {run.allocator!r} is not among"
                     f" the file's allocators"
                 )
-    fields = dict(content)
-    fields["allocators"] = [Allocator(**entry) for entry in content["allocators"]]
-    fields["instructions"] = [InstructionCount(**entry) for entry in content["instructions"]]
-    fields["rows"] = [
-        RowResult(**{**entry, "runs": [Run(**run) for run in entry["runs"]]})
-        for entry in content["rows"]
-    ]
-    return Result(**fields)
+    return result
 
 
 @contextmanager

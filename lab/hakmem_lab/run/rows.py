@@ -4,14 +4,18 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import TypeAdapter
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.base.reading import read_bytes
+from hakmem_lab.base.shape import Entry, Name, Number, Positive, check
 
 Measure = Literal["throughput", "cpu", "wall"]
-GROUPS = ("single", "threads", "large", "touch", "many-threads")
+Group = Literal["single", "threads", "large", "touch", "many-threads"]
+GROUPS = get_args(Group)
 # Rows of this group have one busy thread: it stays on one CPU, instead of being moved about.
 ONE_CPU_GROUP = "single"
 
@@ -59,8 +63,26 @@ class Row:
         return list(cpus[-count:])
 
 
-def read_toml(path: Path, table: str) -> list[dict[str, Any]]:
-    """The tables [[`table`]] of a TOML file."""
+class SuiteRow(Entry):
+    """A table [[row]] of a suite file."""
+
+    name: Name
+    program: Name
+    measure: Measure
+    group: Group
+    arguments: list[str] = []
+    quick: list[str] | None = None
+    idea: str = ""
+    environment: dict[str, str] = {}
+    cpus: Number | None = None
+    bar: Positive = 1.0
+
+
+EntryOf = TypeVar("EntryOf", bound=Entry)
+
+
+def read_toml(path: Path, table: str, shape: type[EntryOf]) -> list[EntryOf]:
+    """The tables [[`table`]] of a TOML file, each checked to be of `shape`."""
     try:
         content = tomllib.loads(read_bytes(path).decode())
     except RecursionError:
@@ -70,86 +92,35 @@ def read_toml(path: Path, table: str) -> list[dict[str, Any]]:
     entries = content.get(table)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise LabError(f"{path}: no [[{table}]] in it")
-    return entries
+    return [
+        check(TypeAdapter(shape), entry, place_of(path, table, entry.get("name")))
+        for entry in entries
+    ]
 
 
-class Reader:
-    """Takes the values of one TOML table and says what is wrong with them."""
-
-    def __init__(self, path: Path, table: str, entry: dict[str, Any]) -> None:
-        self.entry = dict(entry)
-        self.where = f"{path}: {table} {entry.get('name', '(without name)')!r}"
-
-    def fail(self, problem: str) -> LabError:
-        return LabError(f"{self.where}: {problem}")
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self.entry.pop(key, default)
-        if not isinstance(value, str) or (default is None and not value):
-            raise self.fail(f"{key}: a string is wanted, not {value!r}")
-        return value
-
-    def one_of(self, key: str, accepted: Sequence[str], default: str | None = None) -> str:
-        value = self.text(key, default)
-        if value not in accepted:
-            raise self.fail(f"{key} = {value!r}; accepted: {', '.join(accepted)}")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of strings; None when the key is not there."""
-        value = self.entry.pop(key, None)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fail(f"{key}: a list of strings is wanted, not {value!r}")
-        return tuple(value)
-
-    def environment(self) -> dict[str, str]:
-        value = self.entry.pop("environment", {})
-        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-            raise self.fail('environment: a table of strings is wanted, as { NAME = "value" }')
-        return value
-
-    def number(self, key: str, default: float | None) -> float | None:
-        value = self.entry.pop(key, default)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise self.fail(f"{key}: a number above 0 is wanted, not {value!r}")
-        return float(value)
-
-    def finish(self) -> None:
-        if self.entry:
-            raise self.fail(f"unknown: {', '.join(sorted(self.entry))}")
+def place_of(path: Path, table: str, name: Any) -> str:
+    return f"{path}: {table} {'(without name)' if name is None else repr(name)}"
 
 
-def read_row(paths: Paths, file: Path, entry: dict[str, Any]) -> Row:
-    reader = Reader(file, "row", entry)
-    name = reader.text("name")
-    program = paths.bench / reader.text("program")
-    arguments = reader.texts("arguments") or ()
-    quick = reader.texts("quick")
-    cpus = reader.number("cpus", None)
-    bar = reader.number("bar", 1.0)
-    row = Row(
-        name=name,
-        command=(str(program), *arguments),
-        measure=reader.one_of("measure", get_args(Measure)),  # type: ignore[arg-type]
-        group=reader.one_of("group", GROUPS),
-        idea=reader.text("idea", ""),
-        environment=reader.environment(),
-        quick=None if quick is None else (str(program), *quick),
-        bar=bar or 1.0,
-        cpus=None if cpus is None else int(cpus),
+def make_row(paths: Paths, entry: SuiteRow) -> Row:
+    program = paths.bench / entry.program
+    return Row(
+        name=entry.name,
+        command=(str(program), *entry.arguments),
+        measure=entry.measure,
+        group=entry.group,
+        idea=entry.idea,
+        environment=entry.environment,
+        quick=None if entry.quick is None else (str(program), *entry.quick),
+        bar=entry.bar,
+        cpus=entry.cpus,
         missing=None if program.is_file() else f"{paths.shown(program)} is not built",
     )
-    reader.finish()
-    return row
 
 
 def read_suite(paths: Paths, file: Path) -> list[Row]:
     """The rows of a suite file, checked; rows whose program is not built say so."""
-    rows = [read_row(paths, file, entry) for entry in read_toml(file, "row")]
+    rows = [make_row(paths, entry) for entry in read_toml(file, "row", SuiteRow)]
     refuse_repeated(rows, str(file))
     return rows
 

@@ -32,7 +32,7 @@ from hakmem_lab.run.measure import (
 from hakmem_lab.run.preload import preload_problem
 from hakmem_lab.run.ready import PAUSE, Ready
 from hakmem_lab.run.results import Result, RowResult
-from hakmem_lab.run.rows import Row
+from hakmem_lab.run.rows import Measure, Row
 from hakmem_lab.run.syscalls import read_counts, strace, traced
 
 MOST_OUTPUT = 16 << 20  # bytes at the end of the load's output that are read
@@ -300,7 +300,7 @@ class ServerTrial:
         figures = {name: float(kib) for name, kib in memory.items() if kib is not None}
         return load, figures, report
 
-    def row_of(self, name: str, measure: str) -> RowResult:
+    def row_of(self, name: str, measure: Measure) -> RowResult:
         for row in self.result.rows:
             if row.name == name:
                 return row
