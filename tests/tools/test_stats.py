@@ -163,7 +163,8 @@ class Hostile(StatsCase):
                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 return process, int(process.stdout.readline().split()[1])
             first, number = start()
-            import pty
+            import pty, time
+            time.sleep(0.1)  # births are told in hundredths of a second
             terminal, other = pty.openpty()
             top = subprocess.Popen([tool, "top", "--delay", "0.5", str(number)], stdin=other, stdout=other,
                                    stderr=subprocess.PIPE, env=dict(os.environ, TERM="xterm"))
