@@ -164,8 +164,10 @@ def run_rounds(
                     reporter.line(f"{what}: the run under strace failed: no system calls")
         reporter.round_done("system calls counted", pace)
 
-    def run_round(index: int) -> None:
+    def run_round(index: int) -> bool:
+        """False: there was nothing left to run in it."""
         nonlocal saved
+        ran = False
         for row, entry in order_of_round(able, index) if turn_rows else able:
             for at, allocator in enumerate(order_of_round(allocators, index), start=1):
                 step, what = f"{row.name}\0{allocator.name}", f"{row.name} on {allocator.name}"
@@ -177,11 +179,13 @@ def run_rounds(
                 with taking(step, f"round {index + 1} of {rounds}: {what}"):
                     taken = run(row, allocator, index + 1, at)
                 entry.runs.append(taken)
+                ran = True
                 if taken.failure:
                     reporter.line(f"{what}: {taken.failure}")
             if save is not None and time.monotonic() - saved > SAVE_SECONDS:
                 save(result)
                 saved = time.monotonic()
+        return ran
 
     try:
         with reporter.running():
@@ -190,7 +194,8 @@ def run_rounds(
             if warm_up is not None:
                 warm_up()
             for index in range(rounds):
-                run_round(index)
+                if not run_round(index):
+                    continue
                 if save is not None:
                     save(result)
                 reporter.round_done(f"round {index + 1} of {rounds} done", pace)
