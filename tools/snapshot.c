@@ -150,7 +150,8 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
   add_chunks(snapshot, remote, &resident);
   share_out(snapshot);
   snapshot->not_ours = resident_rest(&resident);
-  snapshot->heaps_active = snapshot->heap_count - snapshot->heaps_parked;
+  snapshot->heaps_active =
+      snapshot->heap_count - snapshot->heaps_parked - snapshot->heaps_of_samples;
   snapshot->mapped_bytes = snapshot->units_mapped << remote->layout.map.unit_shift;
   snapshot->slab_bytes = snapshot->slices_in_use << remote->layout.map.slice_shift;
   snapshot->cached_bytes += (snapshot->dirty_slices << remote->layout.map.slice_shift) +

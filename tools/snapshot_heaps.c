@@ -135,6 +135,7 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
                      struct heap_figures *figures) {
   const struct directory_layout *layout = &remote->layout;
   figures->parked = copy_get(heap, layout->heap.state) == layout->heap.parked;
+  figures->samples = copy_get(heap, layout->heap.state) == layout->heap.samples;
   figures->mark = copy_get(heap, layout->heap.mark);
   figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
   figures->cached = copy_get(heap, layout->heap.cached);
@@ -146,6 +147,7 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   add_inbox(snapshot, remote, heap, figures);
   add_counters(snapshot, remote, copy_get(heap, layout->heap.counters));
   snapshot->heaps_parked += figures->parked;
+  snapshot->heaps_of_samples += figures->samples;
 }
 
 static bool is_counted(const struct class_figures *figures) {

@@ -215,6 +215,7 @@ static void put_threads(struct json *json, const struct snapshot *snapshot) {
     const struct heap_figures *heap = &snapshot->heaps[i];
     open_group(json, NULL, '{');
     boolean(json, "ended", heap->parked);
+    boolean(json, "samples", heap->samples);
     if (heap->thread != 0) {
       number(json, "thread", (uint64_t)heap->thread);
       text(json, "name", heap->name);

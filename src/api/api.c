@@ -57,7 +57,7 @@ size_t api_usable_size(const void *pointer) {
   size_t usable = front_own_usable(pointer);
   if (HAK_LIKELY(usable != 0)) return usable;
   struct block block = block_look_up(pointer);
-  if (HAK_LIKELY(block.wrong == NULL)) return block.usable;
+  if (HAK_LIKELY(block.wrong == NULL)) return block_usable(&block, pointer);
   if (!heap_calls_libc()) report_bad_pointer("malloc_usable_size", pointer, block.wrong);
   return libc_usable_size((void *)(uintptr_t)pointer);
 }

@@ -66,6 +66,7 @@ const struct directory_layout directory_layout = {
              .given_bytes = FIELD(struct heap, given_bytes),
              .mark = FIELD(struct heap, mark),
              .parked = HEAP_PARKED,
+             .samples = HEAP_SAMPLES,
              .bins = ARRAY(struct heap, bins),
              .outgoing = ARRAY(struct heap, outgoing),
              .inbox = ARRAY(struct heap, inbox),

@@ -103,7 +103,7 @@ static void write_page(void) {
   if (!totals_try(&totals, true)) return; /* the next one tries again */
   uint32_t sequence = atomic_load_explicit(&page->sequence, memory_order_relaxed);
   atomic_store_explicit(&page->sequence, sequence + 1, memory_order_relaxed);
-  atomic_thread_fence(memory_order_release); /* odd before the first figure */
+  os_order_stores(); /* odd before the first figure */
   fill(&totals);
   page->written_ms = os_clock_ms();
   atomic_store_explicit(&page->sequence, sequence + 2, memory_order_release);

@@ -5,26 +5,30 @@
 
 #include "front/guard.h"
 #include "observe/report.h"
+#include "sample/sample.h"
 #include "slab/slab.h"
 
-enum block_tier { BLOCK_SMALL, BLOCK_LARGE, BLOCK_HUGE };
+enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_LARGE, BLOCK_HUGE };
 
 struct block {
   const char *wrong; /* NULL, or one of REPORT_*: the other fields are not set then */
   enum block_tier tier;
   struct slab *slab; /* first descriptor of the span; NULL for Huge */
   struct superslab *superslab;
-  size_t usable; /* bytes */
+  size_t usable; /* bytes; of a sample those of its slot: block_usable */
 };
 
 /* What is wrong with a pointer into a slab. */
-HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer) {
+HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer,
+                                   enum block_tier tier) {
   uint32_t offset = (uint32_t)((const char *)pointer - slab_base(slab));
   uint32_t size = slab_block_size(slab);
   if (offset % size != 0) return REPORT_INTERIOR;
   if (offset / size >= slab_carved(slab)) return REPORT_FOREIGN;
 #if HAK_HARDENED
-  if (!guard_is_live(pointer)) return REPORT_DOUBLE_FREE;
+  if (tier == BLOCK_SMALL && !guard_is_live(pointer)) return REPORT_DOUBLE_FREE;
+#else
+  (void)tier;
 #endif
   return NULL;
 }
@@ -50,9 +54,9 @@ HAK_INLINE struct block block_look_up(const void *pointer) {
   }
   block.slab = slab = slab_head(slab);
   if (kind == KIND_SLAB) {
-    block.tier = BLOCK_SMALL;
+    block.tier = sample_has(slab) ? BLOCK_SAMPLE : BLOCK_SMALL;
     block.usable = slab_block_size(slab);
-    block.wrong = block_judge(slab, pointer);
+    block.wrong = block_judge(slab, pointer, block.tier);
   } else {
     block.tier = BLOCK_LARGE;
     block.usable = (size_t)slab->slices << SLICE_SHIFT;
@@ -62,6 +66,12 @@ HAK_INLINE struct block block_look_up(const void *pointer) {
                                              : NULL;
   }
   return block;
+}
+
+/** Bytes that the program may use of a block that was looked up. */
+HAK_INLINE size_t block_usable(const struct block *block, const void *pointer) {
+  return HAK_UNLIKELY(block->tier == BLOCK_SAMPLE) ? sample_usable(block->slab, pointer)
+                                                   : block->usable;
 }
 
 /** Never reads through `pointer`. Double free of small blocks is told in the hardened variant only. */

@@ -8,6 +8,7 @@
 
 #include "front/guard.h"
 #include "heap/bins.h"
+#include "sample/sample.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
 #define TABLE_MAX 4096u
@@ -15,19 +16,26 @@ extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */
 void *front_allocate_slow(size_t size);                  /* bin was empty */
+void *front_allocate_sample(size_t size);                /* it may be a sample */
 void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
 
-HAK_INLINE void *front_allocate(size_t size) {
-  if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
+/** A block of at most TABLE_MAX bytes, which the sampler has counted. */
+HAK_INLINE void *front_allocate_counted(size_t size) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
-  void *block = bin_pop((struct bin *)(void *)((char *)malloc_heap->bins + offset));
+  void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.heap->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
   guard_allocated(block);
   return block;
+}
+
+HAK_INLINE void *front_allocate(size_t size) {
+  if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
+  if (sample_crosses(size)) return front_allocate_sample(size);
+  return front_allocate_counted(size);
 }
 
 HAK_INLINE void front_free(void *block) {

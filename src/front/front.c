@@ -99,11 +99,12 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   return block;
 }
 
-HAK_NOINLINE void *front_allocate_beyond(size_t size) {
+/* Of sizes above TABLE_MAX. */
+static void *allocate_beyond(size_t size) {
   bool zeroed;
   if (size <= SMALL_MAX) {
     unsigned size_class = class_for(size);
-    void *block = bin_pop(&malloc_heap->bins[size_class]);
+    void *block = bin_pop(&malloc_thread.heap->bins[size_class]);
     if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
     guard_allocated(block);
     return block;
@@ -112,11 +113,19 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
   return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
+static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
+
+HAK_NOINLINE void *front_allocate_beyond(size_t size) {
+  if (size <= PTRDIFF_MAX && sample_crosses(size))
+    return allocate_sample(BLOCK_ALIGNMENT, size, NULL);
+  return allocate_beyond(size);
+}
+
 /* From here on calloc may get untouched memory as it is; smaller blocks share their pages with others. */
 #define UNTOUCHED_FROM ((size_t)4 * KIB)
 
 static void *allocate_zeroed(size_t size, bool *zeroed) {
-  void *block = size <= SMALL_MAX ? bin_pop(&malloc_heap->bins[class_for(size)]) : NULL;
+  void *block = size <= SMALL_MAX ? bin_pop(&malloc_thread.heap->bins[class_for(size)]) : NULL;
   if (block != NULL) {
     guard_allocated(block);
     return block;
@@ -131,7 +140,10 @@ static void *allocate_zeroed(size_t size, bool *zeroed) {
 
 void *front_allocate_zeroed(size_t size) {
   bool zeroed = false;
-  void *block = size < UNTOUCHED_FROM ? front_allocate(size) : allocate_zeroed(size, &zeroed);
+  void *block = size < UNTOUCHED_FROM ? front_allocate(size)
+                : size <= PTRDIFF_MAX && sample_crosses(size)
+                    ? allocate_sample(BLOCK_ALIGNMENT, size, &zeroed)
+                    : allocate_zeroed(size, &zeroed);
   if (block != NULL && !zeroed) memset(block, 0, size);
   return block;
 }
@@ -143,13 +155,64 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
   return allocate_class(size_class, false, NULL);
 }
 
-void *front_allocate_aligned(size_t alignment, size_t size) {
-  if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
+/* At a multiple of more than BLOCK_ALIGNMENT. */
+static void *allocate_aligned(size_t alignment, size_t size) {
   unsigned size_class = class_for_aligned(size, alignment);
-  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_heap->bins[size_class]) : NULL;
+  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_thread.heap->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block);
   return block;
+}
+
+void *front_allocate_aligned(size_t alignment, size_t size) {
+  if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
+  if (sample_crosses(size)) return allocate_sample(alignment, size, NULL);
+  return allocate_aligned(alignment, size);
+}
+
+/* --- samples -------------------------------------------------------------------------------------------------- */
+
+static void *allocate_ordinary(size_t alignment, size_t size, bool *zeroed) {
+  if (alignment > BLOCK_ALIGNMENT) return allocate_aligned(alignment, size);
+  if (zeroed != NULL) return allocate_zeroed(size, zeroed);
+  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size);
+}
+
+/* Where a Large or Huge block's mark is; NULL for others. */
+static struct slab *descriptor_of(const struct block *block) {
+  if (block->wrong != NULL || block->tier < BLOCK_LARGE) return NULL;
+  return block->tier == BLOCK_LARGE ? block->slab : &block->superslab->slabs[0];
+}
+
+static void mark_sample(void *pointer, size_t size) {
+  struct block block = block_find(pointer);
+  struct slab *descriptor = descriptor_of(&block);
+  if (descriptor != NULL) sample_mark(descriptor, pointer, size);
+}
+
+static void unmark_sample(const struct block *block, void *pointer) {
+  struct slab *descriptor = descriptor_of(block);
+  if (descriptor != NULL && sample_has(descriptor)) sample_unmark(descriptor, pointer);
+}
+
+/* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
+static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
+  if (!sample_is_due(size)) return allocate_ordinary(alignment, size, zeroed);
+  unsigned size_class = alignment > BLOCK_ALIGNMENT ? class_for_aligned(size, alignment)
+                        : size <= SMALL_MAX         ? class_for(size)
+                                                    : CLASS_COUNT;
+  void *block = size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class) : NULL;
+  if (block != NULL) {
+    count(heap_if_any(), size_class, COUNT_SLOW);
+    return block;
+  }
+  block = allocate_ordinary(alignment, size, zeroed);
+  if (block != NULL) mark_sample(block, size);
+  return block;
+}
+
+HAK_COLD void *front_allocate_sample(size_t size) {
+  return allocate_sample(BLOCK_ALIGNMENT, size, NULL);
 }
 
 /* --- free ---------------------------------------------------------------------------------------------- */
@@ -220,14 +283,20 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (!calls_libc()) report_bad_pointer("free", pointer, block.wrong);
     libc_free(pointer);
+  } else if (block.tier == BLOCK_SAMPLE) {
+    unsigned size_class = sample_free(block.slab, pointer);
+    if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    count(heap_if_any(), size_class, COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_LARGE) {
     struct heap *heap = heap_of_thread();
+    unmark_sample(&block, pointer);
     if (!large_free(span_cache_of(heap), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
     shared_tick(true);
   } else {
+    unmark_sample(&block, pointer);
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
@@ -245,7 +314,8 @@ static bool small_stays(size_t usable, size_t size) {
 
 /* Where the block is, or where its pages move to; NULL: it has to be copied. */
 static void *resize_in_place(void *pointer, const struct block *block, size_t size) {
-  if (block->tier == BLOCK_SMALL) return small_stays(block->usable, size) ? pointer : NULL;
+  if (block->tier <= BLOCK_SAMPLE)
+    return small_stays(block_usable(block, pointer), size) ? pointer : NULL;
   bool keeps_half = size > block->usable / 2;
   if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;
   if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
@@ -276,8 +346,13 @@ static void *move(void *pointer, size_t usable, size_t size) {
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return fail();
+  /* A Large or Huge block that is resized is another one to the sampler. */
+  unmark_sample(block, pointer);
   void *same = resize_in_place(pointer, block, size);
-  return same != NULL ? same : move(pointer, block->usable, size);
+  if (same == NULL) return move(pointer, block_usable(block, pointer), size);
+  if (block->tier >= BLOCK_LARGE && sample_crosses(size) && sample_is_due(size))
+    mark_sample(same, size);
+  return same;
 }
 
 void *front_reallocate_own(void *pointer, size_t usable, size_t size) {

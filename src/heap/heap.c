@@ -12,13 +12,14 @@
 #include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/remote.h"
+#include "heap/samples.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;
-_Thread_local struct heap *malloc_heap = &heap_none;
+_Thread_local struct malloc_thread malloc_thread = {&heap_none, 0};
 
 /* The thread's heap if it counts. thread_heap is left at heap_none then: the fast paths find nothing there, so
  * that every malloc and free comes to the slow ones, where it is counted. */
@@ -95,15 +96,15 @@ void heap_never_in_this_thread(void) { thread_ended = true; }
 static void use_heap(struct heap *heap) {
   heap->mark = &lock_self_mark;
   if (heap->counters != NULL) counting_heap = heap;
-  else thread_heap = malloc_heap = heap;
+  else thread_heap = malloc_thread.heap = heap;
 }
 
 void heap_veil(struct heap *heap, bool veiled) {
-  malloc_heap = veiled || heap->counters != NULL ? &heap_none : heap;
+  malloc_thread.heap = veiled || heap->counters != NULL ? &heap_none : heap;
 }
 
 static void leave_heap(void) {
-  thread_heap = malloc_heap = &heap_none;
+  thread_heap = malloc_thread.heap = &heap_none;
   counting_heap = NULL;
 }
 
@@ -168,7 +169,7 @@ bool heap_start(void) {
   return !option_value(FORCE_LIBC_ALLOC);
 }
 
-static void list(struct heap *heap) {
+void heap_list(struct heap *heap) {
   struct heap *next = atomic_load_explicit(&heap_all, memory_order_relaxed);
   do heap->next = next;
   while (!atomic_compare_exchange_weak_explicit(&heap_all, &next, heap, memory_order_release,
@@ -197,7 +198,7 @@ static struct heap *new_heap(void) {
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
   engine_set_mark(heap);
-  list(heap);
+  heap_list(heap);
   return heap;
 }
 
@@ -285,9 +286,13 @@ void heap_fork_child(void) {
   atomic_store_explicit(&remote_full_inboxes, 0, memory_order_relaxed);
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
-    if (!lock_is_whole_in_child(&heap->lock)) continue;
+    if (!lock_is_whole_in_child(&heap->lock)) {
+      if (heap == &heap_samples) heap_samples_lost = true;
+      continue;
+    }
     heap->next = kept;
     kept = heap;
+    if (heap == &heap_samples) continue;
     heap->adopt_from = NULL; /* it may not be kept */
     remote_forget_inbox(heap);
     if (heap == mine) {

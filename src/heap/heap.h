@@ -58,7 +58,7 @@ struct learner {
 /* With more active heaps each holds less, so that all together hold no more. */
 enum { FEW_HEAPS = 32 };
 
-enum heap_state { HEAP_ACTIVE, HEAP_PARKED };
+enum heap_state { HEAP_ACTIVE, HEAP_PARKED, HEAP_SAMPLES /* no thread's, samples.h */ };
 
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
@@ -120,8 +120,13 @@ struct heap {
  * ended, and while its heap counts (heap_of_thread finds it then): the fast paths need no test for that. */
 extern _Thread_local struct heap *thread_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 extern struct heap heap_none HAK_HIDDEN;
-/* The one that malloc's fast path looks into: the same, or heap_none while the heap is veiled. */
-extern _Thread_local struct heap *malloc_heap HAK_HIDDEN __attribute__((tls_model("initial-exec")));
+/* What malloc's fast path looks at. In one structure, so that one address leads to both. */
+struct malloc_thread {
+  struct heap *heap;   /* thread_heap, or heap_none while the heap is veiled */
+  int64_t sample_left; /* bytes to the next sample; below 0: it is due (sample/sample.h) */
+};
+extern _Thread_local struct malloc_thread malloc_thread HAK_HIDDEN
+    __attribute__((tls_model("initial-exec")));
 
 /** Is `bin` one of `heap`'s? Also false for NULL, which stands for every pointer that is not a block
  * of a slab. */
@@ -169,6 +174,9 @@ bool heap_start(void);
 
 /** True when HAKMEM_FORCE_LIBC_ALLOC is set. */
 bool heap_calls_libc(void);
+
+/** Enters a heap, whose lock is initialised, into the list of all. */
+void heap_list(struct heap *heap);
 
 /** First of the list of all heaps; follow `next`. The list only grows, at its front. */
 struct heap *heap_first(void);

@@ -76,8 +76,7 @@ static bool prefers_fresh(const struct heap *heap) {
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
 }
 
-/* Makes a slab whose pages were given back a partial one; false: there is none. */
-static bool take_back(struct heap *heap, unsigned size_class) {
+bool refill_take_back(struct heap *heap, unsigned size_class) {
   struct slab *slab = heap->classes[size_class].given;
   if (slab == NULL) return false;
   slabs_unlist(heap, slab);
@@ -109,7 +108,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
   while (count < wanted) {
     struct slab *slab = slab_to_use(heap, size_class);
     if (slab == NULL) {
-      if (count > 0 || prefers_fresh(heap) || !take_back(heap, size_class)) break;
+      if (count > 0 || prefers_fresh(heap) || !refill_take_back(heap, size_class)) break;
       continue;
     }
     void *blocks;
@@ -145,7 +144,7 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
 /* Makes a refill possible where the heap itself has nothing left. */
 static bool get_memory(struct heap *heap, unsigned size_class) {
   bool adopted = adopt_slabs(heap, size_class);
-  if (!adopted && !add_slab(heap, size_class)) return take_back(heap, size_class);
+  if (!adopted && !add_slab(heap, size_class)) return refill_take_back(heap, size_class);
   slabs_count(heap, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
   return true;
 }

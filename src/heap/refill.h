@@ -9,4 +9,7 @@
  * holds no lock, and calls release_answer after it. */
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
 
+/** Makes a slab whose pages were given back a partial one; false: there is none. Under heap->lock. */
+bool refill_take_back(struct heap *heap, unsigned size_class);
+
 #endif

@@ -86,6 +86,11 @@ static void put_run(struct heap *heap, void *first, void *last, unsigned count, 
     put_elsewhere(bin, first, count);
     return;
   }
+  slabs_put_run(heap, slab, first, last, count, keep_last);
+}
+
+void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
+                   bool keep_last) {
   slab_put(slab, first, last, count);
   heap->free_bytes += (size_t)count * slab_block_size(slab);
   if (slab->purging) return; /* purge_end's caller lists or releases it */

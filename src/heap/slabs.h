@@ -36,6 +36,10 @@ void slabs_disown(struct heap *heap, struct slab *slab);
 /** Gives up a slab that is empty. */
 void slabs_give_up(struct heap *heap, struct slab *slab);
 
+/** Puts back `count` blocks of one slab of the heap's, linked from `first` to `last`. `keep_last`: as below. */
+void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
+                   bool keep_last);
+
 /** Puts back what a bin of the calling thread held, or a part of it. Blocks of others' slabs go to their owners. Lets go of the lock now and then. `keep_last`: one
  * empty slab of the class stays. */
 void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last);

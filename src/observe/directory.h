@@ -80,7 +80,7 @@ struct directory_layout {
     uint32_t bytes, classes;
     struct directory_field next, state, slab_bytes, inbox_bytes, counters, more_outgoing, cached,
         free_bytes, given_bytes, mark;
-    uint32_t parked; /* the value of `state` */
+    uint32_t parked, samples; /* values of `state`: its thread has ended; it is the sampler's */
     struct directory_array bins, outgoing, inbox, pile;
     uint32_t more_outgoing_count;
     struct directory_field bin_room, bin_capacity, outgoing_owner, outgoing_count, outgoing_class;

@@ -320,6 +320,13 @@ uint64_t os_clock_ms(void) {
  * preloaded malloc before libc has set `environ`, so options would be missed without this. */
 extern void *__libc_stack_end __attribute__((weak));
 
+uintptr_t os_stack_end(void) {
+#if defined(__GLIBC__)
+  if (&__libc_stack_end != NULL) return (uintptr_t)__libc_stack_end;
+#endif
+  return 0;
+}
+
 char **os_environment(void) {
   if (environ != NULL) return environ;
 #if defined(__GLIBC__)

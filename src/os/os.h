@@ -72,6 +72,20 @@ size_t os_resident_part(const void *address, size_t bytes);
 
 /** True when something is mapped at the page. */
 bool os_is_mapped(const void *page);
+/** What was stored before is seen before what is stored after it, by whoever reads our memory from outside. ThreadSanitizer,
+ * which knows of no such reader, has no fences. */
+HAK_INLINE void os_order_stores(void) {
+#if !defined(__SANITIZE_THREAD__)
+  atomic_thread_fence(memory_order_release);
+#endif
+}
+
+/** Can the word there be read? Asks the kernel, keeps errno. */
+bool os_is_readable(const void *address);
+/** Where the main thread's stack begins, its highest address; 0: libc does not say. */
+uintptr_t os_stack_end(void);
+/** Where the program's headers are mapped, as the kernel told it; 0: it did not. */
+uintptr_t os_program_headers(void);
 /** Asks for transparent huge pages in the range. */
 bool os_advise_huge(void *address, size_t bytes);
 

@@ -35,6 +35,7 @@ void slab_set_bin(struct slab *slab, struct bin *bin) {
 void slab_release(struct slab *slab) {
   HAK_CHECK(slab_is_empty(slab) && !slab->listed);
   slab_set_bin(slab, NULL);
+  atomic_store_explicit(&slab->sampled, 0, memory_order_relaxed);
   span_release_soon(slab);
 }
 
@@ -88,6 +89,16 @@ unsigned slab_take_list(struct slab *slab, void **list) {
   slab->age = 0;
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
   return count;
+}
+
+void *slab_take_one(struct slab *slab) {
+  void *block = slab->free_list;
+  if (block == NULL) return slab_carve(slab, 1, 0, &block) > 0 ? block : NULL;
+  slab->free_list = *(void **)block;
+  slab->age = 0;
+  atomic_store_explicit(&slab->free_count, (uint16_t)(slab_free_count(slab) - 1),
+                        memory_order_relaxed);
+  return block;
 }
 
 void slab_put(struct slab *slab, void *first, void *last, unsigned count) {

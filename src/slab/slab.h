@@ -35,6 +35,9 @@ void *slab_carve_untouched(struct slab *slab);
 /** Takes the whole list of free blocks; returns how many. */
 unsigned slab_take_list(struct slab *slab, void **list);
 
+/** Takes one free block, or makes one; NULL: there is no room. */
+void *slab_take_one(struct slab *slab);
+
 /** Puts `count` blocks of it back, linked from `first` to `last`. */
 void slab_put(struct slab *slab, void *first, void *last, unsigned count);
 

@@ -78,6 +78,9 @@ struct slab {
   uint16_t holes; /* owner: bit i: page i of this slice is given back; in every slice of the slab */
   _Atomic uint16_t hole_count; /* owner (statistics read it): free blocks that touch such a page */
   bool tail_given;             /* owner: the pages behind the last block were given back */
+  _Atomic uint8_t
+      sampled; /* 1: a slab of the sampler's, or a Large or Huge block that is a sample (of a Huge one: in
+                              slabs[0]); 0 in what is free. relaxed */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");

@@ -18,8 +18,10 @@ MAY_INCLUDE = {
     "large": {"superslab", "os", "policy", "observe"},
     "heap": {"slab", "large", "superslab", "os", "policy", "observe"},
     "release": {"heap", "slab", "large", "superslab", "os", "policy", "observe"},
-    "front": {"release", "heap", "slab", "large", "superslab", "os", "policy", "observe"},
-    "api": {"front", "release", "heap", "slab", "large", "superslab", "os", "policy", "observe"},
+    "stack": {"os"},
+    "sample": {"stack", "heap", "slab", "superslab", "os", "policy", "observe"},
+    "front": {"sample", "release", "heap", "slab", "large", "superslab", "os", "policy", "observe"},
+    "api": {"front", "sample", "release", "heap", "slab", "large", "superslab", "os", "policy", "observe"},
 }
 
 # libc's wrappers of the calls an allocator makes. fork, signals and time belong here too: whoever

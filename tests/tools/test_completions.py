@@ -68,7 +68,7 @@ class Shell:
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
         self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics"})
         self.assert_offers(f"hakmem stats {os.getpid()}", {str(os.getpid())}, exactly=False)
-        self.assert_offers("hakmem options HAKMEM_PROF", {"HAKMEM_PROFILE"})
+        self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 
     def test_program_and_its_arguments(self):
         self.write("only_this_file", "")

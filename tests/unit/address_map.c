@@ -7,6 +7,8 @@
 
 #include "superslab/superslab.h"
 
+WITHOUT_SAMPLES;
+
 /* --- map ------------------------------------------------------------------------------------------ */
 
 static char *reserve_unit(void) {

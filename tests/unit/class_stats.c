@@ -12,6 +12,8 @@
 #include "policy/options.h"
 #include "slab/size_class.h"
 
+WITHOUT_SAMPLES;
+
 enum { BLOCKS = 7, ELSEWHERE = 3 };
 
 static struct hak_class_stats get(unsigned number) {

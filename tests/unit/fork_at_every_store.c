@@ -23,6 +23,8 @@
 #include "heap/slabs.h"
 #include "policy/options.h"
 
+WITHOUT_SAMPLES;
+
 #if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define NOT_HERE "needs the trap flag of x86-64, and code without a sanitizer's own"
 #elif HAK_FAST

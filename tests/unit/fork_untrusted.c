@@ -18,6 +18,8 @@
 #include "heap/heap.h"
 #include "heap/remote.h"
 
+WITHOUT_SAMPLES;
+
 #ifdef __SANITIZE_THREAD__
 int main(void) {
   puts("skipped: ThreadSanitizer does not follow a child that starts a thread");

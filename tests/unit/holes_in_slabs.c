@@ -10,6 +10,8 @@
 #include "release/release.h"
 #include "slab/holes.h"
 
+WITHOUT_SAMPLES;
+
 enum { BLOCKS_MOST = 20000, TOTAL_BYTES = 2 * 1024 * 1024 };
 
 static unsigned char *blocks[BLOCKS_MOST];

@@ -10,6 +10,8 @@
 #include "superslab/dirty.h"
 #include "superslab/whole.h"
 
+WITHOUT_SAMPLES;
+
 static int start(void **state) {
   (void)state;
   options_read();
@@ -19,16 +21,16 @@ static int start(void **state) {
 /* All memory is expected to be written whole, since samples of each kind were. */
 static int expect_whole(void **state) {
   (void)state;
-  static struct superslab samples[WHOLE_KINDS];
+  static struct superslab written[WHOLE_KINDS];
   char *memory = mmap(NULL, UNIT_BYTES * WHOLE_KINDS, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return -1;
   memset(memory, 1, UNIT_BYTES * WHOLE_KINDS);
   whole_forget_all();
   for (unsigned i = 0; i < WHOLE_KINDS; i++) {
-    samples[i] = (struct superslab){.base = memory, .huge_units = i};
-    if (i > 0) samples[i].huge_usable = i * UNIT_BYTES;
-    whole_offer((enum whole_kind)i, &samples[i]);
+    written[i] = (struct superslab){.base = memory, .huge_units = i};
+    if (i > 0) written[i].huge_usable = i * UNIT_BYTES;
+    whole_offer((enum whole_kind)i, &written[i]);
     if (whole_expected((enum whole_kind)i, NULL) != WHOLE_YES) return -1;
   }
   munmap(memory, UNIT_BYTES * WHOLE_KINDS);

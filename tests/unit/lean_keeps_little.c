@@ -9,6 +9,8 @@
 #include "superslab/dirty.h"
 #include "superslab/figures.h"
 
+WITHOUT_SAMPLES;
+
 enum { EMPTIED = 4 };
 
 static void set_lean(bool lean) {

@@ -6,6 +6,8 @@
 #include "heap/learn.h"
 #include "policy/options.h"
 
+WITHOUT_SAMPLES;
+
 enum { BURST_BYTES = 1024 * 1024, RESTING_FROM = 500, RESTING_TO = 65000, WORKING = 400 };
 
 static struct heap *mine(void) {

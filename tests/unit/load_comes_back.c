@@ -10,6 +10,8 @@
 #include "heap/slabs.h"
 #include "policy/options.h"
 
+WITHOUT_SAMPLES;
+
 /* 48 MiB: well above what a heap needs for huge pages. */
 enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 1024 * 1024 };
 #define COMES_BACK (2 * MIB) /* as in refill.c: so much comes out of holes first */

@@ -12,6 +12,8 @@
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
+WITHOUT_SAMPLES;
+
 static int start(void **state) {
   (void)state;
   options_read();

@@ -6,6 +6,8 @@
 #include "heap/heap.h"
 #include "heap/refill.h"
 
+WITHOUT_SAMPLES;
+
 static struct heap *mine(void) {
   struct heap *heap = heap_of_thread();
   assert_non_null(heap);

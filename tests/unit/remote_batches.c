@@ -8,6 +8,8 @@
 #include "heap/remote.h"
 #include "heap/slabs.h"
 
+WITHOUT_SAMPLES;
+
 /* Smallest to largest: a batch has 128 blocks, or 16 KiB, or one block. */
 static const size_t sizes[] = {16, 32, 64, 256, 4 * KIB, 64 * KIB};
 enum { SIZE_COUNT = 6, BLOCKS_MOST = 400 };

@@ -19,6 +19,8 @@
 #include "release/release.h"
 #include "superslab/figures.h"
 
+WITHOUT_SAMPLES;
+
 /* A block is a cache miss or two, about 0.1 us: half a millisecond. The bound in the code is lower, by a run of blocks of one
  * slab (4,096) at most. */
 enum { BLOCKS_MOST = 5120 };

@@ -11,6 +11,7 @@
 #include "hakmem.h"
 #include "os/os.h"
 #include "os/variant.h"
+#include "sample/records.h"
 
 #include <cmocka.h>
 
@@ -32,6 +33,13 @@ static inline bool is_resident(const void *page) {
   assert_int_equal(mincore((void *)(uintptr_t)page, 1, &resident), 0);
   return resident & 1;
 }
+
+/* For tests of what lies where, to the block: samples have slabs of their own. */
+#define WITHOUT_SAMPLES                                                                            \
+  __attribute__((constructor)) static void without_samples(void) {                                 \
+    atomic_store(&samples.rate, -1);                                                               \
+  }                                                                                                \
+  _Static_assert(1, "")
 
 /* For a test that sets an option by itself: without an effect in the fast variant, where they are constants. */
 #if HAK_FAST

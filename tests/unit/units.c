@@ -6,6 +6,8 @@
 #include "observe/counters.h"
 #include "policy/options.h"
 
+WITHOUT_SAMPLES;
+
 static int start(void **state) {
   (void)state;
   options_read();

@@ -4,6 +4,8 @@
 #include "policy/options.h"
 #include "superslab/warm.h"
 
+WITHOUT_SAMPLES;
+
 static int start(void **state) {
   (void)state;
   options_read();

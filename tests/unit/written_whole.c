@@ -6,6 +6,8 @@
 #include "superslab/superslab.h"
 #include "superslab/whole.h"
 
+WITHOUT_SAMPLES;
+
 enum { UNITS = 4, BLOCKS = 20, LASTS_LEAST = 16, LOOKS_MOST = 16 };
 
 static struct superslab blocks[BLOCKS];

@@ -13,8 +13,8 @@
 HAK_INLINE bool comes_from_own_bin(size_t size) {
   if (size > TABLE_MAX) return false;
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
-  return ((const struct bin *)(const void *)((const char *)malloc_heap->bins + offset))->head !=
-         NULL;
+  return ((const struct bin *)(const void *)((const char *)malloc_thread.heap->bins + offset))
+             ->head != NULL;
 }
 
 HAK_INLINE bool goes_to_own_bin(const void *block) {

@@ -1,0 +1,55 @@
+/* samples.c - see samples.h. */
+#include "heap/samples.h"
+
+#include "heap/engine.h"
+#include "heap/refill.h"
+#include "heap/slabs.h"
+
+struct heap heap_samples;
+bool heap_samples_lost;
+
+bool heap_samples_start(void) {
+  enum { NEW, BEING_MADE, THERE };
+  static _Atomic uint32_t state;
+  uint32_t expected = NEW;
+  if (heap_samples_lost) return false;
+  /* acquire, pairs with the release below: who finds it there finds its lock as it was made */
+  if (HAK_LIKELY(atomic_load_explicit(&state, memory_order_acquire) == THERE)) return true;
+  /* Of two threads one makes it; the other's block is no sample. relaxed: nothing was written before. */
+  if (!atomic_compare_exchange_strong_explicit(&state, &expected, BEING_MADE, memory_order_relaxed,
+                                               memory_order_relaxed))
+    return false;
+  lock_init(&heap_samples.lock);
+  atomic_store_explicit(&heap_samples.state, HEAP_SAMPLES, memory_order_relaxed);
+  engine_set_mark(&heap_samples);
+  heap_list(&heap_samples);
+  atomic_store_explicit(&state, THERE, memory_order_release);
+  return true;
+}
+
+/* Of the map no bin is named for it: a free() comes to its slow path by that. */
+static struct slab *new_slab(unsigned size_class) {
+  struct slab *slab = slab_new(size_class, NULL, PAGES_SMALL);
+  if (slab == NULL) return NULL;
+  atomic_store_explicit(&slab->sampled, 1, memory_order_relaxed);
+  slabs_own(&heap_samples, slab);
+  slabs_enlist(&heap_samples, slab);
+  return slab;
+}
+
+void *heap_samples_take(unsigned size_class) {
+  struct class_slabs *slabs = &heap_samples.classes[size_class];
+  if (slabs->first == NULL && !refill_take_back(&heap_samples, size_class)) new_slab(size_class);
+  struct slab *slab = slabs->first;
+  if (slab == NULL) return NULL;
+  heap_samples.free_bytes -= slabs_free_in(slab);
+  void *block = slab_take_one(slab);
+  heap_samples.free_bytes += slabs_free_in(slab);
+  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
+  if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
+  return block;
+}
+
+void heap_samples_put(struct slab *slab, void *block) {
+  slabs_put_run(&heap_samples, slab, block, block, 1, true);
+}

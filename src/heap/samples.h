@@ -1,0 +1,21 @@
+/* samples.h - the heap that no thread has: slabs for the sampler's blocks (sample/sample.h). The release engine treats it
+ * like the others. */
+#ifndef HAK_HEAP_SAMPLES_H
+#define HAK_HEAP_SAMPLES_H
+
+#include "heap/heap.h"
+
+extern struct heap heap_samples HAK_HIDDEN;
+/* In a fork's child: another thread was inside when memory was copied, so it is in no list any more. Written
+ * while the child has one thread. */
+extern bool heap_samples_lost HAK_HIDDEN;
+
+/** Enters it in the list of heaps, once. False: it is lost. */
+bool heap_samples_start(void);
+
+/** One block of the class; NULL: no memory. Holds heap_samples.lock. */
+void *heap_samples_take(unsigned size_class);
+/** Puts it back into its slab; under the lock, and superslab_settle is to be called after it. */
+void heap_samples_put(struct slab *slab, void *block);
+
+#endif

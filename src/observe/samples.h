@@ -1,0 +1,69 @@
+/* samples.h - what the sampler keeps (sample/sample.h), as a tool reads it in the memory of a process.
+ *
+ * Nothing here is ever freed or moved. Records and stacks lie in chunks, and tell for themselves whether they are whole:
+ * a reader in another process takes a chunk as it is, and leaves out the few that were being written.
+ *
+ * A block of `size` bytes is a sample with probability p = 1 - e^(-size / rate), and then stands for 1 / p blocks
+ * and size / p bytes: sums over samples are unbiased estimates of the sums over all blocks.
+ */
+#ifndef HAK_SAMPLES_H
+#define HAK_SAMPLES_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+  SAMPLES_VERSION = 1,
+  SAMPLE_RECORDS_A_CHUNK = 1024,
+  SAMPLE_RECORD_CHUNKS = 4096, /* 4 million live samples */
+  SAMPLE_STACK_CHUNK_BYTES = 64 * 1024,
+  SAMPLE_STACK_CHUNKS = 256, /* 16 MiB */
+  SAMPLE_DEPTH_MOST = 64
+};
+
+/* A live block that was sampled. */
+struct sample_record {
+  _Atomic uint32_t version;  /* odd: it is being written */
+  uint32_t next;             /* number + 1 of the next one in its bucket, or without a block */
+  _Atomic uint64_t address;  /* 0: no block */
+  _Atomic uint64_t size;     /* bytes, as asked for */
+  _Atomic uint64_t weight;   /* bytes that it stands for: size / p */
+  _Atomic uint64_t since_ms; /* os_clock_ms() when it was allocated */
+  _Atomic uint64_t heap;     /* address of the heap of the thread that allocated it; 0: none */
+  _Atomic uint32_t
+      stack; /* where its stack lies, in 8 bytes from the first chunk's start on; 0: nobody knows */
+  _Atomic uint32_t
+      size_class; /* of the slab that it would lie in if it were none; CLASS_COUNT: a Large or Huge block */
+  uint32_t unused[2];
+};
+_Static_assert(sizeof(struct sample_record) == 64, "a line each");
+
+/* Where blocks were allocated, and what became of all of them. Lies in one chunk. */
+struct sample_stack {
+  uint64_t hash; /* never 0; 0: the rest of the chunk is empty */
+  uint32_t depth;
+  uint32_t next; /* where the next one of its bucket lies; 0: none */
+  /* Samples, and the estimates that they stand for, since the start. */
+  _Atomic uint64_t allocated_samples, allocated_blocks, allocated_bytes; /* blocks: in 1/1024 */
+  _Atomic uint64_t freed_samples, freed_blocks, freed_bytes;
+  uint64_t addresses[]; /* `depth` of them: return addresses, innermost first */
+};
+
+struct samples {
+  uint32_t version;      /* SAMPLES_VERSION, from the first sample on */
+  _Atomic uint32_t lost; /* 1: in this process, a fork's child, the records cannot be trusted */
+  _Atomic int64_t
+      rate; /* bytes; 0: off. Who writes it from outside is heard by each thread after its next sample,
+                                   * or its next 64 MiB */
+  _Atomic uint64_t samples;    /* taken so far */
+  _Atomic uint64_t dropped;    /* had no place */
+  _Atomic uint64_t live;       /* records with a block */
+  _Atomic uint64_t since_ms;   /* of the first */
+  _Atomic uint32_t records;    /* numbers given to records so far */
+  _Atomic uint32_t stacks_end; /* where the next stack will lie, in 8 bytes */
+  _Atomic uint64_t stack_count;
+  _Atomic(struct sample_record *) record_chunks[SAMPLE_RECORD_CHUNKS];
+  _Atomic(char *) stack_chunks[SAMPLE_STACK_CHUNKS];
+};
+
+#endif

@@ -1,0 +1,187 @@
+/* sample.c - see sample.h. */
+#include "sample/sample.h"
+
+#include "heap/samples.h"
+#include "policy/options.h"
+#include "sample/chance.h"
+#include "sample/records.h"
+#include "stack/stack.h"
+
+/* While nothing is sampled: a look, after so many bytes, whether that has changed. */
+#define OFF_BYTES (64 * (int64_t)MIB)
+
+static _Thread_local struct {
+  int64_t rate; /* that the bytes left were drawn with; 0: not drawn yet, RATE_OFF */
+  int64_t rate_of_sample;
+  uint64_t random;
+} mine __attribute__((tls_model("initial-exec")));
+
+enum { RATE_OFF = -1 };
+
+#define LOAD(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
+
+/* --- when ------------------------------------------------------------------------------------------------- */
+
+/* In a fork's child the tables may be cut in half. */
+static bool are_lost(void) {
+  if (HAK_UNLIKELY(heap_samples_lost)) STORE(samples.lost, 1);
+  return heap_samples_lost;
+}
+
+static int64_t rate_now(void) {
+  int64_t rate = LOAD(samples.rate);
+  if (HAK_UNLIKELY(rate == 0)) {
+    int64_t option = option_value(PROF_RATE) > 0 ? option_value(PROF_RATE) : RATE_OFF;
+    STORE(samples.since_ms, os_clock_ms());
+    samples.version = SAMPLES_VERSION;
+    /* A tool may have written meanwhile: it wins, rate is its value then. */
+    if (atomic_compare_exchange_strong_explicit(&samples.rate, &rate, option, memory_order_relaxed,
+                                                memory_order_relaxed))
+      rate = option;
+  }
+  return are_lost() ? RATE_OFF : rate;
+}
+
+static void draw(void) {
+  mine.rate = rate_now();
+  malloc_thread.sample_left =
+      mine.rate > 0 ? chance_exponential(&mine.random, mine.rate) : OFF_BYTES;
+}
+
+static uint64_t seed(void) {
+  static _Atomic uint64_t threads;
+  uint64_t number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
+  return chance_mix((uintptr_t)&mine + chance_mix(os_clock_ms() + chance_mix(number)));
+}
+
+bool sample_is_due(size_t size) {
+  if (HAK_UNLIKELY(mine.rate == 0)) { /* the thread's first allocation */
+    mine.rate = RATE_OFF;
+    malloc_thread.sample_left = OFF_BYTES; /* for what the next line allocates */
+    if (heap_of_thread() == NULL && heap_calls_libc()) return false;
+    mine.random = seed();
+    draw();
+    malloc_thread.sample_left -= (int64_t)size;
+    if (malloc_thread.sample_left >= 0) return false;
+  }
+  mine.rate_of_sample = mine.rate;
+  draw();
+  return mine.rate_of_sample > 0;
+}
+
+/* --- what is kept ------------------------------------------------------------------------------------------ */
+
+static void count(uint32_t stack, const struct sample_record *record, bool freed) {
+  if (stack == 0) return;
+  struct sample_stack *of = stack_at(stack);
+  uint64_t size = LOAD(record->size), weight = LOAD(record->weight);
+  uint64_t blocks = (uint64_t)((double)weight / (double)size * 1024 + 0.5);
+  _Atomic uint64_t *samples_of = freed ? &of->freed_samples : &of->allocated_samples;
+  _Atomic uint64_t *blocks_of = freed ? &of->freed_blocks : &of->allocated_blocks;
+  _Atomic uint64_t *bytes_of = freed ? &of->freed_bytes : &of->allocated_bytes;
+  /* Under the lock: nobody else writes them. */
+  STORE(*samples_of, LOAD(*samples_of) + 1);
+  STORE(*blocks_of, LOAD(*blocks_of) + blocks);
+  STORE(*bytes_of, LOAD(*bytes_of) + weight);
+}
+
+struct call {
+  uintptr_t addresses[SAMPLE_DEPTH_MOST];
+  unsigned depth;
+};
+
+static void take_call(struct call *call) {
+  call->depth = stack_take(call->addresses, SAMPLE_DEPTH_MOST);
+}
+
+enum { NOT_THERE = CLASS_COUNT };
+
+/* Under the lock. */
+static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call) {
+  struct sample_record record = {0};
+  STORE(record.size, size);
+  STORE(record.weight, chance_weight(size, mine.rate_of_sample));
+  STORE(record.since_ms, os_clock_ms());
+  STORE(record.heap, (uintptr_t)heap_if_any());
+  STORE(record.size_class, size_class);
+  STORE(record.stack, stack_enter(call->addresses, call->depth));
+  if (!record_add((uintptr_t)block, &record)) {
+    STORE(samples.dropped, LOAD(samples.dropped) + 1);
+    return false;
+  }
+  STORE(samples.samples, LOAD(samples.samples) + 1);
+  count(LOAD(record.stack), &record, false);
+  return true;
+}
+
+/* Under the lock. The class that it was counted in; NOT_THERE. */
+static unsigned forget(const void *block) {
+  struct sample_record record;
+  if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
+  count(LOAD(record.stack), &record, true);
+  return LOAD(record.size_class);
+}
+
+/* --- small blocks ------------------------------------------------------------------------------------------ */
+
+/* Few sizes, so that few pages hold all samples of a small program; above a page twice as many, for there the slots count. */
+/* For at most SMALL_MAX bytes. */
+static unsigned class_of_slot(size_t size, size_t alignment) {
+  enum { LEAST = 64, STEP = 4, STEP_ABOVE = 2 };
+  size_t slot = LEAST;
+  while (slot < size || slot < alignment) slot *= slot < 4 * KIB ? STEP : STEP_ABOVE;
+  return class_for(slot);
+}
+
+void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
+  struct call call;
+  if (!heap_samples_start()) return NULL;
+  take_call(&call);
+  lock_acquire(&heap_samples.lock);
+  void *block = heap_samples_take(class_of_slot(size, alignment));
+  if (block != NULL && !keep(block, size, size_class, &call)) {
+    heap_samples_put(slab_head(map_slab(block)), block);
+    block = NULL;
+  }
+  lock_release(&heap_samples.lock);
+  superslab_settle();
+  return block;
+}
+
+unsigned sample_free(struct slab *slab, void *block) {
+  if (HAK_UNLIKELY(are_lost())) return slab->size_class; /* it stays where it is */
+  lock_acquire(&heap_samples.lock);
+  unsigned size_class = forget(block);
+  if (size_class != NOT_THERE) heap_samples_put(slab, block);
+  lock_release(&heap_samples.lock);
+  superslab_settle();
+  return size_class;
+}
+
+size_t sample_usable(const struct slab *slab, const void *block) {
+  if (HAK_UNLIKELY(are_lost())) return slab_block_size(slab);
+  lock_acquire(&heap_samples.lock);
+  const struct sample_record *record = record_find((uintptr_t)block);
+  size_t usable = record != NULL ? class_size(LOAD(record->size_class)) : 0;
+  lock_release(&heap_samples.lock);
+  return usable;
+}
+
+/* --- Large and Huge blocks ------------------------------------------------------------------------------------ */
+
+void sample_mark(struct slab *descriptor, const void *block, size_t size) {
+  struct call call;
+  if (!heap_samples_start()) return;
+  take_call(&call);
+  lock_acquire(&heap_samples.lock);
+  if (keep(block, size, CLASS_COUNT, &call)) STORE(descriptor->sampled, 1);
+  lock_release(&heap_samples.lock);
+}
+
+void sample_unmark(struct slab *descriptor, const void *block) {
+  lock_acquire(&heap_samples.lock);
+  STORE(descriptor->sampled, 0);
+  if (!are_lost()) (void)forget(block);
+  lock_release(&heap_samples.lock);
+}

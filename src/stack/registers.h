@@ -1,0 +1,58 @@
+/* registers.h - the registers that a walk up the stack follows, by processor. */
+#ifndef HAK_REGISTERS_H
+#define HAK_REGISTERS_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+
+#define STACK_HAS_TABLES 1
+/* Those that a function may change and has to put back, the stack pointer and the place in the code. */
+enum { CPU_BX, CPU_BP, CPU_R12, CPU_R13, CPU_R14, CPU_R15, CPU_SP, CPU_PC, REGISTERS };
+enum { CPU_FRAME = CPU_BP, CPU_RETURN = CPU_PC, CPU_SAVED = CPU_SP };
+
+/* DWARF's numbers (System V ABI, AMD64 supplement, figure 3.36); -1: not followed. */
+static inline int register_of_dwarf(uint64_t number) {
+  static const int8_t numbers[] = {-1, -1, -1, CPU_BX,  -1,      -1,      CPU_BP,  CPU_SP, -1,
+                                   -1, -1, -1, CPU_R12, CPU_R13, CPU_R14, CPU_R15, CPU_PC};
+  return number < sizeof numbers ? numbers[number] : -1;
+}
+
+/* What they hold here. */
+#define REGISTERS_TAKE(r)                                                                          \
+  __asm__ volatile("leaq 0(%%rip), %%rax\n\t"                                                      \
+                   "movq %%rbx, 0(%0)\n\tmovq %%rbp, 8(%0)\n\tmovq %%r12, 16(%0)\n\t"              \
+                   "movq %%r13, 24(%0)\n\tmovq %%r14, 32(%0)\n\tmovq %%r15, 40(%0)\n\t"            \
+                   "movq %%rsp, 48(%0)\n\tmovq %%rax, 56(%0)"                                      \
+                   :                                                                               \
+                   : "r"(r)                                                                        \
+                   : "rax", "memory")
+
+static inline uintptr_t code_address(uintptr_t address) { return address; }
+
+#elif defined(__aarch64__)
+
+#define STACK_HAS_TABLES 1
+enum { CPU_FP, CPU_LR, CPU_SP, CPU_PC, REGISTERS };
+enum { CPU_FRAME = CPU_FP, CPU_RETURN = CPU_LR, CPU_SAVED = CPU_SP };
+
+static inline int register_of_dwarf(uint64_t number) {
+  return number == 29 ? CPU_FP : number == 30 ? CPU_LR : number == 31 ? CPU_SP : -1;
+}
+
+#define REGISTERS_TAKE(r)                                                                          \
+  __asm__ volatile("adr x9, .\n\tmov x10, sp\n\tstp x29, x30, [%0]\n\tstp x10, x9, [%0, 16]"       \
+                   :                                                                               \
+                   : "r"(r)                                                                        \
+                   : "x9", "x10", "memory")
+
+/* A return address may be signed in its upper bits (pointer authentication), which are not used in user space. */
+static inline uintptr_t code_address(uintptr_t address) {
+  return address & ((UINT64_C(1) << 48) - 1);
+}
+
+#else
+#define STACK_HAS_TABLES 0
+#endif
+
+#endif

@@ -1,0 +1,194 @@
+/* stack.c - see stack.h. */
+#define _GNU_SOURCE /* dl_find_object */
+#include "stack/stack.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "os/os.h"
+#include "stack/cfi.h"
+#include "stack/expression.h"
+#include "stack/reach.h"
+#include "stack/rules_cache.h"
+
+#if STACK_HAS_TABLES
+
+/* --- objects ------------------------------------------------------------------------------------------------ */
+
+#if defined(DLFO_STRUCT_HAS_EH_DBASE) /* it is declared */
+/* glibc 2.35. Takes no lock, and may be called from anywhere, also while an object comes or goes. */
+extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
+
+static bool find_object(uintptr_t code, struct cfi_object *object) {
+  struct dl_find_object found;
+  if (&_dl_find_object == NULL || _dl_find_object((void *)code, &found) != 0) return false;
+  *object = (struct cfi_object){(uintptr_t)found.dlfo_map_start, (uintptr_t)found.dlfo_map_end,
+                                found.dlfo_eh_frame};
+  return true;
+}
+#else
+static bool find_object(uintptr_t code, struct cfi_object *object) {
+  (void)code;
+  (void)object;
+  return false;
+}
+#endif
+
+/* --- one frame ---------------------------------------------------------------------------------------------- */
+
+struct walk {
+  uintptr_t registers[REGISTERS];
+  struct reach reach;
+  bool after_call; /* the place in the code is behind a call, whose own rules count */
+};
+
+static bool by_rule(struct walk *walk, const struct cfi_object *object, const struct rule *rule,
+                    uintptr_t cfa, uintptr_t *value) {
+  uintptr_t address = cfa + (uintptr_t)(intptr_t)rule->offset;
+  switch ((enum rule_kind)rule->kind) {
+  case RULE_AT:
+    return reach_word(&walk->reach, address, value);
+  case RULE_VALUE:
+    *value = address;
+    return true;
+  case RULE_AT_EXPR:
+    return expression_value(object, rule, walk->registers, &walk->reach, cfa, &address) &&
+           reach_word(&walk->reach, address, value);
+  case RULE_VALUE_EXPR:
+    return expression_value(object, rule, walk->registers, &walk->reach, cfa, value);
+  case RULE_UNDEFINED:
+    *value = 0;
+    return true;
+  case RULE_SAME:
+    return true;
+  }
+  return false;
+}
+
+/* The stack pointer only goes up, or the walk would not end. */
+static bool goes_up(const struct walk *walk, uintptr_t stack) {
+  uintptr_t now = walk->registers[CPU_SP];
+  return stack > now || (stack == now && !walk->after_call);
+}
+
+/* A signal handler's caller may be on another stack. */
+static void follow_to_other_stack(struct walk *walk, uintptr_t stack) {
+  if (stack >= walk->reach.low && stack < walk->reach.high) return;
+  unsigned asked = walk->reach.asked;
+  walk->reach = os_is_readable((const void *)stack) ? reach_of(stack)
+                                                    : (struct reach){.low = stack, .high = stack};
+  walk->reach.asked = asked + 1;
+}
+
+static bool step_by_rules(struct walk *walk, const struct cfi_object *object,
+                          const struct frame_rules *rules) {
+  uintptr_t next[REGISTERS], cfa = walk->registers[rules->cfa_register];
+  const struct rule *back = &rules->registers[CPU_RETURN];
+  if (rules->cfa.kind == RULE_VALUE) cfa += (uintptr_t)(intptr_t)rules->cfa.offset;
+  else if (!by_rule(walk, object, &rules->cfa, 0, &cfa)) return false;
+  if (back->kind == RULE_UNDEFINED) return false; /* the first function of its thread */
+  for (int i = 0; i < REGISTERS; i++) {
+    next[i] = walk->registers[i];
+    if (!by_rule(walk, object, &rules->registers[i], cfa, &next[i])) return false;
+  }
+  if (rules->registers[CPU_SP].kind == RULE_SAME) next[CPU_SP] = cfa;
+#if defined(__aarch64__)
+  /* The link register may hold it still, in a function that calls nobody. */
+  if (!rules->is_signal) next[CPU_PC] = next[CPU_LR];
+#endif
+  next[CPU_PC] = code_address(next[CPU_PC]);
+  if (rules->is_signal) follow_to_other_stack(walk, next[CPU_SP]);
+  else if (!goes_up(walk, next[CPU_SP])) return false;
+  for (int i = 0; i < REGISTERS; i++) walk->registers[i] = next[i];
+  walk->after_call = !rules->is_signal;
+  return true;
+}
+
+/* Where no table says anything, of a compiler at run time for example: the frame pointer, if it is one. */
+static bool step_by_frame_pointer(struct walk *walk) {
+  uintptr_t frame = walk->registers[CPU_FRAME], caller_frame, code;
+  if (frame < walk->registers[CPU_SP] || frame % sizeof(void *) != 0) return false;
+  if (!reach_word(&walk->reach, frame, &caller_frame) ||
+      !reach_word(&walk->reach, frame + sizeof(void *), &code) || caller_frame <= frame)
+    return false;
+  walk->registers[CPU_FRAME] = caller_frame;
+  walk->registers[CPU_SP] = frame + 2 * sizeof(void *);
+  walk->registers[CPU_PC] = code_address(code);
+  walk->after_call = true;
+  return true;
+}
+
+/* The same as step_by_rules, of the rules in a word. */
+static bool step_by_word(struct walk *walk, uint64_t word) {
+  uintptr_t cfa = walk->registers[rules_cfa_register(word)] + rules_cfa_offset(word), n;
+  if ((word & RULES_END) != 0 || !goes_up(walk, cfa)) return false;
+  for (int i = 0; i < CPU_SAVED; i++)
+    if ((n = rules_saved(word, i)) != 0 && !reach_word(&walk->reach, cfa - n, &walk->registers[i]))
+      return false;
+#if defined(__x86_64__)
+  if (!reach_word(&walk->reach, cfa - RULES_UNIT, &walk->registers[CPU_PC])) return false;
+#else
+  walk->registers[CPU_PC] = code_address(walk->registers[CPU_RETURN]);
+#endif
+  walk->registers[CPU_SP] = cfa;
+  walk->after_call = true;
+  return true;
+}
+
+static HAK_NOINLINE bool step_anew(struct walk *walk, uintptr_t code) {
+  struct cfi_object object;
+  struct frame_rules rules;
+  if (!find_object(code, &object) || object.table == NULL || !cfi_find(&object, code, &rules))
+    return step_by_frame_pointer(walk);
+  rules_cache(code, &rules);
+  return step_by_rules(walk, &object, &rules);
+}
+
+HAK_INLINE bool step(struct walk *walk) {
+  uintptr_t code = walk->registers[CPU_PC] - walk->after_call;
+  uint64_t word = rules_cached(code);
+  return HAK_LIKELY(word != 0) ? step_by_word(walk, word) : step_anew(walk, code);
+}
+
+/* --- the whole stack ----------------------------------------------------------------------------------------- */
+
+/* How long the library's own code is; 1, at no code of ours, where it is a part of the program, which is linked statically. */
+extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
+extern const char etext[] __attribute__((weak, visibility("hidden")));
+
+static uintptr_t own_bytes(void) {
+  static _Atomic uintptr_t found; /* relaxed: whoever looks finds the same */
+  uintptr_t bytes = atomic_load_explicit(&found, memory_order_relaxed);
+  if (HAK_LIKELY(bytes != 0)) return bytes;
+  uintptr_t start = (uintptr_t)__ehdr_start;
+  bytes = (uintptr_t)etext - start;
+  if (start == 0 || os_program_headers() - start < bytes) bytes = 1;
+  atomic_store_explicit(&found, bytes, memory_order_relaxed);
+  return bytes;
+}
+
+HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most) {
+  struct walk walk = {.after_call = false};
+  unsigned count = 0, own = 0;
+  enum { OWN_MOST = 16 };
+  uintptr_t bytes = own_bytes();
+  REGISTERS_TAKE(walk.registers);
+  walk.reach = reach_of(walk.registers[CPU_SP]);
+  while (count < most && step(&walk) && walk.registers[CPU_PC] != 0) {
+    uintptr_t code = walk.registers[CPU_PC];
+    if (count == 0 && own < OWN_MOST && code - (uintptr_t)__ehdr_start < bytes) own++;
+    else addresses[count++] = code;
+  }
+  return count;
+}
+
+#else
+
+unsigned stack_take(uintptr_t *addresses, unsigned most) {
+  (void)addresses;
+  (void)most;
+  return 0;
+}
+
+#endif

@@ -1,0 +1,340 @@
+/* samples.c - the sampler: estimates are those of all blocks, whatever a program does with them; a sample is an ordinary
+ * block to the program. Without arguments all of it, with `child` what must end the program. */
+#include "unit_test.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "front/block.h"
+#include "heap/samples.h"
+#include "sample/chance.h"
+#include "sample/records.h"
+#include "sample/sample.h"
+
+static uint64_t figure(const _Atomic uint64_t *of) { return atomic_load(of); }
+
+/* From here on, in this thread too: the next block is a sample, and draws with it. */
+static void set_rate(int64_t rate) {
+  atomic_store(&samples.rate, rate);
+  malloc_thread.sample_left = 0;
+  hak_free(hak_malloc(1));
+}
+
+struct sums {
+  uint64_t allocated_samples, allocated_blocks, allocated_bytes, freed_samples, freed_blocks,
+      freed_bytes;
+};
+
+/* Of all stacks, as a tool adds them up. */
+static struct sums sums(void) {
+  struct sums all = {0};
+  enum { WORDS = SAMPLE_STACK_CHUNK_BYTES / 8 };
+  for (uint32_t at = 1, end = atomic_load(&samples.stacks_end); at < end;) {
+    const struct sample_stack *stack = stack_at(at);
+    if (at % WORDS + sizeof *stack / 8 > WORDS || stack->hash == 0) {
+      at = (at / WORDS + 1) * WORDS;
+      continue;
+    }
+    all.allocated_samples += figure(&stack->allocated_samples);
+    all.allocated_blocks += figure(&stack->allocated_blocks);
+    all.allocated_bytes += figure(&stack->allocated_bytes);
+    all.freed_samples += figure(&stack->freed_samples);
+    all.freed_blocks += figure(&stack->freed_blocks);
+    all.freed_bytes += figure(&stack->freed_bytes);
+    at += (uint32_t)(sizeof *stack / 8) + stack->depth;
+  }
+  return all;
+}
+
+/* --- arithmetic ------------------------------------------------------------------------------ */
+
+static void numbers_are_exponential(void **state) {
+  (void)state;
+  enum { DRAWS = 1000000, BINS = 8 };
+  const int64_t mean = 1 << 21;
+  uint64_t random = 1;
+  unsigned below[BINS] = {0};
+  double sum = 0;
+  for (int i = 0; i < DRAWS; i++) {
+    double drawn = (double)chance_exponential(&random, mean) / (double)mean;
+    assert_true(drawn >= 0 && drawn <= 37);
+    sum += drawn;
+    for (int b = 0; b < BINS; b++) below[b] += drawn < ldexp(1, b - 5);
+  }
+  assert_true(fabs(sum / DRAWS - 1) < 0.005);
+  for (int b = 0; b < BINS; b++) {
+    double p = 1 - exp(-ldexp(1, b - 5));
+    /* five standard deviations */
+    assert_true(fabs((double)below[b] / DRAWS - p) < 5 * sqrt(p * (1 - p) / DRAWS));
+  }
+}
+
+static void weights_are_what_the_formula_says(void **state) {
+  (void)state;
+  const int64_t rates[] = {1, 100, 4096, 1 << 19, 1 << 21, 1 << 30};
+  for (int r = 0; r < 6; r++)
+    for (uint64_t size = 1; size < UINT64_C(1) << 46; size += size / 3 + 1) {
+      double right = (double)size / -expm1(-(double)size / (double)rates[r]);
+      assert_true(fabs((double)chance_weight(size, rates[r]) - right) <= 0.5 + right * 1e-6);
+    }
+}
+
+/* --- estimates ------------------------------------------------------------------------------- */
+
+enum { RATE = 16 * 1024 };
+
+/* Is an estimate made of so many samples right, but for five standard deviations and a half percent? */
+static void assert_near(uint64_t estimate, double truth, uint64_t count) {
+  double off = fabs((double)estimate / truth - 1), bound = 5 / sqrt((double)count) + 0.005;
+  if (off > bound)
+    fprintf(stderr, "%llu for %.0f, of %llu samples\n", (unsigned long long)estimate, truth,
+            (unsigned long long)count);
+  assert_true(off <= bound);
+}
+
+static void one_block_for_ever_is_sampled_at_its_rate(void **state) {
+  (void)state;
+  const size_t sizes[] = {24, 1000, 5000, 40000, 300000};
+  const int rounds[] = {2000000, 200000, 40000, 20000, 3000};
+  for (int s = 0; s < 5; s++) {
+    struct sums before = sums();
+    for (int i = 0; i < rounds[s]; i++) hak_free(hak_malloc(sizes[s]));
+    struct sums after = sums();
+    uint64_t count = after.allocated_samples - before.allocated_samples;
+    assert_true(count > 100);
+    assert_near(after.allocated_bytes - before.allocated_bytes, (double)sizes[s] * rounds[s],
+                count);
+    assert_near((after.allocated_blocks - before.allocated_blocks) / 1024, rounds[s], count);
+    assert_int_equal(after.freed_bytes - before.freed_bytes,
+                     after.allocated_bytes - before.allocated_bytes);
+  }
+}
+
+enum { BLOCKS = 200000 };
+static void *blocks[BLOCKS];
+
+static void what_lives_is_estimated(void **state) {
+  (void)state;
+  uint64_t random = 7;
+  double bytes = 0, half = 0;
+  struct sums before = sums();
+  uint64_t live_before = figure(&samples.live);
+  for (int i = 0; i < BLOCKS; i++) {
+    size_t size = random_below(&random, 100) == 0 ? 2000 + random_below(&random, 60000)
+                                                  : 1 + random_below(&random, 1000);
+    blocks[i] = i % 3 == 0   ? hak_calloc(1, size)
+                : i % 3 == 1 ? hak_aligned_alloc(64, size)
+                             : hak_malloc(size);
+    assert_non_null(blocks[i]);
+    bytes += (double)size;
+    half += i % 2 ? (double)size : 0;
+  }
+  struct sums full = sums();
+  uint64_t count = full.allocated_samples - before.allocated_samples;
+  assert_near(full.allocated_bytes - before.allocated_bytes, bytes, count);
+  assert_int_equal(figure(&samples.live) - live_before, count);
+  for (int i = 0; i < BLOCKS; i += 2) hak_free(blocks[i]);
+  struct sums now = sums();
+  uint64_t live =
+      (now.allocated_bytes - before.allocated_bytes) - (now.freed_bytes - before.freed_bytes);
+  assert_near(live, half, count / 2);
+  for (int i = 1; i < BLOCKS; i += 2) hak_free(blocks[i]);
+  now = sums();
+  assert_int_equal(now.allocated_bytes - before.allocated_bytes,
+                   now.freed_bytes - before.freed_bytes);
+  assert_int_equal(figure(&samples.live), live_before);
+}
+
+/* --- a sample is an ordinary block ------------------------------------------------------------ */
+
+/* One that is a sample: the next allocation is due. */
+static void *sample_of(size_t alignment, size_t size) {
+  malloc_thread.sample_left = 0;
+  void *block = alignment > 16 ? hak_aligned_alloc(alignment, size) : hak_malloc(size);
+  assert_non_null(block);
+  return block;
+}
+
+static bool is_sample(const void *block) { return record_find((uintptr_t)block) != NULL; }
+
+static void samples_look_like_other_blocks(void **state) {
+  (void)state;
+  const size_t sizes[] = {1,    16,    17,    100,   1000,    4096,   4097,
+                          9000, 30000, 65536, 65537, 1000000, 5000000};
+  for (int s = 0; s < 13; s++)
+    for (size_t alignment = 16; alignment <= 8192; alignment *= 8) {
+      unsigned char *block = sample_of(alignment, sizes[s]), *other;
+      assert_true(is_sample(block));
+      assert_int_equal((uintptr_t)block % alignment, 0);
+      assert_true(hak_owns(block));
+      malloc_thread.sample_left = INT32_MAX;
+      other = alignment > 16 ? hak_aligned_alloc(alignment, sizes[s]) : hak_malloc(sizes[s]);
+      assert_false(is_sample(other));
+      assert_int_equal(hak_usable_size(block), hak_usable_size(other));
+      memset(block, 0xa5, hak_usable_size(block));
+      hak_free(other);
+      hak_free(block);
+      assert_false(is_sample(block));
+    }
+}
+
+static void calloc_of_a_sample_is_zeros(void **state) {
+  (void)state;
+  for (size_t size = 1; size < 3000000; size += size + 7)
+    for (int round = 0; round < 3; round++) {
+      malloc_thread.sample_left = 0;
+      unsigned char *block = hak_calloc(1, size);
+      assert_true(is_sample(block));
+      for (size_t i = 0; i < size; i++) assert_int_equal(block[i], 0);
+      memset(block, 0xff, size);
+      hak_free(block);
+    }
+}
+
+/* What stays in place keeps its record, what moves is another block to the sampler. */
+static void realloc_keeps_bytes_and_records(void **state) {
+  (void)state;
+  for (size_t size = 10; size < 6000000; size = size * 3 / 2 + 1)
+    for (size_t to = 10; to < 6000000; to = to * 5 / 2 + 1) {
+      unsigned char *block = sample_of(16, size);
+      size_t kept = size < to ? size : to;
+      memset(block, 0x3c, size);
+      malloc_thread.sample_left = INT32_MAX;
+      unsigned char *moved = hak_realloc(block, to);
+      assert_non_null(moved);
+      assert_true(hak_usable_size(moved) >= to);
+      for (size_t i = 0; i < kept; i += kept / 50 + 1) assert_int_equal(moved[i], 0x3c);
+      if (moved != block) assert_false(is_sample(block));
+      malloc_thread.sample_left = 0;
+      moved = hak_realloc(moved, 1);
+      hak_free(moved);
+      assert_false(is_sample(moved));
+    }
+}
+
+/* --- all at once ------------------------------------------------------------------------------- */
+
+enum { THREADS = 3, SHARED = 512, ROUNDS = 60000 };
+static _Atomic(unsigned char *) shared[SHARED];
+
+static void *exchange(void *seed) {
+  uint64_t random = (uintptr_t)seed;
+  for (int i = 0; i < ROUNDS; i++) {
+    size_t size = 1 + random_below(&random, random_below(&random, 500) == 0 ? 200000 : 2000);
+    unsigned char *block = hak_malloc(size);
+    if (block == NULL) return seed;
+    block[0] = block[size - 1] = 1;
+    block = atomic_exchange(&shared[random_below(&random, SHARED)], block);
+    if (random_below(&random, 8) == 0) block = hak_realloc(block, 1 + random_below(&random, 5000));
+    hak_free(block);
+  }
+  return NULL;
+}
+
+static void free_all_shared(void) {
+  for (int i = 0; i < SHARED; i++) hak_free(atomic_exchange(&shared[i], NULL));
+}
+
+/* Threads free each other's samples while others fork; a child frees all it has. */
+static void threads_and_forks_lose_no_record(void **state) {
+  (void)state;
+  pthread_t ids[THREADS];
+  uint64_t live_before = figure(&samples.live);
+  for (uintptr_t i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&ids[i], NULL, exchange, (void *)(i + 1)), 0);
+  for (int forks = 0; forks < 10; forks++) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      alarm(60);
+      free_all_shared();
+      for (int i = 0; i < 20000; i++) hak_free(hak_malloc((size_t)i));
+      _exit(exchange((void *)9) != NULL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    void *failed;
+    pthread_join(ids[i], &failed);
+    assert_null(failed);
+  }
+  free_all_shared();
+  assert_int_equal(figure(&samples.live), live_before);
+}
+
+static void ends_with(void (*wrong)(void), const char *message) {
+  int pipes[2], status;
+  char text[512] = "";
+  assert_int_equal(pipe(pipes), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(pipes[1], 2);
+    os_note_stderr();
+    wrong();
+    _exit(0);
+  }
+  close(pipes[1]);
+  assert_true(read(pipes[0], text, sizeof text - 1) >= 0);
+  close(pipes[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  if (strstr(text, message) == NULL) fprintf(stderr, "%s\n", text);
+  assert_non_null(strstr(text, message));
+}
+
+static void free_twice(void) {
+  void *block = sample_of(16, 100), *volatile again = block;
+  hak_free(block);
+  hak_free(again);
+}
+
+static void free_inside(void) {
+  char *volatile block = sample_of(16, 100);
+  hak_free(block + 16);
+}
+
+static void wrong_frees_of_samples_are_told(void **state) {
+  (void)state;
+  /* Another sample keeps the slab: else the pointer leads to nothing of ours. */
+  void *neighbour = sample_of(16, 100);
+  ends_with(free_twice, "double free");
+  ends_with(free_inside, "middle");
+  hak_free(neighbour);
+}
+
+static void nothing_is_sampled_when_it_is_off(void **state) {
+  (void)state;
+  set_rate(-1);
+  uint64_t before = figure(&samples.samples);
+  for (int i = 0; i < 100000; i++) hak_free(hak_malloc(5000));
+  assert_int_equal(figure(&samples.samples), before);
+  set_rate(RATE);
+  for (int i = 0; i < 10000; i++) hak_free(hak_malloc(5000));
+  assert_true(figure(&samples.samples) > before);
+}
+
+static int start(void **state) {
+  (void)state;
+  hak_free(hak_malloc(1));
+  set_rate(RATE);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_are_exponential),
+      cmocka_unit_test(weights_are_what_the_formula_says),
+      cmocka_unit_test(one_block_for_ever_is_sampled_at_its_rate),
+      cmocka_unit_test(what_lives_is_estimated),
+      cmocka_unit_test(samples_look_like_other_blocks),
+      cmocka_unit_test(calloc_of_a_sample_is_zeros),
+      cmocka_unit_test(realloc_keeps_bytes_and_records),
+      cmocka_unit_test(wrong_frees_of_samples_are_told),
+      cmocka_unit_test(nothing_is_sampled_when_it_is_off),
+      cmocka_unit_test(threads_and_forks_lose_no_record),
+  };
+  return cmocka_run_group_tests_name("samples", tests, start, NULL);
+}
