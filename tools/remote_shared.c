@@ -57,7 +57,7 @@ static bool is_left_over(const struct shared_figures *figures, uint64_t birth) {
   return age > lived + slack_ms;
 }
 
-/* A file of that user and of one page, that was not being written while it was read. */
+/* A file of that user, that was not being written while it was read. */
 static bool read_file(const char *path, unsigned user, struct shared_figures *figures) {
   struct stat status;
   struct shared_figures again;

@@ -22,8 +22,8 @@ enum { SHARED_MS = 100 };
 struct shared_figures {
   char magic[16];
   uint32_t version, bytes;
-  _Atomic uint32_t
-      sequence; /* odd while it is written; else a reader that finds it the same before and after has read it whole */
+  /* Odd while it is written; a reader that finds it the same before and after has read it whole. */
+  _Atomic uint32_t sequence;
   uint32_t process;
   uint64_t written_ms; /* CLOCK_MONOTONIC */
   char release[24], variant[16];
