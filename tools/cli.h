@@ -30,6 +30,7 @@ int command_options(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_prof(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 

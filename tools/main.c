@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"doctor", command_doctor, "check that a program really would run on hakmem"},
     {"stats", command_stats, "tell where the memory of a running process is"},
     {"top", command_top, "show how the memory of a running process changes"},
+    {"prof", command_prof, "tell who allocated what lives in a running process"},
     {"trace", command_trace, "record what a program allocates"},
     {"version", command_version, "print the versions of the tool and of the library"},
 };

@@ -163,6 +163,7 @@ static int read_directory(struct remote *remote, uint64_t address) {
   remote->started = place(address, directory.started);
   remote->option_values = place(address, directory.option_values);
   remote->option_table = place(address, directory.option_table);
+  remote->samples = place(address, directory.samples);
   return 0;
 }
 

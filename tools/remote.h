@@ -27,7 +27,7 @@ struct remote {
   uint64_t object_start, object_end;
   /* Addresses there; 0: there is no such thing in its build. */
   uint64_t directory, map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts,
-      counters_shared, counters_supplied, started, option_values, option_table;
+      counters_shared, counters_supplied, started, option_values, option_table, samples;
   struct directory_layout layout;
 };
 

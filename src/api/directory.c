@@ -120,11 +120,13 @@ const struct directory_layout directory_layout = {
 /* NOLINTEND(bugprone-sizeof-expression) */
 
 #if HAK_FAST
+#define SAMPLES ".quad 0\n"
 #define OPTION_TABLES                                                                              \
   ".quad 0\n"                                                                                      \
   ".quad 0\n"
 #else
 #define OPTION_TABLES PLACE(option_values) PLACE(option_table)
+#define SAMPLES PLACE(samples)
 #endif
 
 /* In assembler, since a difference of two addresses is no constant of C: it needs no relocation, while a table of pointers
@@ -141,7 +143,7 @@ __asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
         PLACE(directory_layout) PLACE(map) PLACE(heap_all) PLACE(superslab_lists) PLACE(unit_counts)
             PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks) PLACE(meta_first_chunk)
                 PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) PLACE(heap_started)
-                    OPTION_TABLES "1:\n"
-                                  ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
-                                  ".popsection\n");
+                    OPTION_TABLES SAMPLES "1:\n"
+                                          ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
+                                          ".popsection\n");
 _Static_assert(DIRECTORY_VERSION == 1, "the number above");

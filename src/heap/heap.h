@@ -83,6 +83,7 @@ struct heap {
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
   const char *mark;      /* its lock_self_mark, by which a tool finds out which thread it is */
   uint32_t veiled_calls; /* calls of malloc that are left to come to the slow path for it */
+  uint32_t uses;         /* threads that had it so far */
   uint8_t ride_skips;    /* slow paths that pass before it looks again, and the number */
   uint8_t ride_skipped;  /* of those that passed before it looked */
 

@@ -44,6 +44,7 @@ struct directory {
   directory_distance started; /* a byte: 0 before the first malloc, when options are not read yet */
   directory_distance option_values;
   directory_distance option_table;
+  directory_distance samples; /* observe/samples.h */
 };
 
 struct directory_field {

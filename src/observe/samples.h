@@ -52,9 +52,9 @@ struct sample_stack {
 struct samples {
   uint32_t version;      /* SAMPLES_VERSION, from the first sample on */
   _Atomic uint32_t lost; /* 1: in this process, a fork's child, the records cannot be trusted */
-  _Atomic int64_t
-      rate; /* bytes; 0: off. Who writes it from outside is heard by each thread after its next sample,
-                                   * or its next 64 MiB */
+  /* A tool's: bytes, -1: off; 0: none has said anything, HAKMEM_PROF_RATE counts. Each thread hears of it after its
+   * next sample, or its next 64 MiB. */
+  _Atomic int64_t rate;
   _Atomic uint64_t samples;    /* taken so far */
   _Atomic uint64_t dropped;    /* had no place */
   _Atomic uint64_t live;       /* records with a block */

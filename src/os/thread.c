@@ -30,10 +30,13 @@ bool os_has_one_thread_for_sure(void) { return false; }
 
 /* The number behind a name at the start of a line; `otherwise` if it is not there. */
 static unsigned long number_behind(const char *text, const char *name, unsigned long otherwise) {
-  const char *at = strstr(text, name);
-  if (at == NULL) return otherwise;
+  size_t length = strlen(name);
+  const char *at = text;
+  /* Not by strstr: musl's has a table of 2 KiB on the stack, as much as a thread may have in all. */
+  while (*at != 0 && strncmp(at, name, length) != 0) at++;
+  if (*at == 0) return otherwise;
   unsigned long number = 0;
-  for (at += strlen(name); *at == ' ' || *at == '\t'; at++) continue;
+  for (at += length; *at == ' ' || *at == '\t'; at++) continue;
   for (; *at >= '0' && *at <= '9'; at++) number = number * 10 + (unsigned long)(*at - '0');
   return number;
 }

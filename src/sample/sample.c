@@ -29,18 +29,12 @@ static bool are_lost(void) {
   return heap_samples_lost;
 }
 
+/* Written by tools alone; the pages of programs that take no sample stay as they are. */
 static int64_t rate_now(void) {
   int64_t rate = LOAD(samples.rate);
-  if (HAK_UNLIKELY(rate == 0)) {
-    int64_t option = option_value(PROF_RATE) > 0 ? option_value(PROF_RATE) : RATE_OFF;
-    STORE(samples.since_ms, os_clock_ms());
-    samples.version = SAMPLES_VERSION;
-    /* A tool may have written meanwhile: it wins, rate is its value then. */
-    if (atomic_compare_exchange_strong_explicit(&samples.rate, &rate, option, memory_order_relaxed,
-                                                memory_order_relaxed))
-      rate = option;
-  }
-  return are_lost() ? RATE_OFF : rate;
+  if (HAK_LIKELY(rate == 0))
+    rate = option_value(PROF_RATE) > 0 ? option_value(PROF_RATE) : RATE_OFF;
+  return are_lost() || heap_calls_libc() ? RATE_OFF : rate;
 }
 
 static void draw(void) {
@@ -49,18 +43,19 @@ static void draw(void) {
       mine.rate > 0 ? chance_exponential(&mine.random, mine.rate) : OFF_BYTES;
 }
 
-static uint64_t seed(void) {
-  static _Atomic uint64_t threads;
-  uint64_t number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
-  return chance_mix((uintptr_t)&mine + chance_mix(os_clock_ms() + chance_mix(number)));
+/* A heap has one thread after the other. */
+static uint64_t seed(const struct heap *heap) {
+  uint64_t uses = heap != NULL ? heap->uses : 0;
+  return chance_mix((uintptr_t)&mine + chance_mix(os_clock_ms() + chance_mix(uses)));
 }
 
 bool sample_is_due(size_t size) {
   if (HAK_UNLIKELY(mine.rate == 0)) { /* the thread's first allocation */
     mine.rate = RATE_OFF;
     malloc_thread.sample_left = OFF_BYTES; /* for what the next line allocates */
-    if (heap_of_thread() == NULL && heap_calls_libc()) return false;
-    mine.random = seed();
+    const struct heap *heap = heap_of_thread();
+    if (heap == NULL && heap_calls_libc()) return false;
+    mine.random = seed(heap);
     draw();
     malloc_thread.sample_left -= (int64_t)size;
     if (malloc_thread.sample_left >= 0) return false;
@@ -86,30 +81,25 @@ static void count(uint32_t stack, const struct sample_record *record, bool freed
   STORE(*bytes_of, LOAD(*bytes_of) + weight);
 }
 
-struct call {
-  uintptr_t addresses[SAMPLE_DEPTH_MOST];
-  unsigned depth;
-};
-
-static void take_call(struct call *call) {
-  call->depth = stack_take(call->addresses, SAMPLE_DEPTH_MOST);
-}
-
 enum { NOT_THERE = CLASS_COUNT };
 
 /* Under the lock. */
-static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call) {
+static bool keep(const void *block, size_t size, unsigned size_class) {
+  static uintptr_t addresses[SAMPLE_DEPTH_MOST]; /* with musl a thread's stack may have 2 KiB */
   struct sample_record record = {0};
+  unsigned depth = stack_take(addresses, SAMPLE_DEPTH_MOST);
   STORE(record.size, size);
   STORE(record.weight, chance_weight(size, mine.rate_of_sample));
   STORE(record.since_ms, os_clock_ms());
   STORE(record.heap, (uintptr_t)heap_if_any());
   STORE(record.size_class, size_class);
-  STORE(record.stack, stack_enter(call->addresses, call->depth));
+  STORE(record.stack, stack_enter(addresses, depth));
   if (!record_add((uintptr_t)block, &record)) {
     STORE(samples.dropped, LOAD(samples.dropped) + 1);
     return false;
   }
+  if (LOAD(samples.samples) == 0) STORE(samples.since_ms, os_clock_ms());
+  samples.version = SAMPLES_VERSION;
   STORE(samples.samples, LOAD(samples.samples) + 1);
   count(LOAD(record.stack), &record, false);
   return true;
@@ -135,12 +125,10 @@ static unsigned class_of_slot(size_t size, size_t alignment) {
 }
 
 void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
-  struct call call;
   if (!heap_samples_start()) return NULL;
-  take_call(&call);
   lock_acquire(&heap_samples.lock);
   void *block = heap_samples_take(class_of_slot(size, alignment));
-  if (block != NULL && !keep(block, size, size_class, &call)) {
+  if (block != NULL && !keep(block, size, size_class)) {
     heap_samples_put(slab_head(map_slab(block)), block);
     block = NULL;
   }
@@ -171,11 +159,9 @@ size_t sample_usable(const struct slab *slab, const void *block) {
 /* --- Large and Huge blocks ------------------------------------------------------------------------------------ */
 
 void sample_mark(struct slab *descriptor, const void *block, size_t size) {
-  struct call call;
   if (!heap_samples_start()) return;
-  take_call(&call);
   lock_acquire(&heap_samples.lock);
-  if (keep(block, size, CLASS_COUNT, &call)) STORE(descriptor->sampled, 1);
+  if (keep(block, size, CLASS_COUNT)) STORE(descriptor->sampled, 1);
   lock_release(&heap_samples.lock);
 }
 

@@ -179,7 +179,7 @@ static uintptr_t find_fde(const struct cfi_object *object, uintptr_t code) {
 
 /* --- the program of a frame ------------------------------------------------------------------------------- */
 
-enum { REMEMBERED_MOST = 4, STEPS_MOST = 2000 };
+enum { REMEMBERED_MOST = 2, STEPS_MOST = 2000 };
 
 struct machine {
   const struct cfi_object *object;

@@ -14,9 +14,31 @@
 
 #if STACK_HAS_TABLES
 
-/* --- objects ------------------------------------------------------------------------------------------------ */
+/* --- one frame ---------------------------------------------------------------------------------------------- */
 
-#if defined(DLFO_STRUCT_HAS_EH_DBASE) /* it is declared */
+struct walk {
+  uintptr_t registers[REGISTERS];
+  struct reach reach;
+  bool after_call; /* the place in the code is behind a call, whose own rules count */
+};
+
+/* Where no table says anything, of a compiler at run time for example: the frame pointer, if it is one. */
+static bool step_by_frame_pointer(struct walk *walk) {
+  uintptr_t frame = walk->registers[CPU_FRAME], caller_frame, code;
+  if (frame < walk->registers[CPU_SP] || frame % sizeof(void *) != 0) return false;
+  if (!reach_word(&walk->reach, frame, &caller_frame) ||
+      !reach_word(&walk->reach, frame + sizeof(void *), &code) || caller_frame <= frame)
+    return false;
+  walk->registers[CPU_FRAME] = caller_frame;
+  walk->registers[CPU_SP] = frame + 2 * sizeof(void *);
+  walk->registers[CPU_PC] = code_address(code);
+  walk->after_call = true;
+  return true;
+}
+
+/* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
+#if defined(DLFO_STRUCT_HAS_EH_DBASE)
+
 /* glibc 2.35. Takes no lock, and may be called from anywhere, also while an object comes or goes. */
 extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
 
@@ -27,21 +49,6 @@ static bool find_object(uintptr_t code, struct cfi_object *object) {
                                 found.dlfo_eh_frame};
   return true;
 }
-#else
-static bool find_object(uintptr_t code, struct cfi_object *object) {
-  (void)code;
-  (void)object;
-  return false;
-}
-#endif
-
-/* --- one frame ---------------------------------------------------------------------------------------------- */
-
-struct walk {
-  uintptr_t registers[REGISTERS];
-  struct reach reach;
-  bool after_call; /* the place in the code is behind a call, whose own rules count */
-};
 
 static bool by_rule(struct walk *walk, const struct cfi_object *object, const struct rule *rule,
                     uintptr_t cfa, uintptr_t *value) {
@@ -105,20 +112,6 @@ static bool step_by_rules(struct walk *walk, const struct cfi_object *object,
   return true;
 }
 
-/* Where no table says anything, of a compiler at run time for example: the frame pointer, if it is one. */
-static bool step_by_frame_pointer(struct walk *walk) {
-  uintptr_t frame = walk->registers[CPU_FRAME], caller_frame, code;
-  if (frame < walk->registers[CPU_SP] || frame % sizeof(void *) != 0) return false;
-  if (!reach_word(&walk->reach, frame, &caller_frame) ||
-      !reach_word(&walk->reach, frame + sizeof(void *), &code) || caller_frame <= frame)
-    return false;
-  walk->registers[CPU_FRAME] = caller_frame;
-  walk->registers[CPU_SP] = frame + 2 * sizeof(void *);
-  walk->registers[CPU_PC] = code_address(code);
-  walk->after_call = true;
-  return true;
-}
-
 /* The same as step_by_rules, of the rules in a word. */
 static bool step_by_word(struct walk *walk, uint64_t word) {
   uintptr_t cfa = walk->registers[rules_cfa_register(word)] + rules_cfa_offset(word), n;
@@ -150,6 +143,12 @@ HAK_INLINE bool step(struct walk *walk) {
   uint64_t word = rules_cached(code);
   return HAK_LIKELY(word != 0) ? step_by_word(walk, word) : step_anew(walk, code);
 }
+
+#else
+
+HAK_INLINE bool step(struct walk *walk) { return step_by_frame_pointer(walk); }
+
+#endif
 
 /* --- the whole stack ----------------------------------------------------------------------------------------- */
 

@@ -12,19 +12,26 @@
 #include "stack/expression.h"
 #include "stack/stack.h"
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35) && STACK_HAS_TABLES
+#if STACK_HAS_TABLES && defined(DLFO_STRUCT_HAS_EH_DBASE) /* glibc 2.35: tables are found */
 #define HAS_TABLES 1
 #include <execinfo.h>
 #else
 #define HAS_TABLES 0
 #endif
 
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 enum { MOST = 128 };
 static uintptr_t ours[MOST];
+static unsigned ours_count;
+#if HAS_TABLES
 static void *theirs[MOST];
-static unsigned ours_count, theirs_count;
+static unsigned theirs_count;
+#endif
 static _Thread_local volatile unsigned sink;
 
 /* Both from one place: they differ in their first entry, which lies in this function. */
@@ -131,22 +138,36 @@ static NOINLINE void raise_here(void) {
   sink++;
 }
 
+/* The kernel's code that returns from a signal has no table on aarch64, and glibc knows its instructions. The frame record
+ * there leads to the interrupted function's caller: what comes after that is the same. */
+static void same_behind_signal(void) {
+#if defined(__x86_64__)
+  same(7);
+#elif HAS_TABLES
+  assert_true(ours_count >= 5 && theirs_count >= 5);
+  for (unsigned i = 1; i <= 4; i++)
+    assert_ptr_equal((void *)ours[ours_count - i], theirs[theirs_count - i]);
+#endif
+}
+
 static void signal_frames_are_crossed(void **state) {
   (void)state;
   static char other_stack[64 * 1024];
   struct sigaction action = {.sa_handler = handler};
   sigaction(SIGUSR1, &action, NULL);
   raise_here();
-  same(7);
+  same_behind_signal();
   stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
   assert_int_equal(sigaltstack(&stack, NULL), 0);
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGUSR1, &action, NULL);
   raise_here();
-  same(7);
+  same_behind_signal();
   stack.ss_flags = SS_DISABLE;
   sigaltstack(&stack, NULL);
 }
+
+#if HAS_TABLES /* musl has no coroutines */
 
 static ucontext_t main_context, other_context;
 
@@ -168,10 +189,12 @@ static void stacks_of_coroutines_end(void **state) {
   other_context.uc_link = &main_context;
   makecontext(&other_context, coroutine, 0);
   assert_int_equal(swapcontext(&main_context, &other_context), 0);
-  if (HAS_TABLES) assert_true(ours_count >= 4);
-  for (unsigned i = 1; HAS_TABLES && i < 4; i++) assert_ptr_equal((void *)ours[i], theirs[i]);
+  assert_true(ours_count >= 4);
+  for (unsigned i = 1; i < 4; i++) assert_ptr_equal((void *)ours[i], theirs[i]);
   munmap(memory, bytes);
 }
+
+#endif
 
 static void *in_thread(void *levels) {
   for (int i = 0; i < 3; i++) {
@@ -328,10 +351,10 @@ int main(void) {
     cmocka_unit_test(frames_of_any_shape_are_followed),
     cmocka_unit_test(callbacks_of_libc_are_followed),
     cmocka_unit_test(signal_frames_are_crossed),
-    cmocka_unit_test(stacks_of_coroutines_end),
     cmocka_unit_test(threads_are_followed_to_their_start),
     cmocka_unit_test(threads_do_not_mislead_each_other),
 #if HAS_TABLES
+    cmocka_unit_test(stacks_of_coroutines_end),
     cmocka_unit_test(mistakes_in_tables_are_survived),
 #endif
   };

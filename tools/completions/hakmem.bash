@@ -95,7 +95,7 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
-  stats | top) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  stats | top | prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   options) mapfile -t COMPREPLY < <(compgen -W "$("$tool" options --format=names 2>/dev/null)" -- "$current") ;;
   run | doctor | trace)
     if declare -F _command_offset >/dev/null; then _command_offset "$COMP_CWORD"

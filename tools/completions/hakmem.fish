@@ -83,7 +83,7 @@ function __hakmem_complete
         set -l rest
         test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
         complete -C (string join ' ' -- $rest $current)
-    else if contains -- $words[2] stats top
+    else if contains -- $words[2] stats top prof
         __fish_complete_pids
     else if test $words[2] = options
         $tool options --format=names 2>/dev/null

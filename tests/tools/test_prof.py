@@ -1,0 +1,147 @@
+"""hakmem prof: who allocated what lives in a process, read from outside."""
+
+import re
+
+from common import *
+
+SITES = os.environ.get("HAKMEM_TEST_SITES", "")
+NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"
+HEAD = re.compile(r"^covers ([\d.]+) (\w+) of ([\d.]+) (\w+) live bytes, by (\d+) samples \(one in (.*)\)$")
+ROW = re.compile(r"^ *([\d.]+) (\w+) +([\d.]+)%  about (\d+) blocks, (\d+) samples")
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def amount(number, unit):
+    return float(number) * UNITS[unit]
+
+
+class ProfCase(TestCase):
+    def start(self, *arguments, **changes):
+        env = environment(LD_PRELOAD=LIBRARY, **changes)
+        process = subprocess.Popen([SITES, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        words = process.stdout.readline().split()
+        self.assertEqual(words[0], "ready")
+        return int(words[1]), int(words[2])
+
+    def end(self, process):
+        process.stdin.close()
+        process.wait(timeout=60)
+        process.stdout.close()
+
+    def prof(self, pid, *arguments):
+        result = hakmem("prof", str(pid), *arguments)
+        self.assert_code(result, 0)
+        self.assertEqual(result.err, "")
+        return result.out
+
+    def rows(self, out):
+        """Bytes, samples and the names of each place."""
+        rows = []
+        for line in out.splitlines()[2:]:
+            row = ROW.match(line)
+            if row:
+                rows.append((amount(row[1], row[2]), int(row[5]), []))
+            elif line.strip():
+                rows[-1][2].append(line.strip())
+        return rows
+
+    def of(self, rows, name):
+        """Bytes and samples of the places whose stack has the function."""
+        found = [row for row in rows if any(place.startswith(name + " ") for place in row[2])]
+        return sum(row[0] for row in found), sum(row[1] for row in found)
+
+    def assert_estimate(self, estimate, truth, samples):
+        """Within five standard deviations."""
+        self.assertLess(abs(estimate / truth - 1), 5 / samples**0.5 + 0.02, (estimate, truth, samples))
+
+
+class Live(ProfCase):
+    def test_places_are_named_with_what_they_hold(self):
+        pid, live = self.start(HAKMEM_PROF_RATE="65536")
+        out = self.prof(pid)
+        head = HEAD.match(out.splitlines()[0])
+        self.assertIsNotNone(head, out)
+        self.assertEqual(head[6], "64.0 KiB")
+        self.assert_estimate(amount(head[1], head[2]), live, int(head[5]))
+        self.assertLess(abs(amount(head[3], head[4]) / live - 1), 0.1, out)
+        if not NAMES:
+            return
+        rows = self.rows(out)
+        small, samples = self.of(rows, "held_in_small")
+        self.assert_estimate(small, 64e6, samples)
+        large, samples = self.of(rows, "held_in_large")
+        self.assert_estimate(large, 16e6, samples)
+        self.assertEqual(self.of(rows, "passing")[0], 0)
+        self.assertTrue(all("main (sites.c" in " ".join(row[2]) for row in rows), out)
+        self.assertTrue(rows[0][2][0].startswith("filled (sites.c:"), out)
+
+    def test_history_is_there_before_anybody_asks(self):
+        pid, live = self.start()
+        head = HEAD.match(self.prof(pid).splitlines()[0])
+        self.assertEqual(head[6], "2.0 MiB")
+        self.assertGreater(int(head[5]), 10)
+        self.assert_estimate(amount(head[1], head[2]), live, int(head[5]))
+
+    def test_all_that_was_allocated(self):
+        pid, live = self.start(HAKMEM_PROF_RATE="65536")
+        rows = self.rows(self.prof(pid, "--allocated", "--sites=100"))
+        allocated = sum(row[0] for row in rows)
+        self.assert_estimate(allocated, live + 200e6, sum(row[1] for row in rows))
+        if NAMES:
+            passed, samples = self.of(rows, "passing")
+            self.assert_estimate(passed, 200e6, samples)
+
+    def test_what_grows_is_first(self):
+        pid, _ = self.start("1")
+        self.prof(pid, "--rate=16384")
+        rows = self.rows(self.prof(pid, "--growth=3"))
+        self.assertGreater(len(rows), 0)
+        if NAMES:
+            self.assertTrue(rows[0][2][1].startswith("leaked "), rows)
+
+    def test_lines_for_flame_graphs(self):
+        pid, live = self.start(HAKMEM_PROF_RATE="65536")
+        lines = self.prof(pid, "--format=folded").splitlines()
+        self.assertTrue(all(re.fullmatch(r"[^ ;].* \d+", line) for line in lines), lines)
+        self.assert_estimate(sum(int(line.rsplit(" ", 1)[1]) for line in lines), live, 1200)
+        if NAMES:
+            self.assertTrue(any(line.rsplit(" ", 1)[0].endswith("main;held_in_small;filled") for line in lines), lines)
+
+    def test_the_rate_of_a_running_process(self):
+        pid, _ = self.start("1")
+        self.assertIn("(one in none: it is off)", self.prof(pid, "--rate=0"))
+        self.assertIn("(one in 32.0 KiB)", self.prof(pid, "--rate=32768"))
+
+    def test_nothing_is_sampled(self):
+        pid, _ = self.start(HAKMEM_PROF_RATE="0")
+        out = self.prof(pid)
+        self.assertRegex(out, r"^covers 0 B of .* by 0 samples \(one in none: it is off\)\n")
+        self.assertEqual(self.rows(out), [])
+
+
+class Wrong(ProfCase):
+    def test_arguments(self):
+        for arguments, says in (
+            ([], "name a process"),
+            (["1", "--format=pdf"], "accepted: table|folded"),
+            (["1", "--growth=0"], "accepted: 1..86400"),
+            (["1", "--growth=x"], "accepted: 1..86400"),
+            (["1", "--rate=-1"], "accepted: 0..1073741824"),
+            (["1", "-n", "0"], "accepted: 1..1000000"),
+        ):
+            result = hakmem("prof", *arguments)
+            self.assert_code(result, 2)
+            self.assertIn(says, result.err)
+
+    def test_a_process_on_another_allocator(self):
+        other = subprocess.Popen(["sleep", "60"], env=environment())
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        result = hakmem("prof", str(other.pid))
+        self.assert_code(result, 126)
+        self.assertIn("does not run on hakmem", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

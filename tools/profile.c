@@ -1,0 +1,164 @@
+/* profile.c - see profile.h. */
+#define _GNU_SOURCE
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "cli.h"
+
+enum { WORDS_A_CHUNK = SAMPLE_STACK_CHUNK_BYTES / 8, HEAD_WORDS = sizeof(struct sample_stack) / 8 };
+enum { BLOCKS_UNIT = 1024 }; /* numbers of blocks are kept in parts of one */
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- stacks ------------------------------------------------------------------------------------------ */
+
+static bool read_words(struct profile *profile, const struct remote *remote,
+                       const struct samples *head, uint32_t end) {
+  uint32_t chunks = (end + WORDS_A_CHUNK - 1) / WORDS_A_CHUNK;
+  if (chunks > SAMPLE_STACK_CHUNKS) return false;
+  profile->words = calloc((size_t)chunks * WORDS_A_CHUNK + 1, sizeof *profile->words);
+  if (profile->words == NULL) return false;
+  for (uint32_t i = 0; i < chunks; i++) {
+    uint32_t left = end - i * WORDS_A_CHUNK;
+    size_t bytes = (left < WORDS_A_CHUNK ? left : WORDS_A_CHUNK) * sizeof(uint64_t);
+    if (!remote_read(remote, (uintptr_t)atomic_load(&head->stack_chunks[i]),
+                     profile->words + (size_t)i * WORDS_A_CHUNK, bytes))
+      return false;
+  }
+  return true;
+}
+
+static void add_site(struct profile *profile, uint32_t place) {
+  const struct sample_stack *stack = (const struct sample_stack *)(profile->words + place);
+  struct site *site = &profile->sites[profile->site_count++];
+  *site = (struct site){.place = place, .depth = stack->depth, .addresses = stack->addresses};
+  site->allocated_samples = atomic_load(&stack->allocated_samples);
+  site->allocated_bytes = (double)atomic_load(&stack->allocated_bytes);
+  site->allocated_blocks = (double)atomic_load(&stack->allocated_blocks) / BLOCKS_UNIT;
+  profile->allocated_bytes += site->allocated_bytes;
+}
+
+static bool find_sites(struct profile *profile, uint32_t end) {
+  size_t room = 0;
+  for (uint32_t at = 1; at < end;) {
+    const struct sample_stack *stack = (const struct sample_stack *)(profile->words + at);
+    uint32_t left = WORDS_A_CHUNK - at % WORDS_A_CHUNK;
+    if (left < HEAD_WORDS || stack->hash == 0) {
+      at += left;
+      continue;
+    }
+    if (stack->depth > SAMPLE_DEPTH_MOST || HEAD_WORDS + stack->depth > left) return false;
+    if (profile->site_count == room) {
+      struct site *more = reallocarray(profile->sites, room * 2 + 64, sizeof *more);
+      if (more == NULL) return false;
+      profile->sites = more;
+      room = room * 2 + 64;
+    }
+    add_site(profile, at);
+    at += HEAD_WORDS + stack->depth;
+  }
+  return true;
+}
+
+/* --- live samples ------------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b) {
+  const struct site *left = a, *right = b;
+  return left->place < right->place ? -1 : left->place > right->place;
+}
+
+static void add_record(struct profile *profile, const struct sample_record *record, uint64_t now) {
+  struct site key = {.place = atomic_load(&record->stack)};
+  uint64_t size = atomic_load(&record->size), weight = atomic_load(&record->weight);
+  /* Odd: it was being written. Its sample is as good as not there. */
+  if (atomic_load(&record->version) % 2 != 0 || atomic_load(&record->address) == 0 || size == 0)
+    return;
+  profile->live_samples++;
+  profile->live_bytes += (double)weight;
+  struct site *site = NULL;
+  if (profile->site_count > 0) /* found by place: they were added in that order */
+    site = bsearch(&key, profile->sites, profile->site_count, sizeof key, by_place);
+  if (site == NULL) return;
+  uint64_t since = atomic_load(&record->since_ms), age = now > since ? now - since : 0;
+  site->live_samples++;
+  site->live_bytes += (double)weight;
+  site->live_blocks += (double)weight / (double)size;
+  if (age > site->oldest_ms) site->oldest_ms = age;
+}
+
+static bool read_records(struct profile *profile, const struct remote *remote,
+                         const struct samples *head) {
+  static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
+  uint32_t count = atomic_load(&head->records);
+  uint64_t now = now_ms();
+  if (count > (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK) return false;
+  for (uint32_t first = 0; first < count; first += SAMPLE_RECORDS_A_CHUNK) {
+    uint32_t records =
+        count - first < SAMPLE_RECORDS_A_CHUNK ? count - first : SAMPLE_RECORDS_A_CHUNK;
+    uint64_t address = (uintptr_t)atomic_load(&head->record_chunks[first / SAMPLE_RECORDS_A_CHUNK]);
+    if (!remote_read(remote, address, chunk, records * sizeof chunk[0])) return false;
+    for (uint32_t i = 0; i < records; i++) add_record(profile, &chunk[i], now);
+  }
+  return true;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------- */
+
+static int complain_of_none(const struct remote *remote, const char *why) {
+  complain("process %d (%s): %s", remote->pid, remote->program, why);
+  return EXIT_CANNOT_RUN;
+}
+
+int profile_read(struct profile *profile, const struct remote *remote) {
+  memset(profile, 0, sizeof *profile);
+  if (remote->shared)
+    return complain_of_none(remote, "may not be read: try as its user, or as root");
+  if (remote->samples == 0)
+    return complain_of_none(remote, "this build of hakmem has no sampler (the variant fast)");
+  struct samples *head = calloc(1, sizeof *head);
+  if (head == NULL || !remote_read(remote, remote->samples, head, sizeof *head)) {
+    free(head);
+    return complain_of_none(remote, "its samples cannot be read");
+  }
+  uint32_t end = atomic_load(&head->stacks_end);
+  bool ok = head->version <= SAMPLES_VERSION;
+  profile->rate = atomic_load(&head->rate);
+  int32_t option;
+  if (profile->rate == 0 && remote_option(remote, "HAKMEM_PROF_RATE", &option))
+    profile->rate = option > 0 ? option : -1;
+  profile->lost = atomic_load(&head->lost) != 0;
+  profile->samples = atomic_load(&head->samples);
+  profile->dropped = atomic_load(&head->dropped);
+  profile->age_ms = now_ms() - atomic_load(&head->since_ms);
+  if (!ok) complain_of_none(remote, "its samples are of a later version than this tool");
+  else if (head->version > 0 && profile->samples > 0) {
+    ok = read_words(profile, remote, head, end) && find_sites(profile, end) &&
+         read_records(profile, remote, head);
+    if (!ok) complain_of_none(remote, "its samples make no sense, or there is no memory here");
+  }
+  free(head);
+  if (!ok) profile_free(profile);
+  return ok ? 0 : EXIT_CANNOT_RUN;
+}
+
+void profile_free(struct profile *profile) {
+  free(profile->sites);
+  free(profile->words);
+  profile->sites = NULL;
+  profile->words = NULL;
+}
+
+bool profile_set_rate(const struct remote *remote, int64_t rate) {
+  struct iovec from = {&rate, sizeof rate};
+  struct iovec to = {(void *)(uintptr_t)(remote->samples + offsetof(struct samples, rate)),
+                     sizeof rate};
+  return process_vm_writev(remote->pid, &from, 1, &to, 1, 0) == (ssize_t)sizeof rate;
+}
