@@ -83,17 +83,30 @@ static void count(uint32_t stack, const struct sample_record *record, bool freed
 
 enum { NOT_THERE = CLASS_COUNT };
 
+/* With musl a thread's own stack may have 2 KiB. */
+#if defined(__GLIBC__)
+enum { DEPTH = SAMPLE_DEPTH_MOST };
+#else
+enum { DEPTH = 16 };
+#endif
+
+/* Taken before the lock: it may take system calls. */
+struct call {
+  uintptr_t addresses[DEPTH];
+  unsigned depth;
+};
+
+static void take_call(struct call *call) { call->depth = stack_take(call->addresses, DEPTH); }
+
 /* Under the lock. */
-static bool keep(const void *block, size_t size, unsigned size_class) {
-  static uintptr_t addresses[SAMPLE_DEPTH_MOST]; /* with musl a thread's stack may have 2 KiB */
+static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call) {
   struct sample_record record = {0};
-  unsigned depth = stack_take(addresses, SAMPLE_DEPTH_MOST);
   STORE(record.size, size);
   STORE(record.weight, chance_weight(size, mine.rate_of_sample));
   STORE(record.since_ms, os_clock_ms());
   STORE(record.heap, (uintptr_t)heap_if_any());
   STORE(record.size_class, size_class);
-  STORE(record.stack, stack_enter(addresses, depth));
+  STORE(record.stack, stack_enter(call->addresses, call->depth));
   if (!record_add((uintptr_t)block, &record)) {
     STORE(samples.dropped, LOAD(samples.dropped) + 1);
     return false;
@@ -125,10 +138,12 @@ static unsigned class_of_slot(size_t size, size_t alignment) {
 }
 
 void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
+  struct call call;
   if (!heap_samples_start()) return NULL;
+  take_call(&call);
   lock_acquire(&heap_samples.lock);
   void *block = heap_samples_take(class_of_slot(size, alignment));
-  if (block != NULL && !keep(block, size, size_class)) {
+  if (block != NULL && !keep(block, size, size_class, &call)) {
     heap_samples_put(slab_head(map_slab(block)), block);
     block = NULL;
   }
@@ -159,9 +174,11 @@ size_t sample_usable(const struct slab *slab, const void *block) {
 /* --- Large and Huge blocks ------------------------------------------------------------------------------------ */
 
 void sample_mark(struct slab *descriptor, const void *block, size_t size) {
+  struct call call;
   if (!heap_samples_start()) return;
+  take_call(&call);
   lock_acquire(&heap_samples.lock);
-  if (keep(block, size, CLASS_COUNT)) STORE(descriptor->sampled, 1);
+  if (keep(block, size, CLASS_COUNT, &call)) STORE(descriptor->sampled, 1);
   lock_release(&heap_samples.lock);
 }
 
