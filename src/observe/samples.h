@@ -18,7 +18,8 @@ enum {
   SAMPLE_RECORD_CHUNKS = 4096, /* 4 million live samples */
   SAMPLE_STACK_CHUNK_BYTES = 64 * 1024,
   SAMPLE_STACK_CHUNKS = 256, /* 16 MiB */
-  SAMPLE_DEPTH_MOST = 64
+  SAMPLE_DEPTH_MOST = 64,
+  SAMPLE_FIRST_BUCKETS = 128
 };
 
 /* A live block that was sampled. */
@@ -62,8 +63,9 @@ struct samples {
   _Atomic uint32_t records;    /* numbers given to records so far */
   _Atomic uint32_t stacks_end; /* where the next stack will lie, in 8 bytes */
   _Atomic uint64_t stack_count;
-  _Atomic(struct sample_record *) record_chunks[SAMPLE_RECORD_CHUNKS];
+  uint32_t buckets[2][SAMPLE_FIRST_BUCKETS]; /* the sampler's own */
   _Atomic(char *) stack_chunks[SAMPLE_STACK_CHUNKS];
+  _Atomic(struct sample_record *) record_chunks[SAMPLE_RECORD_CHUNKS];
 };
 
 #endif

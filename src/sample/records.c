@@ -6,20 +6,20 @@
 
 #include "superslab/superslab.h"
 
-struct samples samples;
+/* What a program with few samples uses of it lies in one page. */
+_Alignas(4096) struct samples samples;
 
 /* --- buckets ------------------------------------------------------------------------------------------------ */
 
-enum { FIRST_BUCKETS = 256, BUCKETS_MOST = 1 << 20, GROWTH = 4, FULL = 2 };
+enum { BUCKETS_MOST = 1 << 20, GROWTH = 4, FULL = 2 };
 
 struct table {
   uint32_t *buckets;
   uint32_t count; /* a power of two */
 };
 
-static uint32_t first_of_records[FIRST_BUCKETS], first_of_stacks[FIRST_BUCKETS];
-static struct table by_address = {first_of_records, FIRST_BUCKETS};
-static struct table by_stack = {first_of_stacks, FIRST_BUCKETS};
+static struct table by_address = {samples.buckets[0], SAMPLE_FIRST_BUCKETS};
+static struct table by_stack = {samples.buckets[1], SAMPLE_FIRST_BUCKETS};
 
 static uint32_t *bucket_of(const struct table *table, uint64_t hash) {
   return &table->buckets[hash & (table->count - 1)];
@@ -65,6 +65,7 @@ static uint32_t free_record(void) {
   if (number % SAMPLE_RECORDS_A_CHUNK == 0) {
     struct sample_record *chunk = meta_allocate(sizeof *chunk * SAMPLE_RECORDS_A_CHUNK, 64);
     if (chunk == NULL) return 0;
+    chunk->unused[0] = 1; /* written before it is read, a page takes one fault */
     /* release: a tool that sees the chunk finds zeros */
     atomic_store_explicit(&samples.record_chunks[number / SAMPLE_RECORDS_A_CHUNK], chunk,
                           memory_order_release);
@@ -187,6 +188,7 @@ static uint32_t new_place(uint32_t words) {
   if (LOAD(samples.stack_chunks[chunk]) == NULL) {
     char *memory = meta_allocate(SAMPLE_STACK_CHUNK_BYTES, 64);
     if (memory == NULL) return 0;
+    *memory = 0; /* as above */
     /* release: as for records */
     atomic_store_explicit(&samples.stack_chunks[chunk], memory, memory_order_release);
   }

@@ -11,16 +11,15 @@ static uintptr_t page_end(uintptr_t address) {
   return (address / page + 1) * page;
 }
 
-/* The kernel keeps this distance between the main thread's stack and other mappings, however small its limit is. */
-#define MAIN_STACK_GAP ((size_t)128 * MIB)
-/* As far from its thread's control block, which glibc and musl put at its upper end, a stack is taken for the thread's own
- * once every page in between was seen to be readable: nobody's stack is so short. */
+/* So far from its upper end a stack is taken for the thread's own once every page in between was seen to be readable:
+ * nobody's stack is so short. The end is what libc says of the main thread's, and the control block of others, which glibc and
+ * musl put there. */
 #define OWN_STACK_PART ((size_t)256 * KIB)
 
-/* [own_low, control block) was seen to be readable. */
+/* [own_low, end) was seen to be readable, of the thread's own stack. */
 static _Thread_local uintptr_t own_low __attribute__((tls_model("initial-exec")));
 
-static uintptr_t control_block(void) { return (uintptr_t)__builtin_thread_pointer(); }
+static uintptr_t page_start(uintptr_t address) { return address / os_page_size() * os_page_size(); }
 
 static bool are_readable(uintptr_t from, uintptr_t end) {
   for (uintptr_t page = os_page_size(); from < end; from += page)
@@ -28,17 +27,17 @@ static bool are_readable(uintptr_t from, uintptr_t end) {
   return true;
 }
 
-/* The end of the thread's own stack; 0: this is another, or nobody knows. */
+/* The end of the thread's own stack; 0: this is another, or too far from it. */
 static uintptr_t own_end(uintptr_t address) {
-  uintptr_t block = control_block(), top = os_stack_end();
-  if (top != 0 && address < top && top - address < MAIN_STACK_GAP) return top;
-  if (address >= block || block - address > OWN_STACK_PART) return 0;
-  if (own_low == 0) own_low = block / os_page_size() * os_page_size();
-  if (address >= own_low) return block;
-  uintptr_t low = address / os_page_size() * os_page_size();
+  uintptr_t end = os_stack_end(), block = (uintptr_t)__builtin_thread_pointer();
+  if (address >= end || end - address > OWN_STACK_PART) end = block;
+  if (address >= end || end - address > OWN_STACK_PART) return 0;
+  uintptr_t low = page_start(address);
+  if (own_low == 0 || own_low > end || end - own_low > OWN_STACK_PART) own_low = page_start(end);
+  if (low >= own_low) return end;
   if (!are_readable(low, own_low)) return 0;
   own_low = low;
-  return block;
+  return end;
 }
 
 struct reach reach_of(uintptr_t address) {

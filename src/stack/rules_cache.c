@@ -3,7 +3,7 @@
 
 #if STACK_HAS_TABLES
 
-struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS];
+_Alignas(4096) struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS];
 
 /* The return address, of which a word says nothing. */
 static bool back_is_usual(const struct rule *back) {

@@ -13,7 +13,7 @@
 
 #if STACK_HAS_TABLES
 
-enum { RULES_ENTRIES_BITS = 10, RULES_OFFSET_BITS = 20, RULES_REGISTER_BITS = 3, RULES_UNIT = 8 };
+enum { RULES_ENTRIES_BITS = 9, RULES_OFFSET_BITS = 20, RULES_REGISTER_BITS = 3, RULES_UNIT = 8 };
 #if defined(__x86_64__)
 enum { RULES_SAVED_BITS = 6 };
 #else
@@ -44,7 +44,7 @@ HAK_INLINE uintptr_t rules_cfa_offset(uint64_t word) {
 struct rules_entry {
   _Atomic uint64_t rules, key;
 };
-extern struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS] HAK_HIDDEN;
+extern struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS] HAK_HIDDEN; /* 8 KiB */
 
 #define RULES_ODD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */
 
