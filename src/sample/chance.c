@@ -32,7 +32,10 @@ int64_t chance_exponential(uint64_t *state, int64_t mean) {
 static double chance_of(double x) {
   unsigned doublings = 0;
   if (x > 64) return 1;
-  for (; x > 0.125; x /= 2) doublings++;
+  while (x > 0.125) {
+    x /= 2;
+    doublings++;
+  }
   double p = x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5))));
   while (doublings-- > 0) p *= 2 - p;
   return p;

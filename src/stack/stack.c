@@ -40,6 +40,7 @@ static bool step_by_frame_pointer(struct walk *walk) {
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
 
 /* glibc 2.35. Takes no lock, and may be called from anywhere, also while an object comes or goes. */
+/* NOLINTNEXTLINE(readability-redundant-declaration): weak */
 extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
 
 static bool find_object(uintptr_t code, struct cfi_object *object) {

@@ -10,7 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOINLINE __attribute__((noinline, noclone)) /* gcc alone builds it */
+#if defined(__clang__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 enum { SMALL = 1000, SMALL_COUNT = 64000, LARGE = 200000, LARGE_COUNT = 80, PASSING = 200000 };
 

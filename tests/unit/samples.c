@@ -12,6 +12,41 @@
 #include "sample/records.h"
 #include "sample/sample.h"
 
+/* --- arithmetic ------------------------------------------------------------------------------ */
+
+static void numbers_are_exponential(void **state) {
+  (void)state;
+  enum { DRAWS = 1000000, BINS = 8 };
+  const int64_t mean = 1 << 21;
+  uint64_t random = 1;
+  unsigned below[BINS] = {0};
+  double sum = 0;
+  for (int i = 0; i < DRAWS; i++) {
+    double drawn = (double)chance_exponential(&random, mean) / (double)mean;
+    assert_true(drawn >= 0 && drawn <= 37);
+    sum += drawn;
+    for (int b = 0; b < BINS; b++) below[b] += drawn < ldexp(1, b - 5);
+  }
+  assert_true(fabs(sum / DRAWS - 1) < 0.005);
+  for (int b = 0; b < BINS; b++) {
+    double p = 1 - exp(-ldexp(1, b - 5));
+    /* five standard deviations */
+    assert_true(fabs((double)below[b] / DRAWS - p) < 5 * sqrt(p * (1 - p) / DRAWS));
+  }
+}
+
+static void weights_are_what_the_formula_says(void **state) {
+  (void)state;
+  const int64_t rates[] = {1, 100, 4096, 1 << 19, 1 << 21, 1 << 30};
+  for (int r = 0; r < 6; r++)
+    for (uint64_t size = 1; size < UINT64_C(1) << 46; size += size / 3 + 1) {
+      double right = (double)size / -expm1(-(double)size / (double)rates[r]);
+      assert_true(fabs((double)chance_weight(size, rates[r]) - right) <= 0.5 + right * 1e-6);
+    }
+}
+
+#if !HAK_FAST /* which has no sampler */
+
 static uint64_t figure(const _Atomic uint64_t *of) { return atomic_load(of); }
 
 /* From here on, in this thread too: the next block is a sample, and draws with it. */
@@ -45,39 +80,6 @@ static struct sums sums(void) {
     at += (uint32_t)(sizeof *stack / 8) + stack->depth;
   }
   return all;
-}
-
-/* --- arithmetic ------------------------------------------------------------------------------ */
-
-static void numbers_are_exponential(void **state) {
-  (void)state;
-  enum { DRAWS = 1000000, BINS = 8 };
-  const int64_t mean = 1 << 21;
-  uint64_t random = 1;
-  unsigned below[BINS] = {0};
-  double sum = 0;
-  for (int i = 0; i < DRAWS; i++) {
-    double drawn = (double)chance_exponential(&random, mean) / (double)mean;
-    assert_true(drawn >= 0 && drawn <= 37);
-    sum += drawn;
-    for (int b = 0; b < BINS; b++) below[b] += drawn < ldexp(1, b - 5);
-  }
-  assert_true(fabs(sum / DRAWS - 1) < 0.005);
-  for (int b = 0; b < BINS; b++) {
-    double p = 1 - exp(-ldexp(1, b - 5));
-    /* five standard deviations */
-    assert_true(fabs((double)below[b] / DRAWS - p) < 5 * sqrt(p * (1 - p) / DRAWS));
-  }
-}
-
-static void weights_are_what_the_formula_says(void **state) {
-  (void)state;
-  const int64_t rates[] = {1, 100, 4096, 1 << 19, 1 << 21, 1 << 30};
-  for (int r = 0; r < 6; r++)
-    for (uint64_t size = 1; size < UINT64_C(1) << 46; size += size / 3 + 1) {
-      double right = (double)size / -expm1(-(double)size / (double)rates[r]);
-      assert_true(fabs((double)chance_weight(size, rates[r]) - right) <= 0.5 + right * 1e-6);
-    }
 }
 
 /* --- estimates ------------------------------------------------------------------------------- */
@@ -323,11 +325,16 @@ static int start(void **state) {
   return 0;
 }
 
+#define START start
+#else
+#define START NULL
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_exponential),
     cmocka_unit_test(weights_are_what_the_formula_says),
-#if !HAK_FAST /* which has no sampler */
+#if !HAK_FAST
     cmocka_unit_test(one_block_for_ever_is_sampled_at_its_rate),
     cmocka_unit_test(what_lives_is_estimated),
     cmocka_unit_test(samples_look_like_other_blocks),
@@ -338,5 +345,5 @@ int main(void) {
     cmocka_unit_test(threads_and_forks_lose_no_record),
 #endif
   };
-  return cmocka_run_group_tests_name("samples", tests, start, NULL);
+  return cmocka_run_group_tests_name("samples", tests, START, NULL);
 }
