@@ -19,15 +19,8 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES 
 # small library's code into each process that loads it, and every 4 KiB count there.
 set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
-     "/src/(policy|observe)/|/src/os/(os|libc|file|message|signal)\\.c|/src/superslab/(unit|map|meta)\\.c|/src/api/(totals|atexit|statistics|json|shared)\\.c|/src/heap/(fork|heap|samples)\\.c|/src/(stack|sample)/[a-z_]*\\.c")
+     "/src/(policy|observe)/|/src/os/(os|place|libc|file|message|signal)\\.c|/src/superslab/(unit|map|meta)\\.c|/src/api/(totals|atexit|statistics|json|shared)\\.c|/src/heap/(fork|heap|samples)\\.c|/src/(stack|sample)/[a-z_]*\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
-
-# What few programs ever run lies behind the rest: the kernel maps code in runs of 64 KiB.
-set(HAK_LATE_SOURCES ${HAK_CORE_SOURCES})
-list(FILTER HAK_LATE_SOURCES INCLUDE REGEX
-     "/src/(sample|stack)/|/src/api/(totals|statistics|json|shared)\\.c|/src/observe/json\\.c|/src/policy/container\\.c|/src/release/|/src/heap/(samples|learn|fork)\\.c")
-list(REMOVE_ITEM HAK_CORE_SOURCES ${HAK_LATE_SOURCES})
-list(APPEND HAK_CORE_SOURCES ${HAK_LATE_SOURCES})
 
 add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})
 hak_set_library_flags(hakmem_core ${HAK_CHECKED})

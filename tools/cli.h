@@ -21,6 +21,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void print_line(FILE *out, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
+/** For the parser of a command with one argument at most: keeps it, and refuses all else. */
+int take_argument(int key, char *value, char **argument);
+
 /** Called once, before any complain(). */
 void set_command_name(const char *name);
 

@@ -46,6 +46,12 @@ void print_line(FILE *out, const char *format, va_list arguments) {
   fputc('\n', out);
 }
 
+int take_argument(int key, char *value, char **argument) {
+  if (key != ARGP_KEY_ARG || *argument != NULL) return ARGP_ERR_UNKNOWN;
+  *argument = value;
+  return 0;
+}
+
 void complain(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -35,12 +35,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   case KEY_CURRENT:
     arguments->current = true;
     return 0;
-  case ARGP_KEY_ARG:
-    if (arguments->option != NULL) return ARGP_ERR_UNKNOWN;
-    arguments->option = value;
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return take_argument(key, value, &arguments->option);
   }
 }
 

@@ -34,12 +34,6 @@ static int by_bytes(const void *a, const void *b) {
   return left < right ? 1 : left > right ? -1 : 0;
 }
 
-static const struct site *site_at(const struct profile *profile, uint32_t place) {
-  for (size_t i = 0; i < profile->site_count; i++)
-    if (profile->sites[i].place == place) return &profile->sites[i];
-  return NULL;
-}
-
 /* Those that have something to show, the largest first. `before`: of the first moment, where growth is asked for. */
 static struct row *make_rows(const struct profile *profile, const struct profile *before,
                              enum view view, size_t *count) {
@@ -50,7 +44,7 @@ static struct row *make_rows(const struct profile *profile, const struct profile
     struct row row = {site, site->live_bytes, site->live_blocks};
     if (view == VIEW_ALLOCATED)
       row = (struct row){site, site->allocated_bytes, site->allocated_blocks};
-    const struct site *was = before != NULL ? site_at(before, site->place) : NULL;
+    const struct site *was = before != NULL ? profile_site(before, site->place) : NULL;
     if (was != NULL) {
       row.bytes -= was->live_bytes;
       row.blocks -= was->live_blocks;
@@ -82,7 +76,7 @@ static void print_row(const struct row *row, double sum, enum view view, struct 
   if (view != VIEW_ALLOCATED) printf(", the oldest %s", age_text(row->site->oldest_ms, age));
   printf("\n");
   for (unsigned i = 0; i < row->site->depth; i++)
-    printf("      %s\n", symbols_name(symbols, row->site->addresses[i], 0, name, sizeof name));
+    printf("      %s\n", symbols_name(symbols, row->site->addresses[i], false, name, sizeof name));
   if (row->site->depth == 0) printf("      (nobody knows the caller)\n");
 }
 
@@ -117,7 +111,7 @@ static void print_folded(const struct row *rows, size_t count, struct symbols *s
   char name[NAME_ROOM];
   for (size_t i = 0; i < count; i++) {
     for (unsigned at = rows[i].site->depth; at-- > 0;) {
-      symbols_name(symbols, rows[i].site->addresses[at], 1, name, sizeof name);
+      symbols_name(symbols, rows[i].site->addresses[at], true, name, sizeof name);
       for (char *c = name; *c != 0; c++)
         if (*c == ';') *c = ':';
       printf("%s%s", name, at > 0 ? ";" : "");
@@ -174,12 +168,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return error;
   case KEY_RATE:
     return set_number("rate", value, 0, 1 << 30, &arguments->rate);
-  case ARGP_KEY_ARG:
-    if (arguments->process != NULL) return ARGP_ERR_UNKNOWN;
-    arguments->process = value;
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return take_argument(key, value, &arguments->process);
   }
 }
 
@@ -234,10 +224,6 @@ int command_prof(int argc, char **argv) {
   if (arguments.format != NULL && strcmp(arguments.format, "table") != 0 &&
       strcmp(arguments.format, "folded") != 0) {
     complain("--format=%s: unknown; accepted: table|folded", arguments.format);
-    return EXIT_USAGE;
-  }
-  if (arguments.process == NULL) {
-    complain("name a process: hakmem prof PID");
     return EXIT_USAGE;
   }
   struct remote *remote = calloc(1, sizeof *remote);

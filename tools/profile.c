@@ -10,7 +10,6 @@
 #include "cli.h"
 
 enum { WORDS_A_CHUNK = SAMPLE_STACK_CHUNK_BYTES / 8, HEAD_WORDS = sizeof(struct sample_stack) / 8 };
-enum { BLOCKS_UNIT = 1024 }; /* numbers of blocks are kept in parts of one */
 
 static uint64_t now_ms(void) {
   struct timespec now;
@@ -40,9 +39,9 @@ static void add_site(struct profile *profile, uint32_t place) {
   const struct sample_stack *stack = (const struct sample_stack *)(profile->words + place);
   struct site *site = &profile->sites[profile->site_count++];
   *site = (struct site){.place = place, .depth = stack->depth, .addresses = stack->addresses};
-  site->allocated_samples = atomic_load(&stack->allocated_samples);
-  site->allocated_bytes = (double)atomic_load(&stack->allocated_bytes);
-  site->allocated_blocks = (double)atomic_load(&stack->allocated_blocks) / BLOCKS_UNIT;
+  site->allocated_samples = atomic_load(&stack->allocated.samples);
+  site->allocated_bytes = (double)atomic_load(&stack->allocated.bytes);
+  site->allocated_blocks = (double)atomic_load(&stack->allocated.blocks) / SAMPLE_BLOCK;
   profile->allocated_bytes += site->allocated_bytes;
 }
 
@@ -75,17 +74,21 @@ static int by_place(const void *a, const void *b) {
   return left->place < right->place ? -1 : left->place > right->place;
 }
 
+struct site *profile_site(const struct profile *profile, uint32_t place) {
+  struct site key = {.place = place};
+  /* They were added in this order. bsearch may not be given NULL. */
+  if (profile->site_count == 0) return NULL;
+  return bsearch(&key, profile->sites, profile->site_count, sizeof key, by_place);
+}
+
 static void add_record(struct profile *profile, const struct sample_record *record, uint64_t now) {
-  struct site key = {.place = atomic_load(&record->stack)};
   uint64_t size = atomic_load(&record->size), weight = atomic_load(&record->weight);
   /* Odd: it was being written. Its sample is as good as not there. */
   if (atomic_load(&record->version) % 2 != 0 || atomic_load(&record->address) == 0 || size == 0)
     return;
   profile->live_samples++;
   profile->live_bytes += (double)weight;
-  struct site *site = NULL;
-  if (profile->site_count > 0) /* found by place: they were added in that order */
-    site = bsearch(&key, profile->sites, profile->site_count, sizeof key, by_place);
+  struct site *site = profile_site(profile, atomic_load(&record->stack));
   if (site == NULL) return;
   uint64_t since = atomic_load(&record->since_ms), age = now > since ? now - since : 0;
   site->live_samples++;

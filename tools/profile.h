@@ -28,6 +28,8 @@ struct profile {
 
 /** Reads it; 0, or an exit code after a complaint. */
 int profile_read(struct profile *profile, const struct remote *remote);
+/** The site of a stack; NULL: it has none. */
+struct site *profile_site(const struct profile *profile, uint32_t place);
 void profile_free(struct profile *profile);
 /** Makes another rate count; false: its memory cannot be written. */
 bool profile_set_rate(const struct remote *remote, int64_t rate);

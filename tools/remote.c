@@ -187,6 +187,10 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
 }
 
 int remote_open(struct remote *remote, const char *text) {
+  if (text == NULL) {
+    complain("name a process, by its number");
+    return EXIT_USAGE;
+  }
   memset(remote, 0, sizeof *remote);
   int code = remote_check_process(remote, text);
   if (code != 0 || remote->shared) return code;

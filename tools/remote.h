@@ -31,7 +31,7 @@ struct remote {
   struct directory_layout layout;
 };
 
-/** Finds hakmem in the process that `text` names, and reads its directory. 0, or an exit code after a line that says what is
+/** Finds hakmem in the process that `text` names (NULL: the user named none), and reads its directory. 0, or an exit code after a line that says what is
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
 

@@ -189,12 +189,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   case KEY_FORMAT:
     arguments->format = value;
     return 0;
-  case ARGP_KEY_ARG:
-    if (arguments->process != NULL) return ARGP_ERR_UNKNOWN;
-    arguments->process = value;
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return take_argument(key, value, &arguments->process);
   }
 }
 
@@ -225,10 +221,6 @@ int command_stats(int argc, char **argv) {
   write_format *format = find_format(arguments.format);
   if (format == NULL) {
     complain("--format=%s: unknown; accepted: text|json|openmetrics", arguments.format);
-    return EXIT_USAGE;
-  }
-  if (arguments.process == NULL) {
-    complain("name a process: hakmem stats PID");
     return EXIT_USAGE;
   }
   struct remote *remote = calloc(1, sizeof *remote);

@@ -38,7 +38,7 @@ static const char *base_name(const char *path) {
   return slash != NULL ? slash + 1 : path;
 }
 
-char *symbols_name(struct symbols *symbols, uint64_t address, int short_name, char *text,
+char *symbols_name(struct symbols *symbols, uint64_t address, bool short_name, char *text,
                    size_t room) {
   Dwarf_Addr place = address - 1;
   Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, place) : NULL;

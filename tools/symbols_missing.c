@@ -8,7 +8,7 @@ struct symbols *symbols_open(int pid) {
   return NULL;
 }
 
-char *symbols_name(struct symbols *symbols, uint64_t address, int short_name, char *text,
+char *symbols_name(struct symbols *symbols, uint64_t address, bool short_name, char *text,
                    size_t room) {
   (void)symbols;
   (void)short_name;

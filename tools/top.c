@@ -42,12 +42,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   case KEY_ONCE:
     arguments->once = true;
     return 0;
-  case ARGP_KEY_ARG:
-    if (arguments->process != NULL) return ARGP_ERR_UNKNOWN;
-    arguments->process = value;
-    return 0;
   default:
-    return ARGP_ERR_UNKNOWN;
+    return take_argument(key, value, &arguments->process);
   }
 }
 
@@ -121,10 +117,6 @@ int command_top(int argc, char **argv) {
   struct arguments arguments = {.seconds = 1};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0 || arguments.wrong)
     return EXIT_USAGE;
-  if (arguments.process == NULL) {
-    complain("name a process: hakmem top PID");
-    return EXIT_USAGE;
-  }
   bool once = arguments.once || isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
   if (!once && !top_view_is_built()) {
     complain("this hakmem was built without ncurses and has no live view: use --once");

@@ -19,16 +19,13 @@ struct block {
 };
 
 /* What is wrong with a pointer into a slab. */
-HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer,
-                                   enum block_tier tier) {
+HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer) {
   uint32_t offset = (uint32_t)((const char *)pointer - slab_base(slab));
   uint32_t size = slab_block_size(slab);
   if (offset % size != 0) return REPORT_INTERIOR;
   if (offset / size >= slab_carved(slab)) return REPORT_FOREIGN;
 #if HAK_HARDENED
-  if (tier == BLOCK_SMALL && !guard_is_live(pointer)) return REPORT_DOUBLE_FREE;
-#else
-  (void)tier;
+  if (!sample_has(slab) && !guard_is_live(pointer)) return REPORT_DOUBLE_FREE;
 #endif
   return NULL;
 }
@@ -56,7 +53,7 @@ HAK_INLINE struct block block_look_up(const void *pointer) {
   if (kind == KIND_SLAB) {
     block.tier = sample_has(slab) ? BLOCK_SAMPLE : BLOCK_SMALL;
     block.usable = slab_block_size(slab);
-    block.wrong = block_judge(slab, pointer, block.tier);
+    block.wrong = block_judge(slab, pointer);
   } else {
     block.tier = BLOCK_LARGE;
     block.usable = (size_t)slab->slices << SLICE_SHIFT;

@@ -84,8 +84,8 @@ struct heap {
   const char *mark;      /* its lock_self_mark, by which a tool finds out which thread it is */
   uint32_t veiled_calls; /* calls of malloc that are left to come to the slow path for it */
   uint32_t uses;         /* threads that had it so far */
-  uint8_t ride_skips;    /* slow paths that pass before it looks again, and the number */
-  uint8_t ride_skipped;  /* of those that passed before it looked */
+  uint8_t ride_skips;    /* slow paths that pass before it looks again */
+  uint8_t ride_skipped;  /* how many passed before its last look, at most */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
@@ -149,6 +149,7 @@ HAK_INLINE void heap_count(struct heap *heap, unsigned counted_class, enum count
 
 /* --- heap.c: birth and death ---------------------------------------------------------------------- */
 
+/** The rest of heap_of_thread, where thread_heap is heap_none. */
 struct heap *heap_made_for_thread(void);
 /** The calling thread's heap, made now if it has none. NULL: no memory, or the thread is past its end
  * (use heap_borrow then), or calls go to libc. */

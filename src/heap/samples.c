@@ -5,7 +5,7 @@
 #include "heap/refill.h"
 #include "heap/slabs.h"
 
-struct heap heap_samples;
+_Alignas(4096) struct heap heap_samples; /* what is used of it lies in one page */
 bool heap_samples_lost;
 
 bool heap_samples_start(void) {

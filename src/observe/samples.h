@@ -19,7 +19,8 @@ enum {
   SAMPLE_STACK_CHUNK_BYTES = 64 * 1024,
   SAMPLE_STACK_CHUNKS = 256, /* 16 MiB */
   SAMPLE_DEPTH_MOST = 64,
-  SAMPLE_FIRST_BUCKETS = 128
+  SAMPLE_FIRST_BUCKETS = 128,
+  SAMPLE_BLOCK = 1024 /* estimated numbers of blocks are kept in parts of one */
 };
 
 /* A live block that was sampled. */
@@ -39,14 +40,17 @@ struct sample_record {
 };
 _Static_assert(sizeof(struct sample_record) == 64, "a line each");
 
+/* Samples since the start, and the estimates that they stand for. */
+struct sample_totals {
+  _Atomic uint64_t samples, blocks, bytes; /* blocks: in SAMPLE_BLOCK */
+};
+
 /* Where blocks were allocated, and what became of all of them. Lies in one chunk. */
 struct sample_stack {
   uint64_t hash; /* never 0; 0: the rest of the chunk is empty */
   uint32_t depth;
   uint32_t next; /* where the next one of its bucket lies; 0: none */
-  /* Samples, and the estimates that they stand for, since the start. */
-  _Atomic uint64_t allocated_samples, allocated_blocks, allocated_bytes; /* blocks: in 1/1024 */
-  _Atomic uint64_t freed_samples, freed_blocks, freed_bytes;
+  struct sample_totals allocated, freed;
   uint64_t addresses[]; /* `depth` of them: return addresses, innermost first */
 };
 

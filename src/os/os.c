@@ -316,26 +316,12 @@ uint64_t os_clock_ms(void) {
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* glibc's loader exports where the kernel put argc, argv and the environment. The loader calls a
+/* Where the main thread's stack begins the kernel put argc, argv and the environment. The loader calls a
  * preloaded malloc before libc has set `environ`, so options would be missed without this. */
-extern void *__libc_stack_end __attribute__((weak));
-
-uintptr_t os_stack_end(void) {
-#if defined(__GLIBC__)
-  if (&__libc_stack_end != NULL) return (uintptr_t)__libc_stack_end;
-#endif
-  return 0;
-}
-
 char **os_environment(void) {
   if (environ != NULL) return environ;
-#if defined(__GLIBC__)
-  if (&__libc_stack_end != NULL && __libc_stack_end != NULL) {
-    long *argc = __libc_stack_end;
-    return (char **)(argc + 1) + *argc + 1;
-  }
-#endif
-  return NULL;
+  long *argc = (long *)os_stack_end();
+  return argc != NULL ? (char **)(argc + 1) + *argc + 1 : NULL;
 }
 
 const char *os_env(const char *name) {

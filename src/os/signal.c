@@ -5,9 +5,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/auxv.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/os.h"
 
@@ -63,15 +60,3 @@ bool os_catch_signal(int number) {
   errno = saved;
   return ok;
 }
-
-/* The kernel reads the new mask before it looks at what is to be done with it, which is nothing it knows. */
-bool os_is_readable(const void *address) {
-  enum { UNKNOWN_HOW = -1, MASK_BYTES = 8 };
-  int saved = errno;
-  (void)syscall(SYS_rt_sigprocmask, UNKNOWN_HOW, address, NULL, MASK_BYTES);
-  bool readable = errno != EFAULT;
-  errno = saved;
-  return readable;
-}
-
-uintptr_t os_program_headers(void) { return getauxval(AT_PHDR); }

@@ -148,8 +148,8 @@ static bool releases(void) {
 
 void release_wake(void) {
   struct heap *mine = heap_if_any();
-  if (mine != NULL && release_skips_ride(mine)) return;
-  if (release_for_loader) return; /* the next overflow calls again */
+  if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
+  if (release_for_loader) return;                       /* the next overflow calls again */
   if (!releases()) return;
   /* A plain look first: this is called at each overflow while the helper runs. */
   uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);

@@ -24,6 +24,7 @@ HAK_INLINE bool release_skips_ride(struct heap *heap) {
   return true;
 }
 
+/** The rest of release_ride_on. */
 void release_ride_now(struct heap *heap);
 /** The next part, if the calling thread's heap rides; none if a helper runs by now. Holds no lock. */
 HAK_INLINE void release_ride_on(struct heap *heap) {

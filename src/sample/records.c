@@ -45,9 +45,6 @@ static bool more_buckets(struct table *table, uint64_t entries, struct table *ol
 
 static uint32_t first_free; /* number + 1 */
 
-#define LOAD(field) atomic_load_explicit(&(field), memory_order_relaxed)
-#define STORE(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
-
 static struct sample_record *record_at(uint32_t number) {
   return &LOAD(
       samples.record_chunks[number / SAMPLE_RECORDS_A_CHUNK])[number % SAMPLE_RECORDS_A_CHUNK];

@@ -11,6 +11,10 @@
 
 extern struct samples samples HAK_HIDDEN;
 
+/* Written under the lock; relaxed, for whoever reads beside it takes each word as it is. */
+#define LOAD(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
+
 /** A record for a block that has none; false: no memory. */
 bool record_add(uint64_t address, const struct sample_record *as);
 /** The record of a block, NULL without one. */

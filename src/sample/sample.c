@@ -18,9 +18,6 @@ static _Thread_local struct {
 
 enum { RATE_OFF = -1 };
 
-#define LOAD(field) atomic_load_explicit(&(field), memory_order_relaxed)
-#define STORE(field, value) atomic_store_explicit(&(field), (value), memory_order_relaxed)
-
 /* --- when ------------------------------------------------------------------------------------------------- */
 
 /* In a fork's child the tables may be cut in half. */
@@ -67,18 +64,13 @@ bool sample_is_due(size_t size) {
 
 /* --- what is kept ------------------------------------------------------------------------------------------ */
 
-static void count(uint32_t stack, const struct sample_record *record, bool freed) {
-  if (stack == 0) return;
-  struct sample_stack *of = stack_at(stack);
-  uint64_t size = LOAD(record->size), weight = LOAD(record->weight);
-  uint64_t blocks = (uint64_t)((double)weight / (double)size * 1024 + 0.5);
-  _Atomic uint64_t *samples_of = freed ? &of->freed_samples : &of->allocated_samples;
-  _Atomic uint64_t *blocks_of = freed ? &of->freed_blocks : &of->allocated_blocks;
-  _Atomic uint64_t *bytes_of = freed ? &of->freed_bytes : &of->allocated_bytes;
-  /* Under the lock: nobody else writes them. */
-  STORE(*samples_of, LOAD(*samples_of) + 1);
-  STORE(*blocks_of, LOAD(*blocks_of) + blocks);
-  STORE(*bytes_of, LOAD(*bytes_of) + weight);
+/* Under the lock: nobody else writes them. */
+static void count(struct sample_totals *totals, const struct sample_record *record) {
+  uint64_t weight = LOAD(record->weight);
+  double blocks = (double)weight / (double)LOAD(record->size);
+  STORE(totals->samples, LOAD(totals->samples) + 1);
+  STORE(totals->blocks, LOAD(totals->blocks) + (uint64_t)(blocks * SAMPLE_BLOCK + 0.5));
+  STORE(totals->bytes, LOAD(totals->bytes) + weight);
 }
 
 enum { NOT_THERE = CLASS_COUNT };
@@ -114,7 +106,7 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
   if (LOAD(samples.samples) == 0) STORE(samples.since_ms, os_clock_ms());
   samples.version = SAMPLES_VERSION;
   STORE(samples.samples, LOAD(samples.samples) + 1);
-  count(LOAD(record.stack), &record, false);
+  if (LOAD(record.stack) != 0) count(&stack_at(LOAD(record.stack))->allocated, &record);
   return true;
 }
 
@@ -122,15 +114,14 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
 static unsigned forget(const void *block) {
   struct sample_record record;
   if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
-  count(LOAD(record.stack), &record, true);
+  if (LOAD(record.stack) != 0) count(&stack_at(LOAD(record.stack))->freed, &record);
   return LOAD(record.size_class);
 }
 
 /* --- small blocks ------------------------------------------------------------------------------------------ */
 
-/* Few sizes, so that few pages hold all samples of a small program: with a sample in 2 MiB, slots of 1 KiB are 0.05% of the memory
- * at most. Above a page twice as many, for there the slots count. */
-/* For at most SMALL_MAX bytes. */
+/* Of at most SMALL_MAX bytes. Few sizes, so that few pages hold all samples of a small program: with a sample in 2 MiB, slots of
+ * 1 KiB are 0.05% of the memory at most. Above a page twice as many, for there the slots count. */
 static unsigned class_of_slot(size_t size, size_t alignment) {
   enum { LEAST = 1024, STEP = 4, STEP_ABOVE = 2 };
   size_t slot = LEAST;

@@ -17,12 +17,7 @@
 
 /** Counts an allocation of `size` bytes; true: sample_is_due has to be asked. */
 HAK_INLINE bool sample_crosses(size_t size) {
-#if HAK_FAST
-  (void)size;
-  return false;
-#else
-  return HAK_UNLIKELY((malloc_thread.sample_left -= (int64_t)size) < 0);
-#endif
+  return !HAK_FAST && HAK_UNLIKELY((malloc_thread.sample_left -= (int64_t)size) < 0);
 }
 
 /** Is this allocation a sample? Draws what is left to the next one. For sizes up to PTRDIFF_MAX. */

@@ -52,6 +52,11 @@ void rules_cache(uintptr_t code, const struct frame_rules *rules) {
   atomic_store_explicit(&entry->key, rules_key(code, word), memory_order_relaxed);
 }
 
+void rules_touch(void) {
+  for (unsigned e = 0; e < 1U << RULES_ENTRIES_BITS; e += 4096 / sizeof(struct rules_entry))
+    atomic_store_explicit(&rules_entries[e].rules, 0, memory_order_relaxed);
+}
+
 #endif
 
 typedef int rules_cache_translation_unit_is_not_empty;

@@ -66,6 +66,9 @@ HAK_INLINE uint64_t rules_cached(uintptr_t code) {
   return key == rules_key(code, word) && (word & RULES_THERE) != 0 ? word : 0;
 }
 
+/** Before the first look-up: something is written to each page, which takes one fault so instead of two. */
+void rules_touch(void);
+
 /** Keeps rules, if they fit. Any thread, at any time. */
 void rules_cache(uintptr_t code, const struct frame_rules *rules);
 

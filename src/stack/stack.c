@@ -157,16 +157,16 @@ HAK_INLINE bool step(struct walk *walk) { return step_by_frame_pointer(walk); }
 extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
 extern const char etext[] __attribute__((weak, visibility("hidden")));
 
+#define UNKNOWN UINTPTR_MAX /* not 0: so it lies in a page that the loader has written to */
+
 static uintptr_t own_bytes(void) {
-  static _Atomic uintptr_t found; /* relaxed: whoever looks finds the same */
+  static _Atomic uintptr_t found = UNKNOWN; /* relaxed: whoever looks finds the same */
   uintptr_t bytes = atomic_load_explicit(&found, memory_order_relaxed);
-  if (HAK_LIKELY(bytes != 0)) return bytes;
+  if (HAK_LIKELY(bytes != UNKNOWN)) return bytes;
   uintptr_t start = (uintptr_t)__ehdr_start;
   bytes = (uintptr_t)etext - start;
   if (start == 0 || os_program_headers() - start < bytes) bytes = 1;
-  /* Of each page of the cache something is written before it is read: so it takes one fault. */
-  for (unsigned e = 0; e < 1U << RULES_ENTRIES_BITS; e += 4096 / sizeof(struct rules_entry))
-    atomic_store_explicit(&rules_entries[e].rules, 0, memory_order_relaxed);
+  rules_touch();
   atomic_store_explicit(&found, bytes, memory_order_relaxed);
   return bytes;
 }

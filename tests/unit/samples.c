@@ -71,12 +71,12 @@ static struct sums sums(void) {
       at = (at / WORDS + 1) * WORDS;
       continue;
     }
-    all.allocated_samples += figure(&stack->allocated_samples);
-    all.allocated_blocks += figure(&stack->allocated_blocks);
-    all.allocated_bytes += figure(&stack->allocated_bytes);
-    all.freed_samples += figure(&stack->freed_samples);
-    all.freed_blocks += figure(&stack->freed_blocks);
-    all.freed_bytes += figure(&stack->freed_bytes);
+    all.allocated_samples += figure(&stack->allocated.samples);
+    all.allocated_blocks += figure(&stack->allocated.blocks);
+    all.allocated_bytes += figure(&stack->allocated.bytes);
+    all.freed_samples += figure(&stack->freed.samples);
+    all.freed_blocks += figure(&stack->freed.blocks);
+    all.freed_bytes += figure(&stack->freed.bytes);
     at += (uint32_t)(sizeof *stack / 8) + stack->depth;
   }
   return all;

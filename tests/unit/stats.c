@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+WITHOUT_SAMPLES;
+
 static struct hak_stats get(void) {
   struct hak_stats stats = {.size = sizeof stats};
   assert_int_equal(hak_stats_get(&stats), 0);
