@@ -81,6 +81,7 @@ static void prepare(void) {
   settled = false;
   parent = os_process();
   atomic_store_explicit(&lock_settle_child, settle_if_child, memory_order_relaxed);
+  lock_pass_wake_on();
   each_lock(see_interrupted, &patience.may_give_up);
   each_lock(take, &patience);
   heap_fork_prepare();

@@ -9,10 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/** Sleeps while *word is `value`, at most for `time` (NULL: without end). May return early. True: the time is over. */
-static inline bool futex_wait(_Atomic uint32_t *word, uint32_t value, const struct timespec *time) {
+enum futex_end {
+  FUTEX_WOKEN,     /* by a futex_wake, which nobody else sees */
+  FUTEX_TIME_OVER, /* nobody woke it in `time` */
+  FUTEX_NO_SLEEP,  /* the word was not `value`, or a signal came */
+};
+
+/** Sleeps while *word is `value`, at most for `time` (NULL: without end). May return early. */
+static inline enum futex_end futex_wait(_Atomic uint32_t *word, uint32_t value,
+                                        const struct timespec *time) {
   enum { WAIT_PRIVATE = 128 }; /* FUTEX_WAIT_PRIVATE; musl-gcc has no <linux/futex.h> */
-  return syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0) != 0 && errno == ETIMEDOUT;
+  if (syscall(SYS_futex, word, WAIT_PRIVATE, value, time, NULL, 0) == 0) return FUTEX_WOKEN;
+  return errno == ETIMEDOUT ? FUTEX_TIME_OVER : FUTEX_NO_SLEEP;
 }
 
 /** Wakes up to `most` of those that sleep on the word. True: there was one. */

@@ -11,6 +11,10 @@ _Atomic uint32_t lock_forking_thread;
 _Thread_local char lock_self_mark;
 _Atomic(void (*)(void)) lock_settle_child;
 
+/* The lock for which the thread sleeps, or slept just now. A wake may have ended that sleep. When a signal handler runs before
+ * the thread has acted on it, nobody else learns that the lock is free. */
+static _Thread_local struct lock *slept_for __attribute__((tls_model("initial-exec")));
+
 /* Sections under these locks are short (a refill: under a microsecond), so a short spin finds most
  * of them free again before a sleep would have started. */
 enum { SPINS = 100 };
@@ -60,16 +64,25 @@ static bool sleep_on(struct lock *lock, uint32_t state, uint32_t ms) {
   uint32_t marked = state | LOCK_WAITERS;
   if (state != marked && !change(lock, state, marked)) return false;
   struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-  return futex_wait(&lock->state, marked, ms == OS_NO_TIMEOUT ? NULL : &time);
+  return futex_wait(&lock->state, marked, ms == OS_NO_TIMEOUT ? NULL : &time) == FUTEX_TIME_OVER;
+}
+
+void lock_pass_wake_on(void) {
+  int saved = errno;
+  if (slept_for != NULL) (void)futex_wake(&slept_for->state, 1);
+  errno = saved;
 }
 
 void lock_wait(struct lock *lock) {
   uint32_t self = lock_self();
+  lock_pass_wake_on(); /* this is a handler's, if there is one */
   /* Handlers of other libraries may allocate in the child before ours runs. */
   if (atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == self)
     atomic_load_explicit(&lock_settle_child, memory_order_relaxed)();
   if (spin(lock, self)) return;
   int saved = errno;
+  struct lock *interrupted = slept_for;
+  slept_for = lock;
   bool waited = false; /* long enough for one that is held for a fork */
   for (;;) {
     uint32_t state = look(lock);
@@ -81,6 +94,7 @@ void lock_wait(struct lock *lock) {
     if (may_take && change(lock, state, self | LOCK_WAITERS)) break;
     if (!may_take) waited = sleep_on(lock, state, for_fork ? LOCK_PATIENCE_MS : OS_NO_TIMEOUT);
   }
+  slept_for = interrupted;
   errno = saved;
 }
 
@@ -99,8 +113,13 @@ void lock_release_in_turn(struct lock *lock) {
     return;
   }
   int saved = errno;
+  struct lock *interrupted = slept_for;
+  slept_for = lock;
   atomic_store_explicit(&lock->state, 0, memory_order_release); /* release: as lock_release */
-  if (futex_wake(&lock->state, 1)) (void)futex_wait(&lock->state, 0, &a_wake);
+  /* The wake that ends the wait is another's: whoever had the lock in between did not mean this thread. */
+  if (futex_wake(&lock->state, 1) && futex_wait(&lock->state, 0, &a_wake) == FUTEX_WOKEN)
+    (void)futex_wake(&lock->state, 1);
+  slept_for = interrupted;
   errno = saved;
 }
 

@@ -114,6 +114,10 @@ void lock_keep_for_fork(struct lock *lock);
  * stay without. What was waited for in vain is taken off `*patience_ms`. */
 void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up);
 
+/** For a signal handler, before it waits for any lock: when it has interrupted a thread that slept for one, another sleeper is
+ * woken instead. */
+void lock_pass_wake_on(void);
+
 /** Sets a lock free that the calling thread holds for a fork; others stay as they are. */
 void lock_release_after_fork(struct lock *lock);
 

@@ -17,10 +17,37 @@ uintptr_t os_stack_end(void) {
   return 0;
 }
 
+/* Valgrind reports system calls that read what the program has not written, as parts of every stack are. It knows this sequence
+ * of instructions, which does nothing elsewhere, as a question (its manual, "The Client Request mechanism"). */
+static bool is_in_valgrind(void) {
+  enum { RUNNING_ON_VALGRIND = 0x1001 };
+  volatile uint64_t request[6] = {RUNNING_ON_VALGRIND};
+  uint64_t answer = 0;
+#if defined(__x86_64__)
+  __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi\n\t"
+                   "xchgq %%rbx, %%rbx"
+                   : "+d"(answer)
+                   : "a"(request)
+                   : "cc", "memory");
+#elif defined(__aarch64__)
+  register uint64_t result __asm__("x3") = 0;
+  register volatile uint64_t *arguments __asm__("x4") = request;
+  __asm__ volatile("ror x12, x12, #3; ror x12, x12, #13; ror x12, x12, #51; ror x12, x12, #61\n\t"
+                   "orr x10, x10, x10"
+                   : "+r"(result)
+                   : "r"(arguments)
+                   : "cc", "memory");
+  answer = result;
+#endif
+  (void)request;
+  return answer != 0;
+}
+
 /* The kernel reads the new mask before it looks at what is to be done with it, which is nothing it knows. */
 bool os_is_readable(const void *address) {
   enum { UNKNOWN_HOW = -1, MASK_BYTES = 8 };
   int saved = errno;
+  if (is_in_valgrind()) return false;
   (void)syscall(SYS_rt_sigprocmask, UNKNOWN_HOW, address, NULL, MASK_BYTES);
   bool readable = errno != EFAULT;
   errno = saved;

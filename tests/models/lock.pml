@@ -1,11 +1,12 @@
 /* lock.pml - the lock of one word that sleeps in the kernel, and what a fork may do with it.
  *
  * Models: src/os/lock.h (lock_acquire, lock_release), src/os/lock.c (lock_try, lock_wait, lock_wake, lock_leave,
- * lock_acquire_for_fork, lock_release_after_fork, lock_is_whole_in_child).
- * Two threads take the lock ROUNDS times each; in the last round each only tries it. A third one holds it for a fork. It may
+ * lock_release_in_turn, lock_pass_wake_on, lock_acquire_for_fork, lock_release_after_fork, lock_is_whole_in_child).
+ * Two threads take the lock ROUNDS times each; in the last round each only tries it. The second one may release it in turn. A
+ * third one holds it for a fork, perhaps in a signal handler that came when it slept for the lock itself. It may
  * enter what the lock guards, and it cannot end its fork before the first thread has come to its end: as if that one held
  * a lock of libc's, which the fork takes after this one.
- * Left out: the number of spins (each look may be the last one), pause instructions, errno, signal handlers. Each atomic
+ * Left out: the number of spins (each look may be the last one), pause instructions, errno, other signal handlers. Each atomic
  * operation of the code is one step; FUTEX_WAIT compares and falls asleep in one step, FUTEX_WAKE wakes any one
  * sleeper, as the kernel guarantees. Time passes at any moment.
  * Asserted: one thread at most is inside; the word is not 0 while one is; nobody sleeps for ever
@@ -13,8 +14,8 @@
  * inside at the moment of the fork; at the end the lock is free.
  * SPURIOUS: the kernel also ends one sleep without a wake (a signal).
  *
- * check: states 437,979
- * check SPURIOUS: states 901,724
+ * check: states 2,243,902
+ * check SPURIOUS: states 4,617,035
  * mutant NO_WAKE: invalid end state (release wakes nobody)
  * mutant SLEEP_UNCOMPARED: invalid end state (sleep without a look at the word)
  * mutant WOKEN_FORGETS: invalid end state (the woken forgets that others sleep)
@@ -22,6 +23,8 @@
  * mutant NO_PATIENCE_ENDS: invalid end state (a lock held for a fork is waited for without end)
  * mutant TAKES_FROM_INSIDE: assertion violated (the forking thread is inside when its lock is taken away)
  * mutant FORK_KEEPS_THE_WAKE: invalid end state (another sleeper does not learn that the lock is held for a fork now)
+ * mutant INTERRUPTED_KEEPS_THE_WAKE: invalid end state (a sleeper is woken, and its signal handler waits for another sleeper)
+ * mutant IN_TURN_KEEPS_THE_WAKE: invalid end state (who releases in turn is woken by the next release in a sleeper's place)
  * mutant GIVES_UNCOMPARED: assertion violated (the fork's end sets a lock free that was taken from it)
  * mutant CHILD_TRUSTS: assertion violated (the child does not look who holds the lock)
  */
@@ -178,6 +181,40 @@ inline lock_release() {
   fi
 }
 
+/* Sleeps until the lock has been somebody else's, for a time at most. */
+inline release_in_turn() {
+  look();
+  if
+  :: f || !w -> lock_release()
+  :: else ->
+     d_step { owner = FREE; waiters = false }
+     atomic {
+       got = asleep[0] || asleep[1] || asleep[2];
+       futex_wake()
+     }
+     d_step {
+       got = got && owner == FREE && !waiters;
+       if
+       :: got -> asleep[_pid] = true
+       :: else
+       fi
+     }
+     if
+     :: got ->
+        if
+        :: d_step { asleep[_pid] -> asleep[_pid] = false }
+        :: !asleep[_pid] ->
+#ifndef IN_TURN_KEEPS_THE_WAKE
+           futex_wake()
+#else
+           skip
+#endif
+        fi
+     :: else
+     fi
+  fi
+}
+
 inline end() {
   atomic {
     ended++;
@@ -199,7 +236,10 @@ active [2] proctype thread() {
      :: !got && round == ROUNDS -> break /* as an adopter, that gives up */
      fi;
      critical_section();
-     lock_release()
+     if
+     :: lock_release()
+     :: _pid == 1 -> release_in_turn()
+     fi
   :: else -> break
   od;
   if
@@ -267,7 +307,25 @@ inline release_after_fork() {
 
 active proctype forker() {
   byte o;
-  bool got, w, f, i, marked, waited, slept;
+  bool got, w, f, i, marked, waited, slept, interrupted;
+  if
+  :: true -> /* a handler interrupts lock_wait, which has slept */
+     look();
+     if
+     :: o != FREE ->
+        sleep_on(false);
+        interrupted = true;
+#ifndef INTERRUPTED_KEEPS_THE_WAKE
+        futex_wake()
+#endif
+     :: else
+     fi
+  :: true
+  fi;
+  if /* there are more locks than this one, and it waits for one that a sleeper holds */
+  :: true
+  :: interrupted -> first_ended
+  fi;
   acquire_for_fork();
   if
   :: true -> /* a handler of another library allocates */
@@ -286,5 +344,13 @@ active proctype forker() {
 #endif
   }
   release_after_fork();
+  if
+  :: interrupted -> /* goes on where it was */
+     got = false;
+     lock_wait();
+     critical_section();
+     lock_release()
+  :: !interrupted
+  fi;
   end()
 }
