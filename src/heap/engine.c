@@ -22,7 +22,11 @@ bool engine_is_due(struct heap *heap) {
   return true;
 }
 
-bool engine_inbox_is_due(size_t bytes) { return bytes >= step(); }
+/* Active heaps have their shares. Parked ones may be any number, and none of them has a thread that might come by. */
+bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
+  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+  return bytes >= (parked ? STEP_LEAST : step());
+}
 
 /* --- the helper thread ------------------------------------------------------------------------------- */
 

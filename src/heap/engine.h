@@ -24,8 +24,8 @@ enum {
 
 /** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
 bool engine_is_due(struct heap *heap);
-/** Are so many bytes in one heap's inbox worth the engine? Its thread may sleep, so the sender asks. */
-bool engine_inbox_is_due(size_t bytes);
+/** Are so many bytes in the heap's inbox worth the engine? Its thread may sleep, or have ended, so the sender asks. */
+bool engine_inbox_is_due(const struct heap *heap, size_t bytes);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
 void engine_set_mark(struct heap *heap);
 

@@ -42,6 +42,7 @@ atomic_bool heap_started;
 static pthread_key_t key;
 static bool key_made;
 static _Atomic uint64_t active, parked;
+static atomic_bool threads_have_ended; /* relaxed: a hint; set once, cleared in a fork's child */
 
 struct heap *heap_first(void) {
   /* acquire: a heap that is seen is seen whole */
@@ -61,6 +62,10 @@ bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *active_out = heap_active();
   *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
+}
+
+bool heap_threads_have_ended(void) {
+  return atomic_load_explicit(&threads_have_ended, memory_order_relaxed);
 }
 
 bool heap_any_sleeps(void) {
@@ -120,6 +125,8 @@ static void at_thread_end(void *heap) {
   }
   leave_heap();
   thread_ended = true;
+  if (!heap_threads_have_ended())
+    atomic_store_explicit(&threads_have_ended, true, memory_order_relaxed);
   park(heap);
 }
 
@@ -295,6 +302,7 @@ void heap_fork_child(void) {
     kept = heap;
     if (heap == &heap_samples) continue;
     heap->adopt_from = NULL; /* it may not be kept */
+    heap->ride_other = NULL; /* the same */
     remote_forget_inbox(heap);
     if (heap == mine) {
       mine_is_whole = true;
@@ -313,5 +321,6 @@ void heap_fork_child(void) {
   if (mine != NULL && !mine_is_whole) leave_lost_heap();
   atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
   atomic_store_explicit(&active, mine_is_whole, memory_order_relaxed);
+  atomic_store_explicit(&threads_have_ended, false, memory_order_relaxed);
   (void)lock_is_whole_in_child(&heap_list_lock);
 }

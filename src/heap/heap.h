@@ -78,6 +78,9 @@ struct heap {
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
   unsigned ride_step;            /* where it goes on: a class, or what comes after them */
+  struct heap *ride_other;       /* the parked heap that it looks at in this round */
+  uint8_t ride_other_step;       /* and where in it: a class */
+  bool ride_other_tidies;        /* and what for: its bins and inboxes come first */
   size_t ride_young;             /* bytes that were too young in this round */
   uint64_t ride_from_ms;         /* no round before */
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
@@ -106,6 +109,9 @@ struct heap {
   /* Once. */
   struct heap *next;         /* list of all heaps */
   struct counters *counters; /* NULL: nothing is counted. Written by the heap's thread alone */
+
+  /* Under engine_pass_lock. */
+  uint64_t looked_ms; /* when a thread that rides last began to look at it, while it was parked */
 
   /* Under heap_list_lock. */
   struct heap *next_parked;
@@ -189,6 +195,8 @@ extern atomic_bool heap_started HAK_HIDDEN;
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);
 uint64_t heap_active(void);
+/** Has a thread of this process with a heap ended? Threads of the process that forked it do not count. */
+bool heap_threads_have_ended(void);
 /** Are more than FEW_HEAPS active? A hint. */
 bool heap_are_many(void);
 

@@ -52,7 +52,7 @@ static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned co
   count_inbox(to, size_class, count);
   /* relaxed: a hint; what this send added is in it, or was taken already */
   int64_t waits = atomic_load_explicit(&to->inbox_bytes, memory_order_relaxed);
-  return waits > SLEEPING_INBOX_BYTES && engine_inbox_is_due((size_t)waits);
+  return waits > SLEEPING_INBOX_BYTES && engine_inbox_is_due(to, (size_t)waits);
 }
 
 static bool send(struct outgoing *slot) {

@@ -124,9 +124,9 @@ uint64_t os_clock_ms(void);
 /** Has the process had no thread but its first one so far? False where libc does not say: musl, and glibc before 2.32. */
 bool os_has_one_thread_for_sure(void);
 
-/** Does the kernel say that the process has a second thread now, and that no seccomp filter is on, which might kill the
+/** Does the kernel say that the process has so many threads now, and that no seccomp filter is on, which might kill the
  * process for starting one? False as well where it says nothing. 30 us; one caller at a time. */
-bool os_thread_is_welcome(void);
+bool os_thread_is_welcome(unsigned long threads_least);
 
 /** Starts a detached thread that runs `body`, all signals blocked, with a small stack. It takes the scheduling class
  * SCHED_OTHER, and the nice value and the processors of the process' main thread; its capabilities are those of

@@ -44,7 +44,7 @@ static unsigned long number_behind(const char *text, const char *name, unsigned 
 /* The kernel is asked by a file. prctl(PR_GET_SECCOMP) would be one call, and needs no descriptor, but a filter that does
  * not list it kills, and filters that kill by default rarely list it; prctl(2) names this file as the way without that
  * risk. To open files is allowed nearly everywhere, or refused by an error number, which is an answer as well. */
-bool os_thread_is_welcome(void) {
+bool os_thread_is_welcome(unsigned long threads_least) {
   enum {
     KEPT = 32
   }; /* longer than a name and its number, which may be cut in two by the end of the buffer */
@@ -64,7 +64,7 @@ bool os_thread_is_welcome(void) {
     memmove(text, text + end - kept, kept);
   }
   os_file_close(file);
-  return threads > 1 && filter == 0;
+  return threads >= threads_least && filter == 0;
 }
 
 /* --- what it runs as ----------------------------------------------------------------------------------- */

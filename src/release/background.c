@@ -110,7 +110,7 @@ static void helper_main(void) {
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
- * of its own, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
+ * of its own, or had one that left memory, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
 static bool may_start(void) {
   if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
   return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
@@ -122,7 +122,9 @@ static bool start_thread(void) {
   static uint64_t refused_ms;
   uint64_t now = os_clock_ms();
   if (refused_ms != 0 && now - refused_ms < RETRY_MS) return false;
-  bool welcome = option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome();
+  unsigned long threads_least = heap_threads_have_ended() ? 1 : 2;
+  bool welcome =
+      option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome(threads_least);
   if (welcome && os_thread_start(helper_main)) return true;
   refused_ms = now;
   return false;

@@ -1,13 +1,11 @@
 /* release.c - see release.h. */
-#include "release/release.h"
+#include "release/look.h"
 
 #include "heap/engine.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
-#include "release/background.h"
-#include "release/marks.h"
 #include "slab/holes.h"
 #include "superslab/dirty.h"
 
@@ -16,15 +14,6 @@
 enum { SLABS_AT_ONCE = 4, RANGES_AT_ONCE = 64 };
 /* Slabs looked at in one hold of a heap's lock, each a cache miss or two. */
 enum { LOOKS_AT_ONCE = 32 };
-
-struct pass {
-  unsigned looks; /* 0: everything goes, whatever its age */
-  size_t young;   /* bytes that have to wait */
-  bool split;     /* a huge page was broken up: its other slabs deserve another look */
-  bool gone;      /* every page of the batch was given back, and reads as zeros */
-  size_t count;   /* ranges gathered */
-  size_t given;   /* bytes in all */
-};
 
 /* Of the batch, under engine_batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
 static struct os_range ranges[RANGES_AT_ONCE];
@@ -99,8 +88,7 @@ static void end(struct heap *heap, struct purge *purge, bool gone) {
   else if (slab_has_room(slab)) slabs_enlist(heap, slab);
 }
 
-/* Up to a batch of slabs of the class; false when the class is done. */
-static bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
+bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
   batch_begin(pass);
   lock_acquire(&heap->lock);
   unsigned count = begin(heap, slabs, pass);
@@ -137,43 +125,52 @@ static void look_at_class(struct heap *heap, unsigned size_class, struct pass *p
 
 /* --- heaps ------------------------------------------------------------------------------------------------- */
 
-/* Some blocks of a bin of an ended thread; false: none are left, or a thread has the heap now. */
-static bool parked_bin_to_slabs(struct heap *heap, unsigned size_class) {
-  lock_acquire(&heap->lock);
-  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-  bool more = parked && slabs_put_parked_bin(heap, size_class);
-  lock_release_in_turn(&heap->lock);
-  superslab_settle();
-  return more;
-}
+/* Looks without a change of the class, as far as is counted. */
+enum { QUIET_MOST = LOOKS + 1 };
 
-static bool batches_to_slabs(struct heap *heap, unsigned size_class) {
-  lock_acquire(&heap->lock);
-  bool more = slabs_put_batches(heap, size_class);
-  lock_release_in_turn(&heap->lock);
-  superslab_settle();
-  return more;
-}
-
-/* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests
- * by itself: its thread may be busy in another. */
-static void tidy(struct heap *heap, struct pass *pass) {
+bool look_begin(struct heap *heap) {
   bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
-  for (unsigned c = 0; (parked || sent) && c < CLASS_COUNT; c++) {
-    lock_acquire(&heap->lock);
-    bool rests = heap->quiet[c] >= pass->looks;
-    if (heap->quiet[c] < LOOKS) heap->quiet[c]++;
-    lock_release(&heap->lock);
-    if (!rests) continue;
-    while (parked && parked_bin_to_slabs(heap, c)) continue;
-    while (sent && batches_to_slabs(heap, c)) continue;
-  }
-  int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
-  if (left > 0) pass->young += (size_t)left;
+  if (!parked && !sent) return false;
+  lock_acquire(&heap->lock);
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (heap->quiet[c] < QUIET_MOST) heap->quiet[c]++;
+  lock_release(&heap->lock);
+  return true;
 }
 
-static void look_at_spans(struct heap *heap, struct pass *pass) {
+bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) {
+  lock_acquire(&heap->lock);
+  bool more = false;
+  if (heap->quiet[size_class] > pass->looks) {
+    bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+    more = parked && heap->bins[size_class].head != NULL;
+    if (more) slabs_put_parked_bin(heap, size_class);
+    else more = slabs_put_batches(heap, size_class);
+  }
+  lock_release_in_turn(&heap->lock);
+  superslab_settle();
+  return more;
+}
+
+static size_t bytes_in_bins(const struct heap *heap) {
+  size_t bytes = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (heap->bins[c].head != NULL)
+      bytes += (size_t)((int32_t)heap->bins[c].capacity - heap->bins[c].room) * class_size(c);
+  return bytes;
+}
+
+void look_end(struct heap *heap, struct pass *pass) {
+  int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+  if (left > 0) pass->young += (size_t)left;
+  lock_acquire(&heap->lock);
+  if (atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED)
+    pass->young += bytes_in_bins(heap);
+  lock_release(&heap->lock);
+}
+
+void look_at_spans(struct heap *heap, struct pass *pass) {
   struct slab *spans[SPANS_CACHED];
   batch_begin(pass);
   unsigned count = span_cache_claim_old(&heap->spans, pass->looks, spans, &pass->young);
@@ -187,7 +184,10 @@ static void look_at_spans(struct heap *heap, struct pass *pass) {
 }
 
 static void look_at_heap(struct heap *heap, struct pass *pass) {
-  tidy(heap, pass);
+  bool tidies = look_begin(heap);
+  for (unsigned c = 0; tidies && c < CLASS_COUNT; c++)
+    while (look_tidy(heap, c, pass)) continue;
+  if (tidies) look_end(heap, pass);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
       look_at_class(heap, c, pass);
@@ -207,8 +207,7 @@ static void give_slices(struct pass *pass, struct dirty_slices set) {
   }
 }
 
-/* Those of a few SuperSlabs; false: there are no more. */
-static bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass) {
+bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass) {
   struct dirty_slices sets[SLABS_AT_ONCE];
   batch_begin(pass);
   unsigned count = superslab_take_dirty(cursor, pass->looks, sets, SLABS_AT_ONCE, &pass->young);
@@ -278,104 +277,4 @@ size_t release_purge(void) {
   unit_stats_get(&units_after);
   uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
   return was > is ? (size_t)(was - is) : 0;
-}
-
-/* --- without the helper --------------------------------------------------------------------------------------- */
-
-/* What one call of the program does of it: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking
- * alone is two cache misses a slab. */
-#define RIDE_BYTES (1 * MIB)
-enum { RIDE_BATCHES = 8 };
-
-/* A program that goes on with little may find all it needs in its bins, and would never come here. So its heap is veiled while
- * memory waits, for so many calls of malloc a millisecond. With 10 ns each that is 0.1% of the time of a busy program, which
- * then comes by itself. */
-enum { VEILED_CALLS_A_MS = 100, VEILED_MOST_MS = 10000 };
-
-enum { RIDE_SPANS = CLASS_COUNT, RIDE_SLICES, RIDE_DONE };
-
-static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
-
-/* One batch of the slabs of a class; false: there are no more. */
-static bool ride_slabs(struct heap *heap, struct pass *pass) {
-  struct class_slabs *slabs = &heap->classes[heap->ride_step];
-  lock_acquire(&heap->lock);
-  if (slabs->next_look == NULL) slabs->next_look = slabs->first;
-  bool any = slabs->next_look != NULL;
-  lock_release(&heap->lock);
-  return any && look_at_slabs(heap, slabs, pass);
-}
-
-static void ride_step(struct heap *heap, struct pass *pass) {
-  if (heap->ride_step < CLASS_COUNT) {
-    if (ride_slabs(heap, pass)) return;
-  } else if (heap->ride_step == RIDE_SPANS) {
-    look_at_spans(heap, pass);
-    ride_cursor = (struct dirty_cursor){0};
-  } else if (look_at_some_slices(&ride_cursor, pass)) {
-    return;
-  }
-  heap->ride_step++;
-}
-
-/* The next round begins then. */
-static void set_round(struct heap *heap, uint64_t from_ms) {
-  uint32_t wait = (uint32_t)option_value(WARM_POOL_DECAY_MS) / 2;
-  heap->ride_step = 0;
-  heap->ride_young = 0;
-  heap->ride_from_ms = from_ms;
-  heap->veiled_calls = VEILED_CALLS_A_MS * (wait < VEILED_MOST_MS ? wait : VEILED_MOST_MS);
-}
-
-/* The whole heap has been looked at, and what lies below the heaps. */
-static void ride_end(struct heap *heap, uint64_t now) {
-  heap->ride_young += unit_age();
-  heap->rides = heap->ride_young > RELEASE_LEFT_OVER;
-  set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
-  if (heap->rides) return;
-  lock_acquire(&heap->lock);
-  engine_set_mark(heap);
-  lock_release(&heap->lock);
-  release_mark_below();
-}
-
-static void ride(struct heap *heap, uint64_t now) {
-  struct pass pass = {.looks = LOOKS};
-  for (unsigned i = 0;
-       i < RIDE_BATCHES && pass.given < RIDE_BYTES && heap->ride_step < RIDE_DONE;) {
-    unsigned before = heap->ride_step;
-    ride_step(heap, &pass);
-    if (heap->ride_step == before || before >= CLASS_COUNT)
-      i++; /* a class without slabs is nothing */
-  }
-  if (pass.split) pass.young += UNIT_BYTES;
-  heap->ride_young += pass.young;
-  if (heap->ride_step == RIDE_DONE) ride_end(heap, now);
-}
-
-/* A busy program comes here hundreds of times in one tick of the clock; looking at it each time took 10% of the instructions of
- * `fragmentation`. Of calls within one tick the 1st, 2nd, 4th, 8th look at the clock, then every sixteenth. One that comes rarely looks each time. */
-enum { RIDE_SKIPS_MOST = 15 }; /* a mask, too */
-
-static uint64_t look_at_clock(struct heap *heap) {
-  uint64_t now = os_clock_ms();
-  bool busy = now == heap->ride_looked_ms;
-  /* 0, 1, 3, 7, 15, 15 */
-  heap->ride_skipped = busy ? (heap->ride_skipped * 2U + 1) & RIDE_SKIPS_MOST : 0;
-  heap->ride_skips = heap->ride_skipped;
-  heap->ride_looked_ms = now;
-  return now;
-}
-
-void release_ride(void) {
-  struct heap *mine = heap_if_any();
-  if (mine == NULL) return;
-  if (!mine->rides) set_round(mine, mine->ride_from_ms);
-  mine->rides = true;
-  uint64_t now = look_at_clock(mine);
-  if (now >= mine->ride_from_ms && lock_try(&engine_pass_lock)) {
-    ride(mine, now);
-    lock_release(&engine_pass_lock);
-  }
-  heap_veil(mine, mine->rides && mine->veiled_calls > 0);
 }

@@ -33,8 +33,8 @@ enum { LOOKS = 2 };
 size_t release_pass(unsigned looks);
 /** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
 size_t release_purge(void);
-/** Where there is no helper: a bounded part of a look at the calling thread's heap, the free slices and the warm pool. From
- * then on heap->rides is set until little is left, and slow paths call release_ride_on. */
+/** Where there is no helper: a bounded part of a look at the calling thread's heap, those of threads that have ended, the free slices and the warm
+ * pool. From then on heap->rides is set until little is left, and slow paths call release_ride_on. */
 void release_ride(void);
 
 #endif

@@ -2,6 +2,8 @@
  * more for it.
  *
  * usage: at_rest inbox|busy   300 MB of one thread, freed by another; the owner sleeps, or works in another class
+ *        at_rest ended        300 MB of 40 threads, which have ended when the blocks are freed
+ *        at_rest ended-calls  the same; the thread that freed them goes on with a few small blocks
  *        at_rest cached       40 threads that have freed 8 blocks of 1 MB each, and sleep
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
@@ -58,15 +60,46 @@ static void *own(void *unused) {
   return NULL;
 }
 
+/* A program that does little: 100 blocks in 10 ms. */
+static void a_few_calls(void) {
+  for (int i = 0; i < 100; i++) mem_free(mem_malloc(100));
+  usleep(10000);
+}
+
+static bool calls_on;
+
 static void come_to_rest(size_t most_mb) {
   size_t resident = kit_resident();
   for (unsigned i = 0; i < WAIT_SECONDS * 10 && resident > most_mb * KIT_MB; i++) {
-    usleep(100000);
+    if (!calls_on) usleep(100000);
+    for (int j = 0; calls_on && j < 10; j++) a_few_calls();
     resident = kit_resident();
   }
   printf("%zu MB resident\n", resident / KIT_MB);
   CHECK(resident <= most_mb * KIT_MB, "more than %zu MB stay resident", most_mb);
   atomic_store(&done, true);
+}
+
+enum { ENDED_THREADS = 40 };
+
+static void *fill_part(void *number) {
+  for (size_t i = (uintptr_t)number; i < BLOCKS; i += ENDED_THREADS) {
+    CHECK(blocks[i] = mem_malloc(SIZE), "malloc failed");
+    memset(blocks[i], 1, SIZE);
+  }
+  pthread_barrier_wait(&all_filled); /* so that each has a heap of its own */
+  return NULL;
+}
+
+static int ended(void) {
+  pthread_t ids[ENDED_THREADS];
+  pthread_barrier_init(&all_filled, NULL, ENDED_THREADS);
+  for (uintptr_t i = 0; i < ENDED_THREADS; i++)
+    CHECK(pthread_create(&ids[i], NULL, fill_part, (void *)i) == 0, "cannot create thread");
+  for (unsigned i = 0; i < ENDED_THREADS; i++) pthread_join(ids[i], NULL);
+  for (size_t i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
+  come_to_rest(MOST_MB);
+  return 0;
 }
 
 static int cached(unsigned threads, size_t size) {
@@ -175,6 +208,8 @@ static int many(unsigned threads, void *(*work)(void *)) {
 int main(int argc, char **argv) {
   kit_start();
   const char *mode = argc == 2 ? argv[1] : "";
+  calls_on = strcmp(mode, "ended-calls") == 0;
+  if (calls_on || strcmp(mode, "ended") == 0) return ended();
   if (strcmp(mode, "cached") == 0) return cached(40, 1000000);
   if (strcmp(mode, "cached-one") == 0) return cached_one();
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);

@@ -1,0 +1,154 @@
+/* ride.c - the engine where there is no helper thread: bounded parts of a look in the program's own calls. */
+#include "heap/engine.h"
+#include "policy/options.h"
+#include "release/background.h"
+#include "release/look.h"
+#include "release/marks.h"
+
+/* What one call of the program does of it: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking
+ * alone is two cache misses a slab. */
+#define RIDE_BYTES (1 * MIB)
+enum { RIDE_BATCHES = 8 };
+
+/* A program that goes on with little may find all it needs in its bins, and would never come here. So its heap is veiled while
+ * memory waits, for so many calls of malloc a millisecond. With 10 ns each that is 0.1% of the time of a busy program, which
+ * then comes by itself. */
+enum { VEILED_CALLS_A_MS = 100, VEILED_MOST_MS = 10000 };
+
+enum { RIDE_SPANS = CLASS_COUNT, RIDE_OTHERS, RIDE_SLICES, RIDE_DONE };
+
+static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
+
+/* One batch of the slabs of a class; false: there are no more. */
+static bool ride_slabs(struct heap *heap, unsigned size_class, struct pass *pass) {
+  struct class_slabs *slabs = &heap->classes[size_class];
+  lock_acquire(&heap->lock);
+  if (slabs->next_look == NULL) slabs->next_look = slabs->first;
+  bool any = slabs->next_look != NULL;
+  lock_release(&heap->lock);
+  return any && look_at_slabs(heap, slabs, pass);
+}
+
+/* --- heaps without a thread ---------------------------------------------------------------------------------------- */
+
+/* Nobody else looks at a parked heap. Of all threads that ride one does so, twice in the decay time. */
+static struct heap *next_parked(struct heap *from, uint64_t now) {
+  uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  for (; from != NULL; from = from->next) {
+    bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+    if (parked && now - from->looked_ms >= half) return from;
+  }
+  return NULL;
+}
+
+static void turn_to_parked(struct heap *heap, struct heap *from, uint64_t now) {
+  struct heap *other = next_parked(from, now);
+  heap->ride_other = other;
+  heap->ride_other_step = 0;
+  if (other == NULL) return;
+  other->looked_ms = now;
+  heap->ride_other_tidies = look_begin(other);
+}
+
+/* One piece of work for one of them; false: there are no more. Should a thread take the heap meanwhile, all this is what the
+ * helper does with a thread's heap. */
+static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
+  struct heap *other = heap->ride_other;
+  if (other == NULL) return false;
+  if (heap->ride_other_tidies) {
+    while (heap->ride_other_step < CLASS_COUNT) {
+      if (look_tidy(other, heap->ride_other_step, pass)) return true;
+      heap->ride_other_step++;
+    }
+    heap->ride_other_tidies = false;
+    heap->ride_other_step = 0;
+    look_end(other, pass);
+  }
+  while (heap->ride_other_step < CLASS_COUNT) {
+    if (ride_slabs(other, heap->ride_other_step, pass)) return true;
+    heap->ride_other_step++;
+  }
+  look_at_spans(other, pass);
+  turn_to_parked(heap, other->next, now);
+  return true;
+}
+
+/* --- a round ------------------------------------------------------------------------------------------------------- */
+
+static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
+  if (heap->ride_step < CLASS_COUNT) {
+    if (ride_slabs(heap, heap->ride_step, pass)) return;
+  } else if (heap->ride_step == RIDE_SPANS) {
+    look_at_spans(heap, pass);
+    turn_to_parked(heap, heap_first(), now);
+  } else if (heap->ride_step == RIDE_OTHERS) {
+    if (ride_parked(heap, pass, now)) return;
+    ride_cursor = (struct dirty_cursor){0};
+  } else if (look_at_some_slices(&ride_cursor, pass)) {
+    return;
+  }
+  heap->ride_step++;
+}
+
+/* The next round begins then. */
+static void set_round(struct heap *heap, uint64_t from_ms) {
+  uint32_t wait = (uint32_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  heap->ride_step = 0;
+  heap->ride_other = NULL;
+  heap->ride_young = 0;
+  heap->ride_from_ms = from_ms;
+  heap->veiled_calls = VEILED_CALLS_A_MS * (wait < VEILED_MOST_MS ? wait : VEILED_MOST_MS);
+}
+
+/* The whole heap has been looked at, those without a thread, and what lies below the heaps. */
+static void ride_end(struct heap *heap, uint64_t now) {
+  heap->ride_young += unit_age();
+  heap->rides = heap->ride_young > RELEASE_LEFT_OVER;
+  set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
+  if (heap->rides) return;
+  lock_acquire(&heap->lock);
+  engine_set_mark(heap);
+  lock_release(&heap->lock);
+  release_mark_below();
+}
+
+static void ride(struct heap *heap, uint64_t now) {
+  struct pass pass = {.looks = LOOKS};
+  for (unsigned i = 0;
+       i < RIDE_BATCHES && pass.given < RIDE_BYTES && heap->ride_step < RIDE_DONE;) {
+    unsigned before = heap->ride_step;
+    ride_step(heap, &pass, now);
+    if (heap->ride_step == before || before >= CLASS_COUNT)
+      i++; /* a class without slabs is nothing */
+  }
+  if (pass.split) pass.young += UNIT_BYTES;
+  heap->ride_young += pass.young;
+  if (heap->ride_step == RIDE_DONE) ride_end(heap, now);
+}
+
+/* A busy program comes here hundreds of times in one tick of the clock; looking at it each time took 10% of the instructions of
+ * `fragmentation`. Of calls within one tick the 1st, 2nd, 4th, 8th look at the clock, then every sixteenth. One that comes rarely looks each time. */
+enum { RIDE_SKIPS_MOST = 15 }; /* a mask, too */
+
+static uint64_t look_at_clock(struct heap *heap) {
+  uint64_t now = os_clock_ms();
+  bool busy = now == heap->ride_looked_ms;
+  /* 0, 1, 3, 7, 15, 15 */
+  heap->ride_skipped = busy ? (heap->ride_skipped * 2U + 1) & RIDE_SKIPS_MOST : 0;
+  heap->ride_skips = heap->ride_skipped;
+  heap->ride_looked_ms = now;
+  return now;
+}
+
+void release_ride(void) {
+  struct heap *mine = heap_if_any();
+  if (mine == NULL) return;
+  if (!mine->rides) set_round(mine, mine->ride_from_ms);
+  mine->rides = true;
+  uint64_t now = look_at_clock(mine);
+  if (now >= mine->ride_from_ms && lock_try(&engine_pass_lock)) {
+    ride(mine, now);
+    lock_release(&engine_pass_lock);
+  }
+  heap_veil(mine, mine->rides && mine->veiled_calls > 0);
+}
