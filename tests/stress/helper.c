@@ -3,7 +3,7 @@
  *
  * What is free goes back without it as well, by what the program goes on to call.
  *
- * usage: helper alone|calls|filter|ordinary|setuid */
+ * usage: helper alone|child|calls|filter|ordinary|setuid */
 #include "kit.h"
 
 #include <dirent.h>
@@ -112,6 +112,29 @@ enum { BLOCKS_MOST = 600000, WAIT_SECONDS = 30, CALLS = 100 };
 
 /* One block in so many lives on: most slabs have one, and so have to be given back page by page. */
 enum { LIVES = 64 };
+
+static void *use_heap(void *unused) {
+  mem_free(mem_malloc(SMALL));
+  return unused;
+}
+
+/* A fork's child has one thread, however many its parent had. */
+static int child(void) {
+  pthread_t thread;
+  int status = -1;
+  CHECK(pthread_create(&thread, NULL, use_heap, NULL) == 0, "cannot create thread");
+  pthread_join(thread, NULL);
+  pid_t pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid == 0) {
+    fill_and_free();
+    usleep(50000);
+    _exit(count_tasks());
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child did not end well");
+  CHECK(WEXITSTATUS(status) == 1, "a child without threads has %d", WEXITSTATUS(status));
+  return 0;
+}
 
 static int calls(void) {
   static kit_block blocks[BLOCKS_MOST], now[CALLS];
@@ -302,9 +325,10 @@ int main(int argc, char **argv) {
   kit_watchdog(120);
   const char *mode = argc == 2 ? argv[1] : "";
   if (strcmp(mode, "alone") == 0) return alone();
+  if (strcmp(mode, "child") == 0) return child();
   if (strcmp(mode, "calls") == 0) return calls();
   if (strcmp(mode, "filter") == 0) return filter();
   if (strcmp(mode, "ordinary") == 0) return ordinary();
   if (strcmp(mode, "setuid") == 0) return change_user();
-  CHECK(false, "usage: helper alone|calls|filter|ordinary|setuid");
+  CHECK(false, "usage: helper alone|child|calls|filter|ordinary|setuid");
 }
