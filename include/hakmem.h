@@ -89,6 +89,24 @@ HAK_API bool hak_owns(const void *ptr);
  * threads, and the warm pool. Returns the bytes unmapped or decommitted. */
 HAK_API size_t hak_purge(void);
 
+/** For programs that move their blocks together after a peak (redis and valkey call it active defragmentation): is `ptr` one
+ * of few blocks in its slab, so that memory goes back when it is moved? Moving is
+ *
+ *     void *moved = hak_malloc(size);
+ *     memcpy(moved, ptr, size);
+ *     hak_free_moved(ptr);
+ *
+ * True when the slab has at least about as many free blocks as the slabs of its size class have on average (seven eighths of it), and
+ * when the others have room for all blocks that are in use in this one. So it turns false by itself once blocks lie
+ * close. False for blocks that have pages of their own (from 8 KiB on with pages of 4 KiB), for the few that the sampler
+ * follows, for NULL and for memory that is not hakmem's. `ptr` is the start of a live block. Constant time, takes no lock: other threads may change what was
+ * true when it was asked. */
+HAK_API bool hak_should_move(const void *ptr);
+
+/** hak_free for a block that was moved: its place is given back to the slab, past the thread's cache, from which hak_malloc would
+ * hand it out next. Takes a lock, and some 10 times as long as hak_free. */
+HAK_API void hak_free_moved(void *ptr);
+
 /** HAKMEM_VERSION_STRING of the library in use. */
 HAK_API const char *hak_version(void);
 

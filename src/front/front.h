@@ -14,6 +14,13 @@ void *front_allocate_zeroed(size_t size);
 /** `size` bytes at a multiple of `alignment`, a power of two. */
 void *front_allocate_aligned(size_t alignment, size_t size);
 
+/** Is a live block (or a pointer that is not ours) one of few in its slab, whose blocks have room elsewhere? Constant time, any
+ * thread: a hint. See hak_should_move. */
+bool front_should_move(const void *pointer);
+
+/** Frees a block that was moved: past the bin, so that its place is not the next to be handed out. */
+void front_free_moved(void *pointer);
+
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 

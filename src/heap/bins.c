@@ -21,6 +21,21 @@ void bin_halve(struct heap *heap, struct bin *bin) {
   heap->bin_budget_used -= (size_t)less * class_size((unsigned)(bin - heap->bins));
 }
 
+static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
+  lock_acquire(&heap->lock);
+  heap->quiet[size_class] = 0;
+  slabs_put_list(heap, size_class, list, true);
+  bool due = engine_is_due(heap);
+  lock_release(&heap->lock);
+  superslab_settle();
+  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+}
+
+void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
+  *(void **)block = NULL;
+  to_slabs(heap, (unsigned)(bin - heap->bins), block);
+}
+
 void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   void **link = &bin->head;
   uint32_t kept = 0;
@@ -30,13 +45,7 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
   heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - kept);
-  lock_acquire(&heap->lock);
-  heap->quiet[bin - heap->bins] = 0;
-  slabs_put_list(heap, (unsigned)(bin - heap->bins), cold, true);
-  bool due = engine_is_due(heap);
-  lock_release(&heap->lock);
-  superslab_settle();
-  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+  to_slabs(heap, (unsigned)(bin - heap->bins), cold);
 }
 
 /* A thread that sleeps keeps what its bins hold. With more than FEW_HEAPS active, all heaps share what this many may keep:

@@ -26,6 +26,10 @@ HAK_INLINE bool bin_push(struct bin *bin, void *block) {
  * lock, and calls release_answer after it. */
 void bin_overflow(struct heap *heap, struct bin *bin);
 
+/** Puts a block of the heap's slabs back into its slab instead of a bin. The heap's thread only, which holds no lock, and calls
+ * release_answer after it. */
+void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
+
 /** Halves what a bin may hold. Its room may be below 0 then: bin_trim. */
 void bin_halve(struct heap *heap, struct bin *bin);
 

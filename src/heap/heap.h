@@ -34,6 +34,8 @@ struct class_slabs {
   struct slab *next_look; /* where the release engine goes on (release.c) */
   _Atomic uint32_t
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
+  /* Slabs in the first list, and blocks in their free lists; written under `lock`, relaxed: hints for front/move.c. */
+  _Atomic uint32_t partial, free_blocks;
 };
 
 /* A heap that frees for many others gets the second number as well, in sets (remote.c). */

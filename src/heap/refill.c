@@ -114,6 +114,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
     void *blocks;
     heap->free_bytes -= slabs_free_in(slab);
     unsigned taken = slab_take_list(slab, &blocks);
+    slabs_count_free(&heap->classes[size_class], -(int64_t)taken);
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
       *list = blocks;

@@ -10,6 +10,12 @@ enum { BLOCKS_A_HOLD = 512 };
 
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
+static void count_partial(struct class_slabs *slabs, const struct slab *slab, int sign) {
+  uint32_t before = atomic_load_explicit(&slabs->partial, memory_order_relaxed);
+  atomic_store_explicit(&slabs->partial, before + (uint32_t)sign, memory_order_relaxed);
+  slabs_count_free(slabs, sign * (int64_t)slab_free_count(slab));
+}
+
 void slabs_unlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
   if (slabs->next_look == slab) slabs->next_look = slab->next;
@@ -21,6 +27,7 @@ void slabs_unlist(struct heap *heap, struct slab *slab) {
   else if (partial) slabs->last = slab->prev;
   slab->next = slab->prev = NULL;
   slab->listed = LIST_NONE;
+  if (partial) count_partial(slabs, slab, -1);
 }
 
 static void enlist_given(struct class_slabs *slabs, struct slab *slab) {
@@ -44,6 +51,7 @@ void slabs_enlist(struct heap *heap, struct slab *slab) {
   else slabs->first = slab;
   slabs->last = slab;
   slab->listed = LIST_PARTIAL;
+  count_partial(slabs, slab, 1);
 }
 
 void slabs_own(struct heap *heap, struct slab *slab) {
@@ -92,6 +100,7 @@ static void put_run(struct heap *heap, void *first, void *last, unsigned count, 
 void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
                    bool keep_last) {
   slab_put(slab, first, last, count);
+  if (slab->listed == LIST_PARTIAL) slabs_count_free(&heap->classes[slab->size_class], count);
   heap->free_bytes += (size_t)count * slab_block_size(slab);
   if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {

@@ -18,6 +18,12 @@ HAK_INLINE size_t slabs_free_in(const struct slab *slab) {
   return (size_t)slab_free_count(slab) * slab_block_size(slab);
 }
 
+/** After blocks went into the free list of a partial slab of the class, or out of it (below 0). */
+HAK_INLINE void slabs_count_free(struct class_slabs *slabs, int64_t blocks) {
+  uint32_t before = atomic_load_explicit(&slabs->free_blocks, memory_order_relaxed);
+  atomic_store_explicit(&slabs->free_blocks, (uint32_t)(before + blocks), memory_order_relaxed);
+}
+
 /** Counts, for the observe variant alone, what a refill or an overflow consists of. */
 HAK_INLINE void slabs_count(struct heap *heap, unsigned size_class, enum counter which,
                             uint64_t n) {

@@ -1,0 +1,64 @@
+/* move.c - which blocks a program may move so that memory goes back (hak_should_move), and how it frees what it has moved.
+ *
+ * A slab whose blocks lie far apart keeps all of its pages. Moved out of it, they lie close in slabs of which refills take every free block.
+ * What is asked is what valkey asks of jemalloc: how full the slab is beside the others of its class that are not full. It is
+ * asked of counts that change under the heap's lock and are read without it: an answer is a hint, never more.
+ */
+#include "front/front.h"
+#include "release/background.h"
+#include "release/marks.h"
+
+/* A slab counts as emptier than others with this part of their average of free blocks, so that slabs of about the same use are not
+ * all left alone. valkey moves what is less than 1.125 times as full as the average. */
+enum { ABOUT_NUMERATOR = 7, ABOUT_DENOMINATOR = 8 };
+
+/* A free block of so many pages has one at least that goes back by itself. */
+enum { PAGES_OF_ITS_OWN = 2 };
+
+static uint64_t free_blocks(const struct heap *heap, unsigned size_class) {
+  return atomic_load_explicit(&heap->classes[size_class].free_blocks, memory_order_relaxed);
+}
+
+/* Free blocks of the class where the calling thread's next ones come from, without those of this slab, which has `here`. A heap
+ * that is parked gives slabs to who needs some (heap/adopt.h). */
+static uint64_t room_elsewhere(const struct heap *owner, unsigned size_class, uint64_t here) {
+  const struct heap *mine = heap_if_any();
+  bool parked = atomic_load_explicit(&owner->state, memory_order_relaxed) == HEAP_PARKED;
+  uint64_t room = 0;
+  if (owner == mine || parked) {
+    uint64_t all = free_blocks(owner, size_class);
+    room = all > here ? all - here : 0;
+  }
+  if (owner != mine && mine != NULL) room += free_blocks(mine, size_class);
+  return room;
+}
+
+bool front_should_move(const void *pointer) {
+  struct block block = block_find(pointer);
+  if (block.wrong != NULL || block.tier != BLOCK_SMALL) return false;
+  struct bin *bin = map_bin(pointer);
+  const struct slab *slab = block.slab;
+  if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
+  unsigned size_class = slab->size_class;
+  const struct heap *owner = heap_of_bin(bin, size_class);
+  uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
+  uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
+  uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);
+  uint64_t all = free_blocks(owner, size_class);
+  return here > 0 && used > 0 && ABOUT_DENOMINATOR * here * slabs >= ABOUT_NUMERATOR * all &&
+         room_elsewhere(owner, size_class, here) >= used;
+}
+
+void front_free_moved(void *pointer) {
+  struct heap *heap = heap_of_thread();
+  struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
+  if (heap == NULL || !heap_has_bin(heap, bin)) {
+    front_free(pointer);
+    return;
+  }
+  guard_freed(pointer);
+  heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
+  release_note_caller(__builtin_return_address(0));
+  bin_pass_by(heap, bin, pointer);
+  release_answer(heap);
+}
