@@ -39,7 +39,7 @@ static void add_site(struct profile *profile, uint32_t place) {
   const struct sample_stack *stack = (const struct sample_stack *)(profile->words + place);
   struct site *site = &profile->sites[profile->site_count++];
   *site = (struct site){.place = place, .depth = stack->depth, .addresses = stack->addresses};
-  site->allocated_samples = atomic_load(&stack->allocated.samples);
+  site->samples.allocated = atomic_load(&stack->allocated.samples);
   site->allocated_bytes = (double)atomic_load(&stack->allocated.bytes);
   site->allocated_blocks = (double)atomic_load(&stack->allocated.blocks) / SAMPLE_BLOCK;
   profile->allocated_bytes += site->allocated_bytes;
@@ -91,10 +91,15 @@ static void add_record(struct profile *profile, const struct sample_record *reco
   struct site *site = profile_site(profile, atomic_load(&record->stack));
   if (site == NULL) return;
   uint64_t since = atomic_load(&record->since_ms), age = now > since ? now - since : 0;
-  site->live_samples++;
+  struct site_samples *samples = &site->samples;
+  samples->live++;
   site->live_bytes += (double)weight;
   site->live_blocks += (double)weight / (double)size;
-  if (age > site->oldest_ms) site->oldest_ms = age;
+  if (age > samples->oldest_ms) samples->oldest_ms = age;
+  if (samples->live == 1 || age < samples->youngest_ms) samples->youngest_ms = age;
+  if ((double)weight > samples->heaviest) samples->heaviest = (double)weight;
+  unsigned quarter = (unsigned)(QUARTERS * age / (profile->age_ms + 1));
+  samples->born[quarter < QUARTERS ? QUARTERS - 1 - quarter : 0] += (double)weight;
 }
 
 static bool read_records(struct profile *profile, const struct remote *remote,
@@ -102,6 +107,8 @@ static bool read_records(struct profile *profile, const struct remote *remote,
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
   uint32_t count = atomic_load(&head->records);
   uint64_t now = now_ms();
+  uint64_t since = atomic_load(&head->since_ms);
+  profile->age_ms = now > since ? now - since : 0;
   if (count > (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK) return false;
   for (uint32_t first = 0; first < count; first += SAMPLE_RECORDS_A_CHUNK) {
     uint32_t records =
@@ -140,7 +147,6 @@ int profile_read(struct profile *profile, const struct remote *remote) {
   profile->lost = atomic_load(&head->lost) != 0;
   profile->samples = atomic_load(&head->samples);
   profile->dropped = atomic_load(&head->dropped);
-  profile->age_ms = now_ms() - atomic_load(&head->since_ms);
   if (!ok) complain_of_none(remote, "its samples are of a later version than this tool");
   else if (head->version > 0 && profile->samples > 0) {
     ok = read_words(profile, remote, head, end) && find_sites(profile, end) &&
@@ -150,6 +156,18 @@ int profile_read(struct profile *profile, const struct remote *remote) {
   free(head);
   if (!ok) profile_free(profile);
   return ok ? 0 : EXIT_CANNOT_RUN;
+}
+
+void profile_subtract(struct profile *profile, const struct profile *before) {
+  for (size_t i = 0; i < profile->site_count; i++) {
+    struct site *site = &profile->sites[i];
+    const struct site *was = profile_site(before, site->place);
+    if (was == NULL) continue;
+    site->live_bytes -= was->live_bytes;
+    site->live_blocks -= was->live_blocks;
+    site->allocated_bytes -= was->allocated_bytes;
+    site->allocated_blocks -= was->allocated_blocks;
+  }
 }
 
 void profile_free(struct profile *profile) {

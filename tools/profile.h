@@ -5,21 +5,30 @@
 #include "observe/samples.h"
 #include "remote.h"
 
+/* What is known by the samples of a stack; all but the first of those that live. */
+enum { QUARTERS = 4 };
+struct site_samples {
+  uint64_t allocated, live;
+  uint64_t oldest_ms, youngest_ms; /* ages */
+  double heaviest;                 /* bytes that one of them stands for */
+  double born
+      [QUARTERS]; /* bytes of each quarter of the time since the first sample, the oldest first */
+};
+
 /* A stack, and what was allocated there. Bytes and blocks are estimates of all, by the samples. */
 struct site {
   uint32_t place; /* names it within its process */
   unsigned depth;
   const uint64_t *addresses; /* in profile.words */
   double live_bytes, live_blocks, allocated_bytes, allocated_blocks;
-  uint64_t live_samples, allocated_samples;
-  uint64_t oldest_ms; /* age of the oldest live sample */
+  struct site_samples samples;
 };
 
 struct profile {
   int64_t rate; /* bytes; -1: off; 0: nobody has allocated so far */
   bool lost;    /* a fork's child that samples no more */
   uint64_t samples, dropped, live_samples;
-  uint64_t age_ms; /* since the first allocation */
+  uint64_t age_ms; /* since the first sample */
   struct site *sites;
   size_t site_count;
   double live_bytes, allocated_bytes;
@@ -30,6 +39,8 @@ struct profile {
 int profile_read(struct profile *profile, const struct remote *remote);
 /** The site of a stack; NULL: it has none. */
 struct site *profile_site(const struct profile *profile, uint32_t place);
+/** Takes off what an earlier one of the same process has. */
+void profile_subtract(struct profile *profile, const struct profile *before);
 void profile_free(struct profile *profile);
 /** Makes another rate count; false: its memory cannot be written. */
 bool profile_set_rate(const struct remote *remote, int64_t rate);

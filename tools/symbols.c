@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote.h"
-
 typedef char *demangle(const char *, char *, size_t *, int *);
 
 struct symbols {
   Dwfl *dwfl;
-  demangle *readable; /* of libstdc++, where there is one */
+  demangle *demangle; /* of libstdc++, where there is one */
+  char *text;         /* it makes this one longer */
+  size_t room;
 };
 
 static Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
@@ -29,44 +29,42 @@ struct symbols *symbols_open(int pid) {
     return NULL;
   }
   void *library = dlopen("libstdc++.so.6", RTLD_LAZY);
-  if (library != NULL) symbols->readable = (demangle *)(uintptr_t)dlsym(library, "__cxa_demangle");
+  if (library != NULL) symbols->demangle = (demangle *)(uintptr_t)dlsym(library, "__cxa_demangle");
   return symbols;
 }
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
+struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
+  struct symbol symbol = {0};
+  Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
+  if (module == NULL) return symbol;
+  symbol.linkage = dwfl_module_addrname(module, address);
+  symbol.function = symbol.linkage;
+  if (symbol.linkage != NULL && symbols->demangle != NULL &&
+      strncmp(symbol.linkage, "_Z", 2) == 0) {
+    int status = 0;
+    char *text = symbols->demangle(symbol.linkage, symbols->text, &symbols->room, &status);
+    if (text != NULL) symbol.function = symbols->text = text;
+  }
+  Dwfl_Line *line = dwfl_module_getsrc(module, address);
+  if (line != NULL) symbol.file = dwfl_lineinfo(line, NULL, &symbol.line, NULL, NULL, NULL);
+  return symbol;
 }
 
-char *symbols_name(struct symbols *symbols, uint64_t address, bool short_name, char *text,
-                   size_t room) {
-  Dwarf_Addr place = address - 1;
-  Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, place) : NULL;
-  if (module == NULL) {
-    snprintf(text, room, "0x%llx", (unsigned long long)address);
-    return text;
-  }
-  const char *object = dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-  const char *name = dwfl_module_addrname(module, place);
-  char *readable = NULL, whole[32];
-  snprintf(whole, sizeof whole, "0x%llx", (unsigned long long)address);
-  if (name == NULL) name = whole;
-  else if (symbols->readable != NULL && name[0] == '_' && name[1] == 'Z')
-    readable = symbols->readable(name, NULL, NULL, NULL);
-  if (readable != NULL) name = readable;
-  Dwfl_Line *line = dwfl_module_getsrc(module, place);
-  int number = 0;
-  const char *file = line != NULL ? dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
-  if (short_name) snprintf(text, room, "%s", name);
-  else if (file != NULL) snprintf(text, room, "%s (%s:%d)", name, base_name(file), number);
-  else snprintf(text, room, "%s (%s)", name, object != NULL ? base_name(object) : "?");
-  free(readable);
-  make_printable(text, room);
+char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]) {
+  const unsigned char *bits = NULL;
+  GElf_Addr place;
+  Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
+  text[0] = 0;
+  /* The file is opened for the names, and its notes are read then. */
+  if (module == NULL || dwfl_module_getelf(module, &place) == NULL) return text;
+  int bytes = dwfl_module_build_id(module, &bits, &place);
+  for (int i = 0; i < bytes && i < BUILD_ID_ROOM / 2; i++) sprintf(text + 2 * i, "%02x", bits[i]);
   return text;
 }
 
 void symbols_close(struct symbols *symbols) {
   if (symbols == NULL) return;
   if (symbols->dwfl != NULL) dwfl_end(symbols->dwfl);
+  free(symbols->text);
   free(symbols);
 }

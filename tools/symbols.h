@@ -8,12 +8,21 @@
 
 struct symbols;
 
-/** NULL: nothing is known of it, every place has its address for a name. */
+/* What is known of a place; the texts last until the next call. */
+struct symbol {
+  const char *function; /* as the source has it; NULL: not known */
+  const char *linkage;  /* as the linker has it */
+  const char *file;     /* NULL: not known */
+  int line;
+};
+
+/** NULL: nothing is known of it, no place has a name. */
 struct symbols *symbols_open(int pid);
-/** "function (file.c:12)", "function (library.so)", or the address; of the call before a return address. With
- * `short_name` the function alone. Returns `text`. */
-char *symbols_name(struct symbols *symbols, uint64_t address, bool short_name, char *text,
-                   size_t room);
+/** Of the code that `address` lies in. */
+struct symbol symbols_find(struct symbols *symbols, uint64_t address);
+/** The build-id of the file that was mapped there, in hexadecimal; "": it has none. Returns `text`. */
+enum { BUILD_ID_ROOM = 64 * 2 + 1 };
+char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]);
 void symbols_close(struct symbols *symbols);
 
 #endif

@@ -51,7 +51,7 @@ class Shell:
         self.assert_offers("hakmem help ", commands)
 
     def test_options(self):
-        commands = [["run"], ["options"], ["doctor"], ["stats"], ["top"]]
+        commands = [["run"], ["options"], ["doctor"], ["stats"], ["top"], ["prof"]]
         if "libzstd" not in hakmem("trace", "record").err:
             commands.append(["trace", "record"])
             self.assert_offers("hakmem trace ", {"record"}, exactly=False)
@@ -67,6 +67,7 @@ class Shell:
         self.assert_offers("hakmem run --variant=o", {"observe"})
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
         self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics"})
+        self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof"})
         self.assert_offers(f"hakmem stats {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 

@@ -31,7 +31,7 @@ class Manual(TestCase):
         sections = dict(
             part.split("\n", 1) for part in page("hakmem.1.scd").split("\n## hakmem ") if "\n" in part
         )
-        for command, expected in (("run", "profile"), ("trace record", "output"), ("stats", "format"), ("top", "delay")):
+        for command, expected in (("run", "profile"), ("trace record", "output"), ("stats", "format"), ("top", "delay"), ("prof", "growth")):
             result = hakmem(*command.split(), "--help")
             if "libzstd" in result.err:
                 continue

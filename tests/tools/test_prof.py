@@ -3,57 +3,7 @@
 import re
 
 from common import *
-
-SITES = os.environ.get("HAKMEM_TEST_SITES", "")
-NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"
-HEAD = re.compile(r"^covers ([\d.]+) (\w+) of ([\d.]+) (\w+) live bytes, by (\d+) samples \(one in (.*)\)$")
-ROW = re.compile(r"^ *([\d.]+) (\w+) +([\d.]+)%  about (\d+) blocks, (\d+) samples")
-UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def amount(number, unit):
-    return float(number) * UNITS[unit]
-
-
-class ProfCase(TestCase):
-    def start(self, *arguments, **changes):
-        env = environment(LD_PRELOAD=LIBRARY, **changes)
-        process = subprocess.Popen([SITES, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, process)
-        words = process.stdout.readline().split()
-        self.assertEqual(words[0], "ready")
-        return int(words[1]), int(words[2])
-
-    def end(self, process):
-        process.stdin.close()
-        process.wait(timeout=60)
-        process.stdout.close()
-
-    def prof(self, pid, *arguments):
-        result = hakmem("prof", str(pid), *arguments)
-        self.assert_code(result, 0)
-        self.assertEqual(result.err, "")
-        return result.out
-
-    def rows(self, out):
-        """Bytes, samples and the names of each place."""
-        rows = []
-        for line in out.splitlines()[2:]:
-            row = ROW.match(line)
-            if row:
-                rows.append((amount(row[1], row[2]), int(row[5]), []))
-            elif line.strip():
-                rows[-1][2].append(line.strip())
-        return rows
-
-    def of(self, rows, name):
-        """Bytes and samples of the places whose stack has the function."""
-        found = [row for row in rows if any(place.startswith(name + " ") for place in row[2])]
-        return sum(row[0] for row in found), sum(row[1] for row in found)
-
-    def assert_estimate(self, estimate, truth, samples):
-        """Within five standard deviations."""
-        self.assertLess(abs(estimate / truth - 1), 5 / samples**0.5 + 0.02, (estimate, truth, samples))
+from profiles import *
 
 
 class Live(ProfCase):
@@ -124,7 +74,7 @@ class Wrong(ProfCase):
     def test_arguments(self):
         for arguments, says in (
             ([], "name a process"),
-            (["1", "--format=pdf"], "accepted: table|folded"),
+            (["1", "--format=pdf"], "accepted: table|folded|pprof"),
             (["1", "--growth=0"], "accepted: 1..86400"),
             (["1", "--growth=x"], "accepted: 1..86400"),
             (["1", "--rate=-1"], "accepted: 0..1073741824"),

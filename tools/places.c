@@ -1,0 +1,277 @@
+/* places.c - see places.h. */
+#define _GNU_SOURCE
+#include "places.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "symbols.h"
+
+#define obstack_chunk_alloc malloc
+#define obstack_chunk_free free
+
+struct places *places_new(void) {
+  struct places *places = calloc(1, sizeof *places);
+  if (places != NULL) obstack_init(&places->memory);
+  return places;
+}
+
+void places_free(struct places *places) {
+  if (places == NULL) return;
+  obstack_free(&places->memory, NULL);
+  free(places->objects);
+  free(places->frames);
+  free(places->places);
+  free(places->comments);
+  free(places);
+}
+
+static const char *keep(struct places *places, const char *text) {
+  return text != NULL ? obstack_copy0(&places->memory, text, (int)strlen(text)) : NULL;
+}
+
+void places_comment(struct places *places, const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  const char **more = reallocarray(places->comments, places->comment_count + 1, sizeof *more);
+  if (more == NULL) return;
+  places->comments = more;
+  places->comments[places->comment_count++] = keep(places, text);
+}
+
+/* --- what is mapped --------------------------------------------------------------------------------------- */
+
+/* Only what code lies in; the program itself first, as readers of pprof's format expect. */
+static bool add_objects(struct places *places, int pid) {
+  char path[64], program[PATH_MAX], *line = NULL;
+  size_t room = 0, objects = 0;
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  ssize_t length = readlink(path, program, sizeof program - 1);
+  program[length > 0 ? length : 0] = 0;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *maps = fopen(path, "re");
+  if (maps == NULL) return false;
+  while (getline(&line, &room, maps) >= 0) {
+    unsigned long long start, end, offset;
+    char rights[8];
+    int name = 0;
+    line[strcspn(line, "\n")] = 0;
+    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, rights, &offset, &name) < 4 ||
+        name == 0 || strchr(rights, 'x') == NULL || line[name] == 0)
+      continue;
+    if (places->object_count == objects) {
+      objects = 2 * objects + 16;
+      struct object *more = reallocarray(places->objects, objects, sizeof *more);
+      if (more == NULL) break;
+      places->objects = more;
+    }
+    places->objects[places->object_count] =
+        (struct object){start, end, offset, keep(places, line + name), "", false, false, false};
+    if (strcmp(line + name, program) == 0 && strcmp(places->objects[0].path, program) != 0) {
+      struct object first = places->objects[0];
+      places->objects[0] = places->objects[places->object_count];
+      places->objects[places->object_count] = first;
+    }
+    places->object_count++;
+  }
+  bool ok = feof(maps) != 0;
+  free(line);
+  fclose(maps);
+  return ok;
+}
+
+/* --- frames --------------------------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b) {
+  const struct frame *left = a, *right = b;
+  return left->address < right->address ? -1 : left->address > right->address;
+}
+
+static struct frame *find_frame(const struct places *places, uint64_t address) {
+  struct frame key = {.address = address};
+  return bsearch(&key, places->frames, places->frame_count, sizeof key, by_address);
+}
+
+static void name_frame(struct places *places, struct frame *frame, struct symbols *symbols) {
+  struct object *object = NULL;
+  for (size_t i = 0; i < places->object_count && object == NULL; i++)
+    if (frame->address >= places->objects[i].start && frame->address < places->objects[i].end)
+      object = &places->objects[i];
+  struct symbol symbol = symbols_find(symbols, frame->address);
+  frame->object = object;
+  frame->function = keep(places, symbol.function);
+  frame->linkage =
+      symbol.linkage == symbol.function ? frame->function : keep(places, symbol.linkage);
+  frame->file = keep(places, symbol.file);
+  frame->line = symbol.line;
+  if (object == NULL) return;
+  object->functions |= frame->function != NULL;
+  object->files |= frame->file != NULL;
+  object->lines |= frame->line > 0;
+  if (object->build_id[0] == 0) {
+    char build_id[BUILD_ID_ROOM];
+    object->build_id = keep(places, symbols_build_id(symbols, frame->address, build_id));
+  }
+}
+
+/* Each address once: names are looked up in files. */
+static bool add_frames(struct places *places, const struct profile *profile, int pid) {
+  size_t count = 0, used = 0;
+  for (size_t i = 0; i < profile->site_count; i++) count += profile->sites[i].depth;
+  places->frames = calloc(count + 1, sizeof *places->frames);
+  if (places->frames == NULL) return false;
+  count = 0;
+  for (size_t i = 0; i < profile->site_count; i++)
+    for (unsigned at = 0; at < profile->sites[i].depth; at++)
+      places->frames[count++].address = profile->sites[i].addresses[at] - 1;
+  qsort(places->frames, count, sizeof *places->frames, by_address);
+  for (size_t i = 0; i < count; i++)
+    if (used == 0 || places->frames[i].address != places->frames[used - 1].address)
+      places->frames[used++] = places->frames[i];
+  places->frame_count = used;
+  struct symbols *symbols = symbols_open(pid);
+  for (size_t i = 0; i < used; i++) name_frame(places, &places->frames[i], symbols);
+  symbols_close(symbols);
+  return true;
+}
+
+/* --- of a process ----------------------------------------------------------------------------------------------- */
+
+static bool add_places(struct places *places, const struct profile *profile) {
+  places->places = calloc(profile->site_count + 1, sizeof *places->places);
+  if (places->places == NULL) return false;
+  for (size_t i = 0; i < profile->site_count; i++) {
+    const struct site *site = &profile->sites[i];
+    struct place *place = &places->places[places->count++];
+    place->values[ALLOCATED_BLOCKS] = site->allocated_blocks;
+    place->values[ALLOCATED_BYTES] = site->allocated_bytes;
+    place->values[LIVE_BLOCKS] = site->live_blocks;
+    place->values[LIVE_BYTES] = site->live_bytes;
+    place->samples = site->samples;
+    place->depth = site->depth;
+    place->frames = obstack_alloc(&places->memory, (int)(site->depth * sizeof(struct frame *)));
+    for (unsigned at = 0; at < site->depth; at++)
+      place->frames[at] = find_frame(places, site->addresses[at] - 1);
+  }
+  return true;
+}
+
+struct places *places_make(const struct profile *profile, const struct remote *remote) {
+  struct timespec now;
+  struct places *places = places_new();
+  if (places == NULL) return NULL;
+  clock_gettime(CLOCK_REALTIME, &now);
+  places->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  places->rate = profile->rate;
+  places->age_ms = profile->age_ms;
+  places_comment(places, "%s (%d), hakmem %s (%s)", remote->program, remote->pid,
+                 remote->layout.release, remote->layout.variant);
+  places_comment(places, "%llu samples alive of %llu taken; %llu were dropped",
+                 (unsigned long long)profile->live_samples, (unsigned long long)profile->samples,
+                 (unsigned long long)profile->dropped);
+  if (!add_objects(places, remote->pid) || !add_frames(places, profile, remote->pid) ||
+      !add_places(places, profile)) {
+    places_free(places);
+    return NULL;
+  }
+  return places;
+}
+
+/* --- as text ---------------------------------------------------------------------------------------------------- */
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
+char *frame_text(const struct frame *frame, bool short_name, char *text, size_t room) {
+  const struct object *object = frame->object;
+  unsigned long long address = frame->address;
+  if (frame->function != NULL && short_name) snprintf(text, room, "%s", frame->function);
+  else if (frame->function != NULL && frame->file != NULL)
+    snprintf(text, room, "%s (%s:%lld)", frame->function, base_name(frame->file),
+             (long long)frame->line);
+  else if (frame->function != NULL)
+    snprintf(text, room, "%s (%s)", frame->function,
+             object != NULL ? base_name(object->path) : "?");
+  else if (object != NULL)
+    snprintf(text, room, "%s+0x%llx", base_name(object->path),
+             address - object->start + object->offset);
+  else snprintf(text, room, "0x%llx", address);
+  make_printable(text, room);
+  return text;
+}
+
+/* --- what reads alike ------------------------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b) {
+  return strcmp(((const struct place *)a)->text, ((const struct place *)b)->text);
+}
+
+static void add_place(struct place *to, const struct place *from) {
+  struct site_samples *samples = &to->samples;
+  const struct site_samples *others = &from->samples;
+  for (int i = 0; i < PLACE_VALUES; i++) to->values[i] += from->values[i];
+  for (int i = 0; i < QUARTERS; i++) samples->born[i] += others->born[i];
+  if (others->live > 0 && (samples->live == 0 || others->youngest_ms < samples->youngest_ms))
+    samples->youngest_ms = others->youngest_ms;
+  if (others->oldest_ms > samples->oldest_ms) samples->oldest_ms = others->oldest_ms;
+  if (others->heaviest > samples->heaviest) samples->heaviest = others->heaviest;
+  samples->allocated += others->allocated;
+  samples->live += others->live;
+}
+
+void places_merge(struct places *places) {
+  enum { NAME_ROOM = 1024 };
+  char name[NAME_ROOM];
+  size_t used = 0;
+  for (size_t i = 0; i < places->count; i++) {
+    struct place *place = &places->places[i];
+    for (unsigned at = 0; at < place->depth; at++) {
+      frame_text(place->frames[at], false, name, sizeof name);
+      obstack_grow(&places->memory, name, (int)strlen(name));
+      obstack_1grow(&places->memory, '\n');
+    }
+    obstack_grow0(&places->memory, "", 0);
+    place->text = obstack_finish(&places->memory);
+  }
+  if (places->count > 0) qsort(places->places, places->count, sizeof *places->places, by_text);
+  for (size_t i = 0; i < places->count; i++) {
+    if (used > 0 && by_text(&places->places[used - 1], &places->places[i]) == 0)
+      add_place(&places->places[used - 1], &places->places[i]);
+    else places->places[used++] = places->places[i];
+  }
+  places->count = used;
+}
+
+static struct place *alike(const struct places *places, const struct place *place) {
+  if (places->count == 0) return NULL; /* bsearch may not be given it */
+  return bsearch(place, places->places, places->count, sizeof *place, by_text);
+}
+
+bool places_subtract(struct places *places, const struct places *before) {
+  struct place *more =
+      reallocarray(places->places, places->count + before->count + 1, sizeof *more);
+  if (more == NULL) return false;
+  places->places = more;
+  size_t gone = 0;
+  for (size_t i = 0; i < before->count; i++) {
+    struct place *place = alike(places, &before->places[i]);
+    if (place == NULL) {
+      place = &more[places->count + gone++];
+      *place = before->places[i];
+      memset(place->values, 0, sizeof place->values);
+    }
+    for (int k = 0; k < PLACE_VALUES; k++) place->values[k] -= before->places[i].values[k];
+  }
+  places->count += gone;
+  return true;
+}

@@ -1,0 +1,28 @@
+/* pprof_missing.c - pprof's format where there is no libprotobuf-c. */
+#include "cli.h"
+#include "pprof.h"
+
+static void complain_of_it(void) {
+  complain("this hakmem was built without libprotobuf-c and zlib, and knows no pprof format");
+}
+
+bool pprof_write(const struct profile *profile, const struct remote *remote, int fd) {
+  (void)profile;
+  (void)remote;
+  (void)fd;
+  complain_of_it();
+  return false;
+}
+
+bool pprof_write_places(const struct places *places, int fd) {
+  (void)places;
+  (void)fd;
+  complain_of_it();
+  return false;
+}
+
+struct places *pprof_read(const char *path) {
+  (void)path;
+  complain_of_it();
+  return NULL;
+}

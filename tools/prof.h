@@ -1,0 +1,41 @@
+/* prof.h - what the parts of hakmem prof share. */
+#ifndef HAKMEM_PROF_H
+#define HAKMEM_PROF_H
+
+#include <stdio.h>
+
+#include "places.h"
+
+enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH };
+enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF };
+
+struct prof_order {
+  enum prof_view view;
+  enum prof_format format;
+  const char *output; /* NULL: standard output */
+  long seconds, sites;
+  long long rate; /* -1: stays */
+};
+
+/* A place with its figures in this view. */
+struct row {
+  const struct place *place;
+  double bytes, blocks;
+};
+
+struct report {
+  const struct prof_order *order;
+  const struct places *places;
+  const char *head; /* lines that stand before the table */
+  struct row *rows; /* what has something to show, the largest first */
+  size_t count;
+  double sum;
+};
+
+/** Fills in the rows of a report that has the rest; false: out of memory. */
+bool prof_rows(struct report *report);
+void prof_table(const struct report *report, FILE *out);
+/** "main;f;g 123": outermost first, bytes. What Brendan Gregg's flamegraph.pl, speedscope and others read. */
+void prof_folded(const struct report *report, FILE *out);
+
+#endif
