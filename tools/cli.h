@@ -17,6 +17,9 @@ enum {
 /** One line on stderr: "hakmem COMMAND: ...". The command is the one being executed. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** From now on complaints go to `out`, without the command; NULL: to stderr again. */
+void collect_complaints(FILE *out);
+
 /** A line as complain() writes it: control characters as '?'. */
 void print_line(FILE *out, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
@@ -34,6 +37,7 @@ int command_doctor(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_prof(int argc, char **argv);
+int command_serve(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 

@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"stats", command_stats, "tell where the memory of a running process is"},
     {"top", command_top, "show how the memory of a running process changes"},
     {"prof", command_prof, "tell who allocated what lives in a running process"},
+    {"serve", command_serve, "serve the memory of running processes to Prometheus"},
     {"trace", command_trace, "record what a program allocates"},
     {"version", command_version, "print the versions of the tool and of the library"},
 };
@@ -52,11 +53,16 @@ int take_argument(int key, char *value, char **argument) {
   return 0;
 }
 
+static FILE *complaints; /* NULL: stderr */
+
+void collect_complaints(FILE *out) { complaints = out; }
+
 void complain(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  fprintf(stderr, "hakmem%s%s: ", command_name[0] != 0 ? " " : "", command_name);
-  print_line(stderr, format, arguments);
+  if (complaints == NULL)
+    fprintf(stderr, "hakmem%s%s: ", command_name[0] != 0 ? " " : "", command_name);
+  print_line(complaints != NULL ? complaints : stderr, format, arguments);
   va_end(arguments);
 }
 

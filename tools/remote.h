@@ -54,6 +54,8 @@ bool remote_has_directory(const struct remote *remote);
 int remote_check_process(struct remote *remote, const char *text);
 /** After a refusal: 0 where it keeps a page for us, else an exit code after one line that says why. */
 int remote_refused(struct remote *remote);
+/** A number of /proc/PID/stat, by its place as proc(5) counts them, behind the name; 0: there is no such process. */
+uint64_t remote_stat(int pid, int field);
 /** Replaces control characters: what another process wrote is not to reach a terminal as it is. */
 void make_printable(char *text, size_t room);
 

@@ -42,9 +42,8 @@ static struct status read_status(int pid) {
   return status;
 }
 
-/* When it began, in ticks since the machine did: with the number it tells a process from all others. 0: there is none. */
-static uint64_t read_birth(int pid) {
-  enum { BIRTH = 22, NAME = 2 };
+uint64_t remote_stat(int pid, int field) {
+  enum { NAME = 2 };
   char path[64], line[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   FILE *file = fopen(path, "re");
@@ -54,8 +53,14 @@ static uint64_t read_birth(int pid) {
   fclose(file);
   line[length] = 0;
   char *at = strrchr(line, ')');
-  for (int i = NAME; i < BIRTH && at != NULL; i++) at = strchr(at + 1, ' ');
+  for (int i = NAME; i < field && at != NULL; i++) at = strchr(at + 1, ' ');
   return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+/* When it began, in ticks since the machine did: with the number it tells a process from all others. 0: there is none. */
+static uint64_t read_birth(int pid) {
+  enum { BIRTH = 22 };
+  return remote_stat(pid, BIRTH);
 }
 
 /* One of its threads that has not ended; 0: there is none. */

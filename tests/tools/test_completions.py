@@ -52,7 +52,9 @@ class Shell:
 
     def test_options(self):
         commands = [["run"], ["options"], ["doctor"], ["stats"], ["top"], ["prof"]]
-        if "libzstd" not in hakmem("trace", "record").err:
+        if "in this build" not in hakmem("serve").err:
+            commands.append(["serve"])
+        if "in this build" not in hakmem("trace", "record").err:
             commands.append(["trace", "record"])
             self.assert_offers("hakmem trace ", {"record"}, exactly=False)
         for command in commands:
@@ -68,6 +70,10 @@ class Shell:
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
         self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics"})
         self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof"})
+        if "in this build" not in hakmem("serve").err:
+            with open("/proc/self/comm", encoding="ascii") as file:
+                self.assert_offers("hakmem serve --name ", {file.read().strip()}, exactly=False)
+            self.assert_offers(f"hakmem serve --port 0 {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers(f"hakmem stats {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 

@@ -3,7 +3,9 @@
 import json
 import re
 import struct
+import time
 
+import metrics
 from common import *
 
 HELD = os.environ.get("HAKMEM_TEST_HELD", "")
@@ -26,6 +28,7 @@ class StatsCase(TestCase):
         process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                    **(options or {}))  # fmt: skip
         self.addCleanup(self.end, process)
+        self.process = process
         said = [process.stdout.readline().split() for _ in range(lines)]
         self.assertTrue(all(line and line[0] == "ready" for line in said), said)
         return [(int(line[1]), int(line[2])) for line in said]
@@ -312,30 +315,40 @@ class Formats(StatsCase):
         self.assertNotIn("profile", figures)
 
     def test_openmetrics(self):
-        # Debian's package is for Debian's Python, which may not be the one that runs this.
-        parse = """if True:
-            import json, sys
-            from prometheus_client.openmetrics import parser
-            families = parser.text_string_to_metric_families(sys.stdin.read())
-            print(json.dumps({family.name: [family.type, [[s.labels, s.value] for s in family.samples]]
-                              for family in families}))"""
-        pythons = [python for python in (sys.executable, "/usr/bin/python3")
-                   if execute([python, "-c", "import prometheus_client.openmetrics.parser"]).code == 0]  # fmt: skip
-        if not pythons:
-            self.skipTest("python3-prometheus-client is not installed")
         [(pid, _)] = self.start(HELD, "threads")
         result = hakmem("stats", str(pid), "--format=openmetrics")
         self.assert_code(result, 0)
-        parsed = subprocess.run([pythons[0], "-c", parse], input=result.out, text=True, check=True, timeout=60,
-                                stdout=subprocess.PIPE)  # fmt: skip
-        families = json.loads(parsed.stdout)
-        parts = {labels["part"]: value for labels, value in families["hakmem_memory_bytes"][1]}
+        families = metrics.parse(result.out)
+        parts = metrics.values(families, "hakmem_memory_bytes", "part")
         self.assertEqual(set(parts), set(PARTS))
-        total = families["hakmem_resident_bytes"][1][0][1]
+        total = families["hakmem_resident_bytes"]["samples"][0][2]
         self.assertLessEqual(abs(sum(parts.values()) - total), total / 100)
-        self.assertEqual(families["hakmem_system_calls"][0], "counter")
-        self.assertEqual(families["hakmem"][0], "info")
-        self.assertGreater(len(families["hakmem_class_bytes"][1]), 40)
+        self.assertEqual(families["hakmem_system_calls"]["type"], "counter")
+        self.assertEqual(families["hakmem"]["type"], "info")
+        self.assertGreater(len(families["hakmem_class_bytes"]["samples"]), 40)
+        for name, family in families.items():
+            self.assertNotEqual(family["help"], "", name)
+            self.assertEqual(family["unit"], next((unit for unit in ("bytes", "seconds") if name.endswith("_" + unit)), ""))
+            for _, labels, _ in family["samples"]:
+                if name != "hakmem_processes":
+                    self.assertEqual((labels["pid"], labels["program"]), (str(pid), "held"), name)
+
+    def test_openmetrics_tells_of_samples_faults_and_age(self):
+        started = time.time()
+        [(pid, live)] = self.start(HELD, "threads", HAKMEM_PROF_RATE="65536")
+        result = hakmem("stats", str(pid), "--format=openmetrics")
+        families = metrics.parse(result.out)
+        figure = {name: family["samples"][0][2] for name, family in families.items() if family["samples"]}
+        self.assertEqual(figure["hakmem_sample_rate_bytes"], 65536)
+        self.assertEqual(figure["hakmem_samples_dropped"], 0)
+        self.assertLess(figure["hakmem_live_samples"], figure["hakmem_samples"])
+        # By more than 300 samples: five standard deviations are 29%.
+        self.assertGreater(figure["hakmem_samples"], 300)
+        self.assertGreater(figure["hakmem_allocated_bytes"], 0.7 * live)
+        self.assertGreater(figure["hakmem_allocated_blocks"], 1000)
+        faults = metrics.values(families, "hakmem_page_faults", "kind")
+        self.assertGreater(faults["minor"], live / os.sysconf("SC_PAGESIZE"))
+        self.assertLess(abs(figure["hakmem_process_start_time_seconds"] - started), 60)
 
 
 class Refusals(StatsCase):

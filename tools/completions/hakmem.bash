@@ -16,6 +16,7 @@ _hakmem_values() {
   -p | --profile) "$1" options HAKMEM_PROFILE 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
   --stats) "$1" options HAKMEM_STATS 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
   --format) "$1" "$3" --format= 2>&1 | sed -n 's/.*accepted: //p' | tr '|' '\n' ;;
+  --name) cat /proc/[0-9]*/comm 2>/dev/null | grep -v '[^a-zA-Z0-9._+-]' | sort -u ;;
   --variant) printf '%s\n' standard fast observe hardened check ;;
   *) return 1 ;;
   esac
@@ -95,7 +96,7 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
-  stats | top | prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  stats | top | prof | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   options) mapfile -t COMPREPLY < <(compgen -W "$("$tool" options --format=names 2>/dev/null)" -- "$current") ;;
   run | doctor | trace)
     if declare -F _command_offset >/dev/null; then _command_offset "$COMP_CWORD"

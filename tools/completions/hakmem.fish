@@ -15,6 +15,8 @@ function __hakmem_values
             $argv[1] options HAKMEM_STATS 2>/dev/null | head -n 1 | string replace -r '.*=' '' | string split '|'
         case --format
             $argv[1] $argv[3] --format= 2>&1 | string replace -rf '.*accepted: ' '' | string split '|'
+        case --name
+            cat /proc/*/comm 2>/dev/null | sort -u
         case --variant
             printf '%s\n' standard fast observe hardened check
         case '*'
@@ -83,7 +85,7 @@ function __hakmem_complete
         set -l rest
         test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
         complete -C (string join ' ' -- $rest $current)
-    else if contains -- $words[2] stats top prof
+    else if contains -- $words[2] stats top prof serve
         __fish_complete_pids
     else if test $words[2] = options
         $tool options --format=names 2>/dev/null

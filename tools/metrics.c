@@ -1,0 +1,292 @@
+/* metrics.c - see metrics.h. */
+#define _GNU_SOURCE
+#include "metrics.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "profile.h"
+#include "stats.h"
+
+/* --- families ------------------------------------------------------------------------------------------ */
+
+enum family_id {
+  INFO,
+  PROCESSES,
+  RESIDENT,
+  MEMORY,
+  IN_USE,
+  MAPPED,
+  SWAPPED,
+  GIVEN,
+  CLASS,
+  CACHE,
+  HEAPS,
+  PARTIAL,
+  ALLOCATED_BYTES,
+  ALLOCATED_BLOCKS,
+  SAMPLES,
+  SAMPLES_DROPPED,
+  SAMPLES_LIVE,
+  SAMPLE_RATE,
+  CALLS,
+  CALLS_REFUSED,
+  FAULTS,
+  START_TIME,
+  FAMILIES
+};
+
+struct family {
+  const char *name, *type, *unit, *help;
+};
+
+static const struct family families[FAMILIES] = {
+    [INFO] = {"hakmem", "info", NULL, "What runs in the process."},
+    [PROCESSES] = {"hakmem_processes", "gauge", NULL, "Processes that were read."},
+    [RESIDENT] = {"hakmem_resident_bytes", "gauge", "bytes",
+                  "Resident memory of the process, as the kernel says."},
+    [MEMORY] = {"hakmem_memory_bytes", "gauge", "bytes",
+                "Resident memory by what it is; the parts add up to hakmem_resident_bytes."},
+    [IN_USE] = {"hakmem_in_use_bytes", "gauge", "bytes",
+                "Bytes of all blocks that the program holds, resident or not."},
+    [MAPPED] = {"hakmem_mapped_bytes", "gauge", "bytes",
+                "Address space for blocks, resident or not."},
+    [SWAPPED] = {"hakmem_swapped_bytes", "gauge", "bytes",
+                 "Memory of the process that was swapped out."},
+    [GIVEN] = {"hakmem_given_bytes", "gauge", "bytes",
+               "Pages given back inside slabs and cached large blocks."},
+    [CLASS] = {"hakmem_class_bytes", "gauge", "bytes",
+               "Resident memory of slabs by size of blocks and by what it is."},
+    [CACHE] = {"hakmem_cache_bytes", "gauge", "bytes", "Free memory that is kept, by where it is."},
+    [HEAPS] = {"hakmem_heaps", "gauge", NULL,
+               "Heaps, each of one thread or of one that has ended."},
+    [PARTIAL] = {"hakmem_partial", "gauge", NULL,
+                 "1: it changed while it was read, and its figures are of several moments."},
+    [ALLOCATED_BYTES] = {"hakmem_allocated_bytes", "counter", "bytes",
+                         "Bytes allocated since the start, live or not, estimated by samples."},
+    [ALLOCATED_BLOCKS] = {"hakmem_allocated_blocks", "counter", NULL,
+                          "Blocks allocated since the start, live or not, estimated by samples."},
+    [SAMPLES] = {"hakmem_samples", "counter", NULL, "Blocks that were sampled since the start."},
+    [SAMPLES_DROPPED] = {"hakmem_samples_dropped", "counter", NULL,
+                         "Samples that were dropped for want of memory."},
+    [SAMPLES_LIVE] = {"hakmem_live_samples", "gauge", NULL,
+                      "Sampled blocks that live: what a heap profile rests on."},
+    [SAMPLE_RATE] = {"hakmem_sample_rate_bytes", "gauge", "bytes",
+                     "One block in so many bytes is sampled; 0: none."},
+    [CALLS] = {"hakmem_system_calls", "counter", NULL, "System calls for memory since the start."},
+    [CALLS_REFUSED] = {"hakmem_system_calls_refused", "counter", NULL,
+                       "System calls for memory that the kernel refused."},
+    [FAULTS] = {"hakmem_page_faults", "counter", NULL,
+                "Page faults of the process; the major ones waited for a disk."},
+    [START_TIME] = {"hakmem_process_start_time_seconds", "gauge", "seconds",
+                    "When the process began, in seconds since 1970."},
+};
+
+struct metrics {
+  enum metrics_format format;
+  unsigned processes;
+  bool failed;
+  const struct remote *remote; /* of which samples are added */
+  struct {
+    FILE *file;
+    char *text;
+    size_t size;
+  } samples[FAMILIES];
+};
+
+struct metrics *metrics_open(enum metrics_format format) {
+  struct metrics *metrics = calloc(1, sizeof *metrics);
+  if (metrics != NULL) metrics->format = format;
+  return metrics;
+}
+
+static void write_family(const struct metrics *metrics, const struct family *family, FILE *out) {
+  const char *suffix = "", *type = family->type;
+  bool plain = metrics->format == METRICS_PLAIN;
+  if (plain && strcmp(type, "counter") == 0) suffix = "_total";
+  if (plain && strcmp(type, "info") == 0) {
+    suffix = "_info";
+    type = "gauge";
+  }
+  fprintf(out, "# TYPE %s%s %s\n", family->name, suffix, type);
+  if (!plain && family->unit != NULL) fprintf(out, "# UNIT %s %s\n", family->name, family->unit);
+  fprintf(out, "# HELP %s%s %s\n", family->name, suffix, family->help);
+}
+
+bool metrics_close(struct metrics *metrics, FILE *out) {
+  for (int i = 0; i < FAMILIES; i++) {
+    write_family(metrics, &families[i], out);
+    if (i == PROCESSES) fprintf(out, "%s %u\n", families[i].name, metrics->processes);
+    FILE *file = metrics->samples[i].file;
+    if (file == NULL) continue;
+    if (fclose(file) != 0) metrics->failed = true;
+    else fwrite(metrics->samples[i].text, 1, metrics->samples[i].size, out);
+    free(metrics->samples[i].text);
+  }
+  if (metrics->format == METRICS_OPEN) fprintf(out, "# EOF\n");
+  bool whole = !metrics->failed;
+  free(metrics);
+  return whole;
+}
+
+/* --- samples ------------------------------------------------------------------------------------------- */
+
+static void write_value(const char *value, FILE *out) {
+  for (; *value != 0; value++) {
+    if (*value == '"' || *value == '\\') fputc('\\', out);
+    fputc(*value < ' ' || *value > '~' ? '?' : *value, out);
+  }
+}
+
+/* Labels beside those of the process: names and values in turn, and NULL. */
+static void put_labels(struct metrics *metrics, enum family_id id, double value, ...) {
+  FILE **file = &metrics->samples[id].file;
+  if (*file == NULL) *file = open_memstream(&metrics->samples[id].text, &metrics->samples[id].size);
+  if (*file == NULL) {
+    metrics->failed = true;
+    return;
+  }
+  const char *type = families[id].type;
+  fprintf(*file, "%s%s{pid=\"%d\",program=\"", families[id].name,
+          strcmp(type, "counter") == 0 ? "_total"
+          : strcmp(type, "info") == 0  ? "_info"
+                                       : "",
+          metrics->remote->pid);
+  write_value(metrics->remote->program, *file);
+  fputc('"', *file);
+  va_list labels;
+  va_start(labels, value);
+  for (const char *name; (name = va_arg(labels, const char *)) != NULL;) {
+    fprintf(*file, ",%s=\"", name);
+    write_value(va_arg(labels, const char *), *file);
+    fputc('"', *file);
+  }
+  va_end(labels);
+  fprintf(*file, "} %.0f\n", value);
+}
+
+static void put(struct metrics *metrics, enum family_id id, double value) {
+  put_labels(metrics, id, value, NULL);
+}
+
+static void put_memory(struct metrics *metrics, const struct snapshot *snapshot) {
+  struct part parts[PARTS];
+  stats_parts(snapshot, parts);
+  put(metrics, RESIDENT, (double)snapshot->resident);
+  for (int i = 0; i < PARTS; i++)
+    put_labels(metrics, MEMORY, parts[i].bytes, "part", parts[i].name, NULL);
+  put(metrics, IN_USE, (double)snapshot->in_use);
+  put(metrics, MAPPED, (double)snapshot->mapped_bytes);
+  put(metrics, GIVEN, (double)snapshot->given_bytes);
+  put(metrics, PARTIAL, snapshot->partial);
+  put_labels(metrics, HEAPS, (double)snapshot->heaps_active, "state", "active", NULL);
+  put_labels(metrics, HEAPS, (double)snapshot->heaps_parked, "state", "parked", NULL);
+}
+
+static void put_classes(struct metrics *metrics, const struct snapshot *snapshot) {
+  for (unsigned c = 0; c < CLASSES_MOST; c++) {
+    const struct class_figures *figures = &snapshot->classes[c];
+    const struct part parts[] = {{"live", "", "", figures->live},
+                                 {"slack", "", "", figures->slack},
+                                 {"caches", "", "", figures->caches},
+                                 {"fragmentation", "", "", figures->fragmentation}};
+    char size[16];
+    snprintf(size, sizeof size, "%u", figures->size);
+    for (int i = 0; i < 4 && figures->slabs > 0; i++)
+      put_labels(metrics, CLASS, parts[i].bytes, "size", size, "part", parts[i].name, NULL);
+  }
+}
+
+static void put_caches(struct metrics *metrics, const struct snapshot *snapshot) {
+  double bins = 0, outgoing = 0, inbox = 0;
+  for (size_t i = 0; i < snapshot->heap_count; i++) {
+    bins += (double)snapshot->heaps[i].bins;
+    outgoing += (double)snapshot->heaps[i].outgoing;
+    inbox += (double)snapshot->heaps[i].inbox;
+  }
+  put_labels(metrics, CACHE, bins, "where", "bins", NULL);
+  put_labels(metrics, CACHE, outgoing, "where", "outgoing", NULL);
+  put_labels(metrics, CACHE, inbox, "where", "inbox", NULL);
+  put_labels(metrics, CACHE, snapshot->spans_resident, "where", "large", NULL);
+  put_labels(metrics, CACHE, snapshot->slices_resident, "where", "slices", NULL);
+  put_labels(metrics, CACHE, snapshot->warm_resident, "where", "warm_pool", NULL);
+}
+
+static void put_calls(struct metrics *metrics, const struct snapshot *snapshot) {
+  put_labels(metrics, CALLS, (double)snapshot->os_mmap, "call", "mmap", NULL);
+  put_labels(metrics, CALLS, (double)snapshot->os_munmap, "call", "munmap", NULL);
+  put_labels(metrics, CALLS, (double)snapshot->os_madvise, "call", "madvise", NULL);
+  put_labels(metrics, CALLS, (double)snapshot->os_mremap, "call", "mremap", NULL);
+  put_labels(metrics, CALLS, (double)snapshot->os_mprotect, "call", "mprotect", NULL);
+  put(metrics, CALLS_REFUSED, (double)snapshot->os_failed);
+}
+
+/* Nothing where there is no sampler, or it may not be read. */
+static void put_samples(struct metrics *metrics, const struct remote *remote) {
+  struct profile profile;
+  if (remote->shared || remote->samples == 0 || profile_read(&profile, remote) != 0) return;
+  double bytes = 0, blocks = 0;
+  for (size_t i = 0; i < profile.site_count; i++) {
+    bytes += profile.sites[i].allocated_bytes;
+    blocks += profile.sites[i].allocated_blocks;
+  }
+  put(metrics, ALLOCATED_BYTES, bytes);
+  put(metrics, ALLOCATED_BLOCKS, blocks);
+  put(metrics, SAMPLES, (double)profile.samples);
+  put(metrics, SAMPLES_DROPPED, (double)profile.dropped);
+  put(metrics, SAMPLES_LIVE, (double)profile.live_samples);
+  put(metrics, SAMPLE_RATE, profile.rate > 0 ? (double)profile.rate : 0);
+  profile_free(&profile);
+}
+
+/* When the machine started, in seconds since 1970; 0: it does not say. */
+static double boot_time(void) {
+  unsigned long long seconds = 0;
+  char line[256];
+  FILE *file = fopen("/proc/stat", "re");
+  if (file == NULL) return 0;
+  while (fgets(line, sizeof line, file) != NULL)
+    if (strncmp(line, "btime ", 6) == 0) seconds = strtoull(line + 6, NULL, 10);
+  fclose(file);
+  return (double)seconds;
+}
+
+static void put_process(struct metrics *metrics, const struct remote *remote) {
+  enum { MINOR_FAULTS = 10, MAJOR_FAULTS = 12 }; /* fields of /proc/PID/stat */
+  double boot = boot_time();
+  put_labels(metrics, FAULTS, (double)remote_stat(remote->pid, MINOR_FAULTS), "kind", "minor",
+             NULL);
+  put_labels(metrics, FAULTS, (double)remote_stat(remote->pid, MAJOR_FAULTS), "kind", "major",
+             NULL);
+  if (boot > 0)
+    put(metrics, START_TIME, boot + (double)remote->birth / (double)sysconf(_SC_CLK_TCK));
+}
+
+void metrics_add(struct metrics *metrics, const struct snapshot *snapshot,
+                 const struct remote *remote) {
+  metrics->remote = remote;
+  metrics->processes++;
+  put_labels(metrics, INFO, 1, "release", remote->layout.release, "variant", remote->layout.variant,
+             NULL);
+  put_memory(metrics, snapshot);
+  put_calls(metrics, snapshot);
+  /* The sums that a process keeps for others have none of these. */
+  if (!snapshot->counted) {
+    put(metrics, SWAPPED, (double)snapshot->swapped);
+    put_classes(metrics, snapshot);
+    put_caches(metrics, snapshot);
+  }
+  put_samples(metrics, remote);
+  put_process(metrics, remote);
+}
+
+/* --- hakmem stats --format openmetrics ------------------------------------------------------------------- */
+
+void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
+  struct metrics *metrics = metrics_open(METRICS_OPEN);
+  if (metrics != NULL) metrics_add(metrics, snapshot, remote);
+  if (metrics == NULL || !metrics_close(metrics, out)) complain("out of memory");
+}

@@ -1,0 +1,51 @@
+/* serve.h - hakmem serve: what its parts share. The command is serve.c, sockets are serve_listen.c, which processes are
+ * served is served.c, answers to requests are serve_http.c. All of it runs in one thread. */
+#ifndef HAKMEM_SERVE_H
+#define HAKMEM_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "remote.h"
+
+/* --- the processes (served.c) ----------------------------------------------------------------------------- */
+
+struct served {
+  const char *
+      name; /* all processes of this name, whenever they start; NULL: those that a user gave by number */
+  struct remote **remotes;
+  size_t count;
+};
+
+/** Adds the process that `text` names; 0, or an exit code after a complaint. */
+int served_add(struct served *served, const char *text);
+/** Those of the name: drops the ones that have ended, and finds new ones. Those given by number: opens the ones again that run another
+ * program by now. Complains of those that cannot be served. */
+void served_refresh(struct served *served);
+void served_drop(struct served *served, size_t i);
+void served_free(struct served *served);
+
+/* --- sockets (serve_listen.c) ----------------------------------------------------------------------------- */
+
+/** A socket that listens, or -1 after a complaint. `port`: 0 takes a free one. */
+int listen_at(const char *host, const char *port);
+/** The same at a path. A socket there that nobody listens at is replaced. */
+int listen_at_path(const char *path);
+/** Prints "http://127.0.0.1:9105/metrics" or "unix:/path". Returns `text`. */
+char *listen_address(int fd, char *text, size_t room);
+
+/* --- answers (serve_http.c) ------------------------------------------------------------------------------- */
+
+struct MHD_Daemon;
+
+/** Answers at the socket, which it then owns; NULL after a complaint. */
+struct MHD_Daemon *http_start(int fd, struct served *served);
+/** Becomes readable when http_work has something to do. */
+int http_descriptor(struct MHD_Daemon *daemon);
+/** Milliseconds until it has, at most `most`. */
+int http_timeout(struct MHD_Daemon *daemon, int most);
+void http_work(struct MHD_Daemon *daemon);
+/** Closes the socket and every connection. */
+void http_stop(struct MHD_Daemon *daemon);
+
+#endif
