@@ -179,7 +179,8 @@ static uintptr_t find_fde(const struct cfi_object *object, uintptr_t code) {
 
 /* --- the program of a frame ------------------------------------------------------------------------------- */
 
-enum { REMEMBERED_MOST = 2, STEPS_MOST = 2000 };
+/* Long functions of straight code (of GCC, that enters its builtins) have 5,000 steps. */
+enum { REMEMBERED_MOST = 2, STEPS_MOST = 100000 };
 
 struct machine {
   const struct cfi_object *object;

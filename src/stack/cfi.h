@@ -1,7 +1,7 @@
 /* cfi.h - call frame information: what the compiler says of how to get from a function's frame to its caller's.
  *
  * DWARF 5, section 6.4, in the form of .eh_frame (Linux Standard Base, 10.6). Everything read is
- * bounded by the object that the loader has mapped; what is not understood is an end of the walk, nothing worse.
+ * bounded by the segment that the table lies in (segment.h); what is not understood is an end of the walk, nothing worse.
  */
 #ifndef HAK_CFI_H
 #define HAK_CFI_H
@@ -40,7 +40,7 @@ struct frame_rules {
 
 /* A mapped object with its table, as the loader knows it. */
 struct cfi_object {
-  uintptr_t start, end;
+  uintptr_t start, end; /* what may be read of it */
   const uint8_t *table; /* .eh_frame_hdr */
 };
 

@@ -11,6 +11,7 @@
 #include "stack/expression.h"
 #include "stack/reach.h"
 #include "stack/rules_cache.h"
+#include "stack/segment.h"
 
 #if STACK_HAS_TABLES
 
@@ -48,7 +49,7 @@ static bool find_object(uintptr_t code, struct cfi_object *object) {
   if (&_dl_find_object == NULL || _dl_find_object((void *)code, &found) != 0) return false;
   *object = (struct cfi_object){(uintptr_t)found.dlfo_map_start, (uintptr_t)found.dlfo_map_end,
                                 found.dlfo_eh_frame};
-  return true;
+  return object->table != NULL && segment_of_table(object);
 }
 
 static bool by_rule(struct walk *walk, const struct cfi_object *object, const struct rule *rule,
@@ -133,7 +134,7 @@ static bool step_by_word(struct walk *walk, uint64_t word) {
 static HAK_NOINLINE bool step_anew(struct walk *walk, uintptr_t code) {
   struct cfi_object object;
   struct frame_rules rules;
-  if (!find_object(code, &object) || object.table == NULL || !cfi_find(&object, code, &rules))
+  if (!find_object(code, &object) || !cfi_find(&object, code, &rules))
     return step_by_frame_pointer(walk);
   rules_cache(code, &rules);
   return step_by_rules(walk, &object, &rules);
