@@ -17,7 +17,7 @@
 
 /* --- what is shown ------------------------------------------------------------------------------------- */
 
-static const char *const titles[] = {"live", "allocated since the start", "grown"};
+static const char *const titles[] = {"live", "allocated since the start", "grown", "live"};
 
 static void write_head(const struct report *report, const struct profile *profile,
                        const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
@@ -31,6 +31,7 @@ static void write_head(const struct report *report, const struct profile *profil
           titles[order->view]);
   if (order->view == VIEW_GROWTH) fprintf(out, " in %ld s", order->seconds);
   fprintf(out, ", at %zu places", report->count);
+  if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
   if (profile->dropped > 0)
     fprintf(out, "; %llu samples were dropped, for want of memory",
             (unsigned long long)profile->dropped);
@@ -97,7 +98,7 @@ struct arguments {
   char *process, *format;
 };
 
-enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_RATE };
+enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "table (default), folded: lines for flame graphs, or pprof",
@@ -105,6 +106,7 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {"allocated", KEY_ALLOCATED, NULL, 0, "what was allocated since the start, live or not", 0},
     {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
+    {"leaks", KEY_LEAKS, NULL, 0, "what lives by age: first what may be leaking", 0},
     {"sites", 'n', "NUMBER", 0, "places in the table (10)", 0},
     {"rate", KEY_RATE, "BYTES", 0, "from now on one sample in so many bytes; 0: none", 0},
     {0},
@@ -146,6 +148,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return 0;
   case KEY_ALLOCATED:
     arguments->order.view = VIEW_ALLOCATED;
+    return 0;
+  case KEY_LEAKS:
+    arguments->order.view = VIEW_LEAKS;
     return 0;
   case KEY_GROWTH:
     arguments->order.view = VIEW_GROWTH;
@@ -205,6 +210,10 @@ int command_prof(int argc, char **argv) {
   const struct prof_order *order = &arguments.order;
   error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
   if (error != 0 || !set_format(arguments.format, &arguments.order.format)) return EXIT_USAGE;
+  if (order->format == FORMAT_PPROF && order->view == VIEW_LEAKS) {
+    complain("--leaks: pprof's format has no ages; accepted with it: table|folded");
+    return EXIT_USAGE;
+  }
   if (order->format == FORMAT_PPROF && order->output == NULL && isatty(STDOUT_FILENO)) {
     complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
     return EXIT_USAGE;

@@ -6,7 +6,7 @@
 
 #include "places.h"
 
-enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH };
+enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS };
 enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF };
 
 struct prof_order {
@@ -21,6 +21,9 @@ struct prof_order {
 struct row {
   const struct place *place;
   double bytes, blocks;
+  /* Of VIEW_LEAKS: see prof_leaks.c. */
+  unsigned quarters;
+  bool suspect;
 };
 
 struct report {
@@ -30,11 +33,17 @@ struct report {
   struct row *rows; /* what has something to show, the largest first */
   size_t count;
   double sum;
+  unsigned suspects;
 };
 
 /** Fills in the rows of a report that has the rest; false: out of memory. */
 bool prof_rows(struct report *report);
 void prof_table(const struct report *report, FILE *out);
+/** Finds out which rows are suspected of leaking, and sorts these first. */
+void prof_leaks(struct report *report);
+/** A place's ages: "0 s to 5 min old, ..." and a line with what each quarter left. */
+void prof_leak_ages(const struct report *report, const struct row *row, FILE *out);
+char *prof_age(uint64_t ms, char text[32]);
 /** "main;f;g 123": outermost first, bytes. What Brendan Gregg's flamegraph.pl, speedscope and others read. */
 void prof_folded(const struct report *report, FILE *out);
 

@@ -21,16 +21,18 @@ bool prof_rows(struct report *report) {
     double bytes = values[allocated ? ALLOCATED_BYTES : LIVE_BYTES];
     double blocks = values[allocated ? ALLOCATED_BLOCKS : LIVE_BLOCKS];
     if (bytes <= 0) continue;
-    report->rows[report->count++] = (struct row){&places->places[i], bytes, blocks};
+    report->rows[report->count++] =
+        (struct row){.place = &places->places[i], .bytes = bytes, .blocks = blocks};
     report->sum += bytes;
   }
   qsort(report->rows, report->count, sizeof *report->rows, by_bytes);
+  if (report->order->view == VIEW_LEAKS) prof_leaks(report);
   return true;
 }
 
 /* --- as a table ---------------------------------------------------------------------------------------- */
 
-static char *age_text(uint64_t ms, char text[32]) {
+char *prof_age(uint64_t ms, char text[32]) {
   uint64_t seconds = ms / 1000;
   if (seconds < 120) snprintf(text, 32, "%llu s", (unsigned long long)seconds);
   else if (seconds < 7200) snprintf(text, 32, "%llu min", (unsigned long long)seconds / 60);
@@ -46,7 +48,8 @@ static void print_row(const struct report *report, const struct row *row, FILE *
   fprintf(out, "\n%10s %5.1f%%  about %.0f blocks, %llu samples", stats_bytes(row->bytes, bytes),
           report->sum > 0 ? 100 * row->bytes / report->sum : 0, row->blocks,
           (unsigned long long)samples);
-  if (!allocated) fprintf(out, ", the oldest %s", age_text(place->samples.oldest_ms, age));
+  if (report->order->view == VIEW_LEAKS) prof_leak_ages(report, row, out);
+  else if (!allocated) fprintf(out, ", the oldest %s", prof_age(place->samples.oldest_ms, age));
   fprintf(out, "\n");
   for (unsigned i = 0; i < place->depth; i++)
     fprintf(out, "      %s\n", frame_text(place->frames[i], false, name, sizeof name));
@@ -65,6 +68,7 @@ void prof_folded(const struct report *report, FILE *out) {
   char name[NAME_ROOM];
   for (size_t i = 0; i < report->count; i++) {
     const struct place *place = report->rows[i].place;
+    if (report->order->view == VIEW_LEAKS && !report->rows[i].suspect) continue;
     for (unsigned at = place->depth; at-- > 0;) {
       frame_text(place->frames[at], true, name, sizeof name);
       for (char *c = name; *c != 0; c++)

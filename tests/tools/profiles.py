@@ -37,12 +37,12 @@ class ProfCase(TestCase):
         return result.out
 
     def rows(self, out):
-        """Bytes, samples and the names of each place."""
+        """Bytes, samples, the names and the first line of each place."""
         rows = []
         for line in out.splitlines()[2:]:
             row = ROW.match(line)
             if row:
-                rows.append((amount(row[1], row[2]), int(row[5]), []))
+                rows.append((amount(row[1], row[2]), int(row[5]), [], line))
             elif line.strip():
                 rows[-1][2].append(line.strip())
         return rows

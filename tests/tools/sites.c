@@ -2,7 +2,8 @@
  *
  * Usage: sites [MILLISECONDS]
  * Prints "ready PID LIVE" once it has 64 MB of held_in_small() and 16 MB of held_in_large() blocks, 3/4 and 1/4 of them, and has
- * allocated and freed 200 MB in passing(). Then leaks 16 KB in leaked() each MILLISECONDS. Ends when its standard input does.
+ * allocated and freed 200 MB in passing(). Then each MILLISECONDS leaks 16 KB in leaked(), and in rolling() replaces one of 256 blocks of 64 KB, the
+ * oldest one. Ends when its standard input does.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -16,9 +17,18 @@
 #define NOINLINE __attribute__((noinline, noclone))
 #endif
 
-enum { SMALL = 1000, SMALL_COUNT = 64000, LARGE = 200000, LARGE_COUNT = 80, PASSING = 200000 };
+enum {
+  SMALL = 1000,
+  SMALL_COUNT = 64000,
+  LARGE = 200000,
+  LARGE_COUNT = 80,
+  PASSING = 200000,
+  LEAKED = 16000,
+  ROLLING = 64000,
+  ROLLING_COUNT = 256
+};
 
-static void *small[SMALL_COUNT], *large[LARGE_COUNT], *last;
+static void *small[SMALL_COUNT], *large[LARGE_COUNT], *cache[ROLLING_COUNT], *last;
 static volatile int sink;
 
 static NOINLINE void *filled(size_t bytes) {
@@ -47,11 +57,18 @@ static NOINLINE void passing(void) {
 }
 
 static NOINLINE void leaked(void) {
-  last = filled(16000);
+  last = filled(LEAKED);
+  sink++;
+}
+
+static NOINLINE void rolling(unsigned turn) {
+  free(cache[turn % ROLLING_COUNT]);
+  cache[turn % ROLLING_COUNT] = filled(ROLLING);
   sink++;
 }
 
 int main(int argc, char **argv) {
+  unsigned turn = 0;
   int pause = argc > 1 ? atoi(argv[1]) : -1;
   struct pollfd input = {.fd = 0, .events = POLLIN};
   for (int i = 0; i < SMALL_COUNT; i++) small[i] = held_in_small();
@@ -59,6 +76,9 @@ int main(int argc, char **argv) {
   for (int i = 0; i < PASSING; i++) passing();
   printf("ready %d %d\n", (int)getpid(), SMALL * SMALL_COUNT + LARGE * LARGE_COUNT);
   fflush(stdout);
-  while (poll(&input, 1, pause) == 0) leaked();
+  while (poll(&input, 1, pause) == 0) {
+    leaked();
+    rolling(turn++);
+  }
   return small[0] == large[0];
 }

@@ -1,6 +1,7 @@
 """hakmem prof: who allocated what lives in a process, read from outside."""
 
 import re
+import time
 
 from common import *
 from profiles import *
@@ -50,6 +51,30 @@ class Live(ProfCase):
         if NAMES:
             self.assertTrue(rows[0][2][1].startswith("leaked "), rows)
 
+    def test_a_leak_is_before_larger_caches(self):
+        pid, _ = self.start("1", HAKMEM_PROF_RATE="16384")
+        rows, out = [], ""
+        end = time.monotonic() + 60
+        # What lives for a while first has to live shorter than the program by far.
+        while time.monotonic() < end and not (rows and self.leaks_first(rows)):
+            time.sleep(0.5)
+            out = self.prof(pid, "--leaks")
+            rows = self.rows(out)
+        self.assertTrue(self.leaks_first(rows), out)
+        self.assertRegex(out.splitlines()[1], r", of which 1 may leak$")
+        self.assertRegex(out, r"\d+ samples, 0 s to \d+ s old, LEAK\? \+[\d.]+ MiB a minute\n")
+        self.assertRegex(out, r"\n +of each quarter of \d+ s:( [\d.]+ \w+,){3} [\d.]+ \w+\n")
+        folded = self.prof(pid, "--leaks", "--format=folded").splitlines()
+        self.assertEqual(len(folded), 1, folded)
+        if NAMES:
+            self.assertIn(";leaked;filled ", folded[0])
+            self.assertIn("rolling ", out)
+
+    def leaks_first(self, rows):
+        """Without names: what was filled at start is larger, what is replaced has no old blocks."""
+        first = [row for row in rows if "LEAK?" in row[3]]
+        return rows[0] in first and len(first) == 1 and (not NAMES or self.of(rows[:1], "leaked")[0] > 0)
+
     def test_lines_for_flame_graphs(self):
         pid, live = self.start(HAKMEM_PROF_RATE="65536")
         lines = self.prof(pid, "--format=folded").splitlines()
@@ -78,6 +103,7 @@ class Wrong(ProfCase):
             (["1", "--growth=0"], "accepted: 1..86400"),
             (["1", "--growth=x"], "accepted: 1..86400"),
             (["1", "--rate=-1"], "accepted: 0..1073741824"),
+            (["1", "--leaks", "--format=pprof"], "accepted with it: table|folded"),
             (["1", "-n", "0"], "accepted: 1..1000000"),
         ):
             result = hakmem("prof", *arguments)
