@@ -16,6 +16,8 @@
 #define obstack_chunk_alloc malloc
 #define obstack_chunk_free free
 
+bool pprof_is_built(void) { return true; }
+
 /* --- texts: each has a number ----------------------------------------------------------------------------- */
 
 struct text {

@@ -8,6 +8,8 @@
 /* What the values of a place are called there, in the order of enum place_value. */
 #define PPROF_TYPES "alloc_objects", "alloc_space", "inuse_objects", "inuse_space"
 
+/** False: it was built without libprotobuf-c and zlib, and knows no pprof format. */
+bool pprof_is_built(void);
 /** Writes what was read of a process that is still there, with names; false after a complaint. */
 bool pprof_write(const struct profile *profile, const struct remote *remote, int fd);
 /** The same of places that have their names. */

@@ -6,6 +6,8 @@ static void complain_of_it(void) {
   complain("this hakmem was built without libprotobuf-c and zlib, and knows no pprof format");
 }
 
+bool pprof_is_built(void) { return false; }
+
 bool pprof_write(const struct profile *profile, const struct remote *remote, int fd) {
   (void)profile;
   (void)remote;

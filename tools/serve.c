@@ -72,7 +72,8 @@ static const struct argp parser = {
     .parser = parse,
     .args_doc = "PID...",
     .doc = "Serve figures of processes that run on hakmem over HTTP: /metrics for Prometheus, in "
-           "OpenMetrics. The processes are only read, they need no option and do nothing for it.",
+           "OpenMetrics, and /debug/pprof/heap for pprof. The processes are only read, they need "
+           "no option and do nothing for it.",
 };
 
 static bool is_right(const struct arguments *arguments) {
@@ -119,6 +120,15 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* True: it is time to end. */
+static bool take_signals(int signals) {
+  struct signalfd_siginfo signal;
+  while (read(signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
+    if (signal.ssi_signo != SIGCHLD) return true;
+  http_resume();
+  return false;
+}
+
 /* Until a signal, or until the last of the processes that were given by number has ended, and one look more: who asks
  * in that moment is told. */
 static int work(struct MHD_Daemon *daemon, struct served *served, int signals) {
@@ -129,7 +139,7 @@ static int work(struct MHD_Daemon *daemon, struct served *served, int signals) {
       complain("poll: %s", strerror(errno));
       return 1;
     }
-    if (fds[1].revents != 0) return 0;
+    if (fds[1].revents != 0 && take_signals(signals)) return 0;
     http_work(daemon);
     if (served->name != NULL || now_ms() < next) continue;
     if (served->count == 0) return 1;
@@ -139,18 +149,21 @@ static int work(struct MHD_Daemon *daemon, struct served *served, int signals) {
 }
 
 static int serve(struct served *served, const struct arguments *arguments) {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGINT);
-  sigaddset(&ends, SIGTERM);
-  sigprocmask(SIG_BLOCK, &ends, NULL);
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGINT);
+  sigaddset(&awaited, SIGTERM);
+  sigaddset(&awaited, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &awaited, NULL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD,
+         SIG_DFL); /* the parent may have ignored it, and then its children leave no status */
   int fd =
       arguments->socket != NULL
           ? listen_at_path(arguments->socket)
           : listen_at(arguments->host != NULL ? arguments->host : "127.0.0.1", arguments->port);
   if (fd < 0) return 1;
-  int code = 1, signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+  int code = 1, signals = signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK);
   struct MHD_Daemon *daemon = http_start(fd, served);
   if (daemon == NULL) close(fd);
   else {

@@ -1,5 +1,6 @@
 /* serve.h - hakmem serve: what its parts share. The command is serve.c, sockets are serve_listen.c, which processes are
- * served is served.c, answers to requests are serve_http.c. All of it runs in one thread. */
+ * served is served.c, answers to requests are serve_http.c, profiles serve_profile.c. All of it runs in one thread; a profile is made
+ * by a child. */
 #ifndef HAKMEM_SERVE_H
 #define HAKMEM_SERVE_H
 
@@ -34,6 +35,21 @@ int listen_at_path(const char *path);
 /** Prints "http://127.0.0.1:9105/metrics" or "unix:/path". Returns `text`. */
 char *listen_address(int fd, char *text, size_t room);
 
+/* --- profiles (serve_profile.c) --------------------------------------------------------------------------- */
+
+struct job;
+
+/** Starts making a heap profile; with `seconds` one of what grows in that time. NULL: too many at once, or no memory.
+ * SIGCHLD comes when it is ready. */
+struct job *job_start(const struct remote *remote, long seconds, void *owner);
+/** The owner of one that has become ready since; NULL: none has. */
+void *job_ended(void);
+/** Of one that is ready: a file, the caller's from now on, with the profile, or where it was not made with the reason. */
+int job_take(struct job *job, bool *made);
+void job_end(struct job *job);
+/** Kills one that is not ready, and returns its owner; NULL: there is none. */
+void *job_kill(void);
+
 /* --- answers (serve_http.c) ------------------------------------------------------------------------------- */
 
 struct MHD_Daemon;
@@ -45,6 +61,8 @@ int http_descriptor(struct MHD_Daemon *daemon);
 /** Milliseconds until it has, at most `most`. */
 int http_timeout(struct MHD_Daemon *daemon, int most);
 void http_work(struct MHD_Daemon *daemon);
+/** Goes on with requests whose profile has become ready. */
+void http_resume(void);
 /** Closes the socket and every connection. */
 void http_stop(struct MHD_Daemon *daemon);
 

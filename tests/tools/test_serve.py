@@ -1,7 +1,11 @@
 """hakmem serve: figures of running processes over HTTP."""
 
+import contextlib
+import glob
+import gzip
 import http.client
 import re
+import select
 import socket
 import threading
 import time
@@ -47,13 +51,30 @@ class Server:
             return UnixConnection(self.address.removeprefix("unix:"))
         return http.client.HTTPConnection(self.host, self.port, timeout=30)
 
+    @contextlib.contextmanager
+    def get(self, path):
+        connection = self.connect()
+        connection.request("GET", path)
+        try:
+            yield connection.getresponse()
+        finally:
+            connection.close()
+
     def ask(self, path, method="GET", body=None, **headers):
         connection = self.connect()
         connection.request(method, path, body=body, headers=headers)
         response = connection.getresponse()
-        response.text = response.read().decode()
+        response.text = response.read().decode(errors="replace")
         connection.close()
         return response
+
+    def children(self):
+        found = []
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+                if file.read().rsplit(")", 1)[1].split()[1] == str(self.process.pid):
+                    found.append(int(path.split("/")[2]))
+        return found
 
     def families(self):
         response = self.ask("/metrics", accept=ACCEPT)
@@ -162,6 +183,67 @@ class Answers(ServeCase):
             response = connection.getresponse()
             self.assertGreater(len(response.read()), 1000)
             self.assertIsNotNone(connection.sock)
+
+
+@unittest.skipIf(os.environ.get("HAKMEM_TEST_PPROF") != "1", "libprotobuf-c-dev, protobuf-c-compiler or zlib1g-dev is not installed")
+class Profiles(ServeCase):
+    PATH = "/debug/pprof/heap"
+
+    def setUp(self):
+        super().setUp()
+        [(self.pid, _)] = self.start(HELD, "threads", HAKMEM_PROF_RATE="65536")
+
+    def test_profile(self):
+        server = self.serve(self.pid)
+        for path in (self.PATH, f"{self.PATH}?pid={self.pid}", f"{self.PATH}?seconds=1"):
+            with server.get(path) as response:
+                self.assertEqual(response.getheader("content-type"), "application/octet-stream")
+                profile = gzip.decompress(response.read())
+            for name in (b"inuse_space", b"alloc_objects", b"held (%d), hakmem " % self.pid):
+                self.assertIn(name, profile, path)
+        self.assertIn(f'href="{self.PATH}?pid={self.pid}"', server.ask("/").text)
+
+    def test_refusals(self):
+        [(other, _)] = self.start(HELD, "fresh")
+        server = self.serve(self.pid, other)
+        for query, status, says in (
+            ("", 400, "of which process?"),
+            (f"?pid={os.getpid()}", 404, f"process {os.getpid()} is not served"),
+            ("?pid=x", 400, "accepted: pid=NUMBER, seconds=1..3600"),
+            (f"?pid={self.pid}&seconds=0", 400, "seconds=1..3600"),
+        ):
+            response = server.ask(self.PATH + query)
+            self.assertEqual((response.status, response.getheader("content-type")), (status, "text/plain; charset=utf-8"))
+            self.assertIn(says, response.text)
+
+    def test_others_are_answered_while_one_is_made(self):
+        server = self.serve(self.pid)
+        waiting = [server.connect() for _ in range(9)]
+        for connection in waiting:
+            self.addCleanup(connection.close)
+            connection.request("GET", self.PATH + "?seconds=3000")
+        # More than eight are not made at once; all others wait.
+        ready, _, _ = select.select([connection.sock for connection in waiting], [], [], 30)
+        self.assertEqual(len(ready), 1)
+        refused = next(connection for connection in waiting if connection.sock in ready).getresponse()
+        self.assertEqual((refused.status, refused.read()), (503, b"too many profiles at once, or out of memory\n"))
+        self.assertEqual(server.ask("/metrics").status, 200)
+        children = server.children()
+        self.assertEqual(len(children), 8)
+        self.assertEqual(server.end(), 0)
+        self.assertEqual([child for child in children if os.path.exists(f"/proc/{child}")], [])
+
+    def test_process_that_ends_meanwhile(self):
+        [(other, _)] = self.start(HELD, "threads")
+        server = self.serve(self.pid, other)
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.request("GET", f"{self.PATH}?pid={other}&seconds=1")
+        while not server.children():
+            time.sleep(0.01)
+        os.kill(other, signal.SIGKILL)
+        response = connection.getresponse()
+        self.assertEqual((response.status, response.read()), (503, b"process %d (held) has ended meanwhile\n" % other))
 
 
 class Places(ServeCase):
