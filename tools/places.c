@@ -257,7 +257,7 @@ static struct place *alike(const struct places *places, const struct place *plac
   return bsearch(place, places->places, places->count, sizeof *place, by_text);
 }
 
-bool places_subtract(struct places *places, const struct places *before) {
+bool places_compare(struct places *places, const struct places *before) {
   struct place *more =
       reallocarray(places->places, places->count + before->count + 1, sizeof *more);
   if (more == NULL) return false;
@@ -270,7 +270,7 @@ bool places_subtract(struct places *places, const struct places *before) {
       *place = before->places[i];
       memset(place->values, 0, sizeof place->values);
     }
-    for (int k = 0; k < PLACE_VALUES; k++) place->values[k] -= before->places[i].values[k];
+    memcpy(place->before, before->places[i].values, sizeof place->before);
   }
   places->count += gone;
   return true;

@@ -27,6 +27,7 @@ enum place_value { ALLOCATED_BLOCKS, ALLOCATED_BYTES, LIVE_BLOCKS, LIVE_BYTES, P
 
 struct place {
   double values[PLACE_VALUES];
+  double before[PLACE_VALUES]; /* of places_compare */
   struct site_samples samples; /* zero where it was read from a file */
   unsigned depth;
   const struct frame **frames; /* innermost first */
@@ -55,8 +56,9 @@ void places_free(struct places *places);
 
 /** Makes one of places that read alike, such as two calls in one line. */
 void places_merge(struct places *places);
-/** Takes off what `before` has at places that read alike; both have been merged, and `before` has to stay. False: out of memory. */
-bool places_subtract(struct places *places, const struct places *before);
+/** Notes what `before` has at places that read alike, and adds those that are there alone; both have been merged, and `before`
+ * has to stay. False: out of memory. */
+bool places_compare(struct places *places, const struct places *before);
 
 /** "function (file.c:12)", "function (library.so)", "library.so+0x12", or the address. With `short_name` the function alone.
  * Nothing in it that a terminal obeys. Returns `text`. */

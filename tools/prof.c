@@ -39,8 +39,7 @@ static void write_head(const struct report *report, const struct profile *profil
   fprintf(out, "\n");
 }
 
-/* Into the file that was asked for; 0, or an exit code after a complaint. */
-static int write_report(const struct report *report) {
+int prof_write(const struct report *report) {
   const struct prof_order *order = report->order;
   FILE *out = stdout;
   if (order->output != NULL) out = fopen(order->output, "we");
@@ -79,7 +78,7 @@ static int show_places(const struct profile *profile, const struct snapshot *sna
       write_head(&report, profile, snapshot, remote, text);
       fflush(text);
       report.head = head;
-      code = write_report(&report);
+      code = prof_write(&report);
     }
   }
   if (text != NULL) fclose(text);
@@ -93,9 +92,13 @@ static int show_places(const struct profile *profile, const struct snapshot *sna
 
 static const char *const formats[] = {"table", "folded", "pprof"};
 
+enum { WORDS_MOST = 3 }; /* "diff", and two files */
+
 struct arguments {
   struct prof_order order;
-  char *process, *format;
+  char *format;
+  char *words[WORDS_MOST];
+  unsigned word_count;
 };
 
 enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE };
@@ -163,18 +166,24 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return error;
   case KEY_RATE:
     return set_number("rate", value, 0, 1 << 30, &arguments->order.rate);
+  case ARGP_KEY_ARG:
+    if (arguments->word_count == WORDS_MOST) return ARGP_ERR_UNKNOWN;
+    arguments->words[arguments->word_count++] = value;
+    return 0;
   default:
-    return take_argument(key, value, &arguments->process);
+    return ARGP_ERR_UNKNOWN;
   }
 }
 
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID",
-    .doc = "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
-           "keeps from its start "
-           "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes.",
+    .args_doc = "PID\ndiff BEFORE AFTER",
+    .doc =
+        "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
+        "keeps from its start "
+        "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes. With diff, tell what AFTER has more "
+        "or less than BEFORE: files of --format=pprof.",
 };
 
 static int wait_and_read(struct profile *profile, const struct remote *remote,
@@ -205,23 +214,11 @@ static int show(const struct remote *remote, const struct prof_order *order) {
   return code;
 }
 
-int command_prof(int argc, char **argv) {
-  struct arguments arguments = {.order = {.sites = 10, .rate = -1}};
-  const struct prof_order *order = &arguments.order;
-  error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-  if (error != 0 || !set_format(arguments.format, &arguments.order.format)) return EXIT_USAGE;
-  if (order->format == FORMAT_PPROF && order->view == VIEW_LEAKS) {
-    complain("--leaks: pprof's format has no ages; accepted with it: table|folded");
-    return EXIT_USAGE;
-  }
-  if (order->format == FORMAT_PPROF && order->output == NULL && isatty(STDOUT_FILENO)) {
-    complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
-    return EXIT_USAGE;
-  }
+static int look_at_process(const char *text, const struct prof_order *order) {
   struct remote *remote = calloc(1, sizeof *remote);
   int code = 1;
   if (remote == NULL) complain("out of memory");
-  else if ((code = remote_open(remote, arguments.process)) == 0) {
+  else if ((code = remote_open(remote, text)) == 0) {
     if (order->rate >= 0 &&
         (remote->samples == 0 || !profile_set_rate(remote, order->rate > 0 ? order->rate : -1))) {
       complain("process %d (%s): its memory cannot be written: try as its user, or as root",
@@ -233,4 +230,41 @@ int command_prof(int argc, char **argv) {
   }
   free(remote);
   return code;
+}
+
+/* False after a complaint. */
+static bool makes_sense(const struct prof_order *order) {
+  if (order->format != FORMAT_PPROF) return true;
+  if (order->view == VIEW_LEAKS)
+    complain("--leaks: pprof's format has no ages; accepted with it: table|folded");
+  else if (order->output == NULL && isatty(STDOUT_FILENO))
+    complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
+  else return true;
+  return false;
+}
+
+static int diff(const struct arguments *arguments) {
+  const struct prof_order *order = &arguments->order;
+  if (arguments->word_count != WORDS_MOST)
+    complain("diff: name two files, which --format=pprof -o FILE has made");
+  else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->rate >= 0)
+    complain("diff: --growth, --leaks and --rate are for a process");
+  else if (order->format == FORMAT_PPROF)
+    complain("diff: pprof -diff_base=%s does that; accepted here: --format=table|folded",
+             arguments->words[1]);
+  else return prof_diff(order, arguments->words[1], arguments->words[2]);
+  return EXIT_USAGE;
+}
+
+int command_prof(int argc, char **argv) {
+  struct arguments arguments = {.order = {.sites = 10, .rate = -1}};
+  error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+  if (error != 0 || !set_format(arguments.format, &arguments.order.format)) return EXIT_USAGE;
+  if (arguments.word_count > 0 && strcmp(arguments.words[0], "diff") == 0) return diff(&arguments);
+  if (arguments.word_count > 1) {
+    complain("one process at a time: '%s' is one word too many", arguments.words[1]);
+    return EXIT_USAGE;
+  }
+  if (!makes_sense(&arguments.order)) return EXIT_USAGE;
+  return look_at_process(arguments.words[0], &arguments.order);
 }

@@ -20,7 +20,8 @@ struct prof_order {
 /* A place with its figures in this view. */
 struct row {
   const struct place *place;
-  double bytes, blocks;
+  double bytes, blocks; /* of a difference: what there is more */
+  double before;        /* bytes of the first one of two */
   /* Of VIEW_LEAKS: see prof_leaks.c. */
   unsigned quarters;
   bool suspect;
@@ -29,6 +30,7 @@ struct row {
 struct report {
   const struct prof_order *order;
   const struct places *places;
+  bool difference;  /* of two that were compared */
   const char *head; /* lines that stand before the table */
   struct row *rows; /* what has something to show, the largest first */
   size_t count;
@@ -36,6 +38,10 @@ struct report {
   unsigned suspects;
 };
 
+/** A table or lines that compare two files; an exit code. */
+int prof_diff(const struct prof_order *order, const char *before, const char *after);
+/** Into the file that was asked for; 0, or an exit code after a complaint. */
+int prof_write(const struct report *report);
 /** Fills in the rows of a report that has the rest; false: out of memory. */
 bool prof_rows(struct report *report);
 void prof_table(const struct report *report, FILE *out);

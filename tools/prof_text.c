@@ -1,4 +1,5 @@
 /* prof_text.c - profiles as people read them, and as lines for flame graphs. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "prof.h"
@@ -7,23 +8,27 @@
 enum { NAME_ROOM = 400 };
 
 static int by_bytes(const void *a, const void *b) {
-  double left = ((const struct row *)a)->bytes, right = ((const struct row *)b)->bytes;
+  double left = fabs(((const struct row *)a)->bytes), right = fabs(((const struct row *)b)->bytes);
   return left < right ? 1 : left > right ? -1 : 0;
 }
 
 bool prof_rows(struct report *report) {
   const struct places *places = report->places;
   bool allocated = report->order->view == VIEW_ALLOCATED;
+  int bytes = allocated ? ALLOCATED_BYTES : LIVE_BYTES;
+  int blocks = allocated ? ALLOCATED_BLOCKS : LIVE_BLOCKS;
   report->rows = calloc(places->count + 1, sizeof *report->rows);
   if (report->rows == NULL) return false;
   for (size_t i = 0; i < places->count; i++) {
-    const double *values = places->places[i].values;
-    double bytes = values[allocated ? ALLOCATED_BYTES : LIVE_BYTES];
-    double blocks = values[allocated ? ALLOCATED_BLOCKS : LIVE_BLOCKS];
-    if (bytes <= 0) continue;
-    report->rows[report->count++] =
-        (struct row){.place = &places->places[i], .bytes = bytes, .blocks = blocks};
-    report->sum += bytes;
+    const struct place *place = &places->places[i];
+    struct row *row = &report->rows[report->count];
+    row->place = place;
+    row->before = place->before[bytes];
+    row->bytes = place->values[bytes] - place->before[bytes];
+    row->blocks = place->values[blocks] - place->before[blocks];
+    if (row->bytes == 0 || (row->bytes < 0 && !report->difference)) continue;
+    report->count++;
+    report->sum += row->bytes;
   }
   qsort(report->rows, report->count, sizeof *report->rows, by_bytes);
   if (report->order->view == VIEW_LEAKS) prof_leaks(report);
@@ -40,8 +45,8 @@ char *prof_age(uint64_t ms, char text[32]) {
   return text;
 }
 
-static void print_row(const struct report *report, const struct row *row, FILE *out) {
-  char bytes[16], age[32], name[NAME_ROOM];
+static void print_figures(const struct report *report, const struct row *row, FILE *out) {
+  char bytes[16], age[32];
   const struct place *place = row->place;
   bool allocated = report->order->view == VIEW_ALLOCATED;
   uint64_t samples = allocated ? place->samples.allocated : place->samples.live;
@@ -51,6 +56,20 @@ static void print_row(const struct report *report, const struct row *row, FILE *
   if (report->order->view == VIEW_LEAKS) prof_leak_ages(report, row, out);
   else if (!allocated) fprintf(out, ", the oldest %s", prof_age(place->samples.oldest_ms, age));
   fprintf(out, "\n");
+}
+
+static void print_difference(const struct row *row, FILE *out) {
+  char more[17] = "+", now[16], was[16];
+  stats_bytes(row->bytes, more + 1);
+  fprintf(out, "\n%11s  about %+.0f blocks, %s instead of %s\n", more + (row->bytes < 0),
+          row->blocks, stats_bytes(row->before + row->bytes, now), stats_bytes(row->before, was));
+}
+
+static void print_row(const struct report *report, const struct row *row, FILE *out) {
+  char name[NAME_ROOM];
+  const struct place *place = row->place;
+  if (report->difference) print_difference(row, out);
+  else print_figures(report, row, out);
   for (unsigned i = 0; i < place->depth; i++)
     fprintf(out, "      %s\n", frame_text(place->frames[i], false, name, sizeof name));
   if (place->depth == 0) fprintf(out, "      (nobody knows the caller)\n");
@@ -75,6 +94,8 @@ void prof_folded(const struct report *report, FILE *out) {
         if (*c == ';') *c = ':';
       fprintf(out, "%s%s", name, at > 0 ? ";" : "");
     }
-    fprintf(out, "%s %.0f\n", place->depth == 0 ? "(unknown)" : "", report->rows[i].bytes);
+    if (place->depth == 0) fprintf(out, "(unknown)");
+    if (report->difference) fprintf(out, " %.0f", report->rows[i].before);
+    fprintf(out, " %.0f\n", report->rows[i].before + report->rows[i].bytes);
   }
 }
