@@ -18,6 +18,26 @@ struct status {
   unsigned user;
 };
 
+uint64_t remote_stat(int pid, int field) {
+  enum { NAME = 2 };
+  char path[64], line[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  /* A name may hold anything, but what follows it has no bracket. */
+  size_t length = fread(line, 1, sizeof line - 1, file);
+  fclose(file);
+  line[length] = 0;
+  char *at = strrchr(line, ')');
+  for (int i = NAME; i < field && at != NULL; i++) at = strchr(at + 1, ' ');
+  return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+static bool is_thread_of_kernel(int pid) {
+  enum { FLAGS = 9, PF_KTHREAD = 0x00200000 };
+  return (remote_stat(pid, FLAGS) & PF_KTHREAD) != 0;
+}
+
 static struct status read_status(int pid) {
   struct status status = {0};
   char path[64], line[256];
@@ -38,23 +58,12 @@ static struct status read_status(int pid) {
     if (strncmp(line, "VmSize:", 7) == 0) has_memory = true;
   }
   fclose(file);
-  status.kernel = status.found && !has_memory && !status.ended;
+  /* A process that ends gives its memory back first, which takes a while if there is much. */
+  if (status.found && !has_memory && !status.ended) {
+    status.kernel = is_thread_of_kernel(pid);
+    status.ended = !status.kernel;
+  }
   return status;
-}
-
-uint64_t remote_stat(int pid, int field) {
-  enum { NAME = 2 };
-  char path[64], line[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return 0;
-  /* A name may hold anything, but what follows it has no bracket. */
-  size_t length = fread(line, 1, sizeof line - 1, file);
-  fclose(file);
-  line[length] = 0;
-  char *at = strrchr(line, ')');
-  for (int i = NAME; i < field && at != NULL; i++) at = strchr(at + 1, ' ');
-  return at != NULL ? strtoull(at, NULL, 10) : 0;
 }
 
 /* When it began, in ticks since the machine did: with the number it tells a process from all others. 0: there is none. */

@@ -410,6 +410,25 @@ class Refusals(StatsCase):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         self.refused(process.pid, 127, "has ended")
 
+    def test_a_process_that_is_ending(self):
+        # It gives its memory back before it has ended, which takes a while.
+        fill = """
+import mmap
+memory = mmap.mmap(-1, 1 << 28)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for page in range(0, len(memory), 4096):
+    memory[page] = 1
+print("filled", flush=True)
+input()
+"""
+        process = subprocess.Popen([sys.executable, "-c", fill], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        process.kill()
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            result = hakmem("stats", str(process.pid))
+            self.assertNotIn("thread of the kernel", result.err)
+
     def test_a_thread_of_the_kernel(self):
         # Where there is none to be seen, as in a container, no process looks like one.
         for pid in filter(str.isdigit, os.listdir("/proc")):
