@@ -4,22 +4,28 @@ from common import *
 from test_stats import MIB, StatsCase
 
 
+def start_redis(case):
+    """One with 100,000 keys, of 45 MB, that rests."""
+    server = shutil.which("redis-server") or shutil.which("redis-check-rdb")
+    if server is None or shutil.which("redis-cli") is None:
+        case.skipTest("redis-tools is not installed")
+    # Debian has the server in that package as well, under the name of its checker.
+    socket = case.path("redis.sock")
+    process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", ""],
+                               executable=server, env=environment(LD_PRELOAD=LIBRARY), cwd=case.directory,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
+    case.addCleanup(process.wait)
+    case.addCleanup(process.terminate)
+    while process.poll() is None and execute(["redis-cli", "-s", socket, "ping"]).out != "PONG\n":
+        pass
+    fill = "for i=1,100000 do redis.call('set', i, string.rep('x', i % 500)) end"
+    case.assert_code(execute(["redis-cli", "-s", socket, "eval", fill, "0"]), 0)
+    return process
+
+
 class Redis(StatsCase):
     def test_redis(self):
-        server = shutil.which("redis-server") or shutil.which("redis-check-rdb")
-        if server is None or shutil.which("redis-cli") is None:
-            self.skipTest("redis-tools is not installed")
-        # Debian has the server in that package as well, under the name of its checker.
-        socket = self.path("redis.sock")
-        process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", ""],
-                                   executable=server, env=environment(LD_PRELOAD=LIBRARY), cwd=self.directory,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-        while process.poll() is None and execute(["redis-cli", "-s", socket, "ping"]).out != "PONG\n":
-            pass
-        fill = "for i=1,100000 do redis.call('set', i, string.rep('x', i % 500)) end"
-        self.assert_code(execute(["redis-cli", "-s", socket, "eval", fill, "0"]), 0)
+        process = start_redis(self)
         # Redis has its own allocator's statistics built in where it was linked with one, and takes its blocks by malloc here.
         result = hakmem("stats", str(process.pid))
         if "does not run on hakmem" in result.err:
