@@ -65,7 +65,7 @@ static Pprof__ValueType *value_type(struct writer *writer, const char *type, con
   return value;
 }
 
-static void add_head(struct writer *writer, const struct places *places) {
+static void add_head(struct writer *writer, const struct places *places, enum place_value shown) {
   Pprof__Profile *profile = &writer->profile;
   static const char *const types[PLACE_VALUES] = {PPROF_TYPES};
   number_of(writer, "");
@@ -74,7 +74,7 @@ static void add_head(struct writer *writer, const struct places *places) {
   for (int i = 0; i < PLACE_VALUES; i++)
     profile->sample_type[i] =
         value_type(writer, types[i], i == ALLOCATED_BYTES || i == LIVE_BYTES ? "bytes" : "count");
-  profile->default_sample_type = number_of(writer, types[LIVE_BYTES]);
+  profile->default_sample_type = number_of(writer, types[shown]);
   profile->period_type = value_type(writer, "space", "bytes");
   profile->period = places->rate > 0 ? places->rate : 0;
   profile->time_nanos = places->time_ns;
@@ -210,11 +210,11 @@ static bool write_packed(const Pprof__Profile *profile, int fd) {
   return ok;
 }
 
-bool pprof_write_places(const struct places *places, int fd) {
+bool pprof_write_places(const struct places *places, enum place_value shown, int fd) {
   struct writer writer = {.profile = PPROF__PROFILE__INIT};
   obstack_init(&writer.memory);
   obstack_init(&writer.texts);
-  add_head(&writer, places);
+  add_head(&writer, places, shown);
   add_mappings(&writer, places);
   add_locations(&writer, places);
   add_samples(&writer, places);
@@ -227,13 +227,14 @@ bool pprof_write_places(const struct places *places, int fd) {
   return ok;
 }
 
-bool pprof_write(const struct profile *profile, const struct remote *remote, int fd) {
+bool pprof_write(const struct profile *profile, const struct remote *remote, enum place_value shown,
+                 int fd) {
   struct places *places = places_make(profile, remote);
   if (places == NULL) {
     complain("process %d (%s): what is mapped there cannot be read", remote->pid, remote->program);
     return false;
   }
-  bool ok = pprof_write_places(places, fd);
+  bool ok = pprof_write_places(places, shown, fd);
   places_free(places);
   return ok;
 }

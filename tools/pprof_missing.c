@@ -8,7 +8,9 @@ static void complain_of_it(void) {
 
 bool pprof_is_built(void) { return false; }
 
-bool pprof_write(const struct profile *profile, const struct remote *remote, int fd) {
+bool pprof_write(const struct profile *profile, const struct remote *remote, enum place_value shown,
+                 int fd) {
+  (void)shown;
   (void)profile;
   (void)remote;
   (void)fd;
@@ -16,7 +18,8 @@ bool pprof_write(const struct profile *profile, const struct remote *remote, int
   return false;
 }
 
-bool pprof_write_places(const struct places *places, int fd) {
+bool pprof_write_places(const struct places *places, enum place_value shown, int fd) {
+  (void)shown;
   (void)places;
   (void)fd;
   complain_of_it();

@@ -45,7 +45,8 @@ int prof_write(const struct report *report) {
   if (order->output != NULL) out = fopen(order->output, "we");
   bool ok = out != NULL;
   if (ok && order->format == FORMAT_PPROF) {
-    if (!pprof_write_places(report->places, fileno(out))) return 1;
+    enum place_value shown = order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
+    if (!pprof_write_places(report->places, shown, fileno(out))) return 1;
   } else if (ok && order->format == FORMAT_FOLDED) {
     prof_folded(report, out);
   } else if (ok) {

@@ -39,9 +39,13 @@ char *listen_address(int fd, char *text, size_t room);
 
 struct job;
 
-/** Starts making a heap profile; with `seconds` one of what grows in that time. NULL: too many at once, or no memory.
- * SIGCHLD comes when it is ready. */
-struct job *job_start(const struct remote *remote, long seconds, void *owner);
+struct wish {
+  long seconds;   /* of what grows in that time; 0: of what there is now */
+  bool allocated; /* readers show first what was allocated since the start, instead of what lives */
+};
+
+/** Starts making a heap profile. NULL: too many at once, or no memory. SIGCHLD comes when it is ready. */
+struct job *job_start(const struct remote *remote, const struct wish *wish, void *owner);
 /** The owner of one that has become ready since; NULL: none has. */
 void *job_ended(void);
 /** Of one that is ready: a file, the caller's from now on, with the profile, or where it was not made with the reason. */

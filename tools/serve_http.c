@@ -20,7 +20,9 @@
  * as a rule, and by the same connection. */
 enum { CONNECTIONS = 64, PATIENCE = 90, SECONDS_MOST = 3600 };
 
-static const char metrics_path[] = "/metrics", profile_path[] = "/debug/pprof/heap";
+static const char metrics_path[] = "/metrics";
+static const char profile_path[] = "/debug/pprof/heap";
+static const char allocs_path[] = "/debug/pprof/allocs"; /* where Pyroscope and Parca look for it */
 
 /* --- answers ---------------------------------------------------------------------------------------------- */
 
@@ -147,10 +149,11 @@ static const struct remote *find_process(const struct served *served, long pid) 
 
 /* Starts making it, and sets *job; or says why not. */
 static struct answer start_profile(struct MHD_Connection *connection, struct served *served,
-                                   struct job **job) {
-  long pid = 0, seconds = 0;
+                                   bool allocated, struct job **job) {
+  long pid = 0;
+  struct wish wish = {.allocated = allocated};
   if (!get_number(connection, "pid", 1, INT_MAX, &pid) ||
-      !get_number(connection, "seconds", 1, SECONDS_MOST, &seconds))
+      !get_number(connection, "seconds", 1, SECONDS_MOST, &wish.seconds))
     return say(MHD_HTTP_BAD_REQUEST, "accepted: pid=NUMBER, seconds=1..%d\n", SECONDS_MOST);
   if (served->count == 0) return nobody(NULL);
   const struct remote *remote = find_process(served, pid);
@@ -158,7 +161,7 @@ static struct answer start_profile(struct MHD_Connection *connection, struct ser
     return say(MHD_HTTP_NOT_FOUND, "process %ld is not served; / names those that are\n", pid);
   if (remote == NULL)
     return say(MHD_HTTP_BAD_REQUEST, "of which process? pid=NUMBER; / names them\n");
-  *job = job_start(remote, seconds, connection);
+  *job = job_start(remote, &wish, connection);
   return say(MHD_HTTP_SERVICE_UNAVAILABLE, "too many profiles at once, or out of memory\n");
 }
 
@@ -212,17 +215,21 @@ static struct answer index_page(const struct served *served) {
 
 /* --- requests --------------------------------------------------------------------------------------------- */
 
+static bool is_profile(const char *path) {
+  return pprof_is_built() && (strcmp(path, profile_path) == 0 || strcmp(path, allocs_path) == 0);
+}
+
 static struct answer find_page(struct MHD_Connection *connection, struct served *served,
                                const char *path, FILE *problems, struct job **job) {
   if (strcmp(path, metrics_path) == 0)
     return metrics_page(served, problems, takes_openmetrics(connection));
-  if (strcmp(path, profile_path) == 0) return start_profile(connection, served, job);
+  if (is_profile(path))
+    return start_profile(connection, served, strcmp(path, allocs_path) == 0, job);
   return index_page(served);
 }
 
 static bool is_page(const char *path) {
-  return strcmp(path, "/") == 0 || strcmp(path, metrics_path) == 0 ||
-         (pprof_is_built() && strcmp(path, profile_path) == 0);
+  return strcmp(path, "/") == 0 || strcmp(path, metrics_path) == 0 || is_profile(path);
 }
 
 static struct answer answer_to(struct MHD_Connection *connection, struct served *served,

@@ -40,7 +40,7 @@ static bool read_profile(struct profile *profile, const struct remote *remote, l
   return true;
 }
 
-static void child(const struct remote *remote, long seconds, int fd) {
+static void child(const struct remote *remote, const struct wish *wish, int fd) {
   struct profile profile;
   char *said = NULL;
   size_t length = 0;
@@ -48,7 +48,8 @@ static void child(const struct remote *remote, long seconds, int fd) {
   FILE *complaints = open_memstream(&said, &length);
   if (complaints == NULL) _exit(1);
   collect_complaints(complaints);
-  bool made = read_profile(&profile, remote, seconds) && pprof_write(&profile, remote, fd);
+  bool made = read_profile(&profile, remote, wish->seconds) &&
+              pprof_write(&profile, remote, wish->allocated ? ALLOCATED_BYTES : LIVE_BYTES, fd);
   fclose(complaints);
   if (!made && ftruncate(fd, 0) == 0 && pwrite(fd, said, length, 0) < 0) _exit(1);
   _exit(made ? 0 : 1);
@@ -56,14 +57,14 @@ static void child(const struct remote *remote, long seconds, int fd) {
 
 /* --- the parent ------------------------------------------------------------------------------------------- */
 
-struct job *job_start(const struct remote *remote, long seconds, void *owner) {
+struct job *job_start(const struct remote *remote, const struct wish *wish, void *owner) {
   size_t i = 0;
   while (i < JOBS_MOST && jobs[i] != NULL) i++;
   struct job *job = i < JOBS_MOST ? calloc(1, sizeof *job) : NULL;
   if (job == NULL) return NULL;
   *job = (struct job){.fd = memfd_create("profile", MFD_CLOEXEC), .owner = owner};
   job->child = job->fd >= 0 ? fork() : -1;
-  if (job->child == 0) child(remote, seconds, job->fd);
+  if (job->child == 0) child(remote, wish, job->fd);
   if (job->child < 0) {
     if (job->fd >= 0) close(job->fd);
     free(job);

@@ -129,6 +129,13 @@ class Answers(ServeCase):
                 elif not line.startswith("#"):
                     self.assertEqual(re.match(r"\w+", line)[0], name)
 
+    def test_every_metric_is_documented(self):
+        [(pid, _)] = self.start(HELD, "threads")
+        there = set(re.findall(r"^(\w+)", self.serve(pid).ask("/metrics").text, re.MULTILINE))
+        with open(os.path.join(SOURCE, "docs/looking-inside.md"), encoding="utf-8") as file:
+            rows = [line for line in file if line.startswith("| `hakmem_")]
+        self.assertEqual({name for row in rows for name in re.findall(r"`(hakmem_\w+)", row.split("|")[1])}, there)
+
     def test_index_head_and_mistakes(self):
         [(pid, _)] = self.start(HELD, "small")
         server = self.serve(pid)
@@ -201,6 +208,9 @@ class Profiles(ServeCase):
                 profile = gzip.decompress(response.read())
             for name in (b"inuse_space", b"alloc_objects", b"held (%d), hakmem " % self.pid):
                 self.assertIn(name, profile, path)
+        # Go's profiles differ alike: in what is shown unless one asks.
+        with server.get("/debug/pprof/allocs") as response:
+            self.assertNotEqual(gzip.decompress(response.read()), profile)
         self.assertIn(f'href="{self.PATH}?pid={self.pid}"', server.ask("/").text)
 
     def test_refusals(self):
