@@ -27,6 +27,9 @@ void print_line(FILE *out, const char *format, va_list arguments)
 /** For the parser of a command with one argument at most: keeps it, and refuses all else. */
 int take_argument(int key, char *value, char **argument);
 
+/** Opens /dev/null as each of the three that is closed: a pipe, or a file, that we open must not become the output of a child. */
+void fill_standard_descriptors(void);
+
 /** Called once, before any complain(). */
 void set_command_name(const char *name);
 

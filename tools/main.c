@@ -66,9 +66,7 @@ void complain(const char *format, ...) {
   va_end(arguments);
 }
 
-/* A pipe, or a file, that we open must not become the output of a child. Not in commands that become a
- * program: it inherits what it would have had. */
-static void fill_standard_descriptors(void) {
+void fill_standard_descriptors(void) {
   for (int fd = 0; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
@@ -97,7 +95,9 @@ static int execute(const struct command *command, int argc, char **argv) {
   program_invocation_short_name = name;
   set_command_name(command->name);
   argp_err_exit_status = EXIT_USAGE;
-  if (command->execute != command_run && command->execute != command_trace)
+  /* Not in commands that start a program: it inherits what it would have had. */
+  if (command->execute != command_run && command->execute != command_trace &&
+      command->execute != command_prof)
     fill_standard_descriptors();
   int code = command->execute(argc, argv);
   /* A full disk or a closed pipe must not look like success. */

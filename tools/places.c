@@ -177,7 +177,7 @@ struct places *places_make(const struct profile *profile, const struct remote *r
   places_comment(places, "%llu samples alive of %llu taken; %llu were dropped",
                  (unsigned long long)profile->live_samples, (unsigned long long)profile->samples,
                  (unsigned long long)profile->dropped);
-  if (!add_objects(places, remote->pid) || !add_frames(places, profile, remote->pid) ||
+  if (!add_objects(places, remote->task) || !add_frames(places, profile, remote->task) ||
       !add_places(places, profile)) {
     places_free(places);
     return NULL;

@@ -3,103 +3,25 @@
 #include "prof.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "pprof.h"
-#include "snapshot.h"
-#include "stats.h"
-
-/* --- what is shown ------------------------------------------------------------------------------------- */
-
-static const char *const titles[] = {"live", "allocated since the start", "grown", "live"};
-
-static void write_head(const struct report *report, const struct profile *profile,
-                       const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
-  char covered[16], all[16], rate[16], sum[16];
-  const struct prof_order *order = report->order;
-  fprintf(out, "covers %s of %s live bytes, by %llu samples (one in %s)\n",
-          stats_bytes(profile->live_bytes, covered), stats_bytes((double)snapshot->in_use, all),
-          (unsigned long long)profile->live_samples,
-          profile->rate > 0 ? stats_bytes((double)profile->rate, rate) : "none: it is off");
-  fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
-          titles[order->view]);
-  if (order->view == VIEW_GROWTH) fprintf(out, " in %ld s", order->seconds);
-  fprintf(out, ", at %zu places", report->count);
-  if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
-  if (profile->dropped > 0)
-    fprintf(out, "; %llu samples were dropped, for want of memory",
-            (unsigned long long)profile->dropped);
-  if (profile->lost) fprintf(out, "; it was forked in the middle of a sample, and takes none");
-  fprintf(out, "\n");
-}
-
-int prof_write(const struct report *report) {
-  const struct prof_order *order = report->order;
-  FILE *out = stdout;
-  if (order->output != NULL) out = fopen(order->output, "we");
-  bool ok = out != NULL;
-  if (ok && order->format == FORMAT_PPROF) {
-    enum place_value shown = order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
-    if (!pprof_write_places(report->places, shown, fileno(out))) return 1;
-  } else if (ok && order->format == FORMAT_FOLDED) {
-    prof_folded(report, out);
-  } else if (ok) {
-    prof_table(report, out);
-  }
-  if (ok && order->output != NULL) {
-    ok = ferror(out) == 0;
-    ok = fclose(out) == 0 && ok;
-  }
-  if (!ok) complain("%s: %s", order->output, strerror(errno));
-  return ok ? 0 : 1;
-}
-
-static int show_places(const struct profile *profile, const struct snapshot *snapshot,
-                       const struct remote *remote, const struct prof_order *order) {
-  struct places *places = places_make(profile, remote);
-  struct report report = {.order = order, .places = places};
-  char *head = NULL;
-  size_t length;
-  int code = 1;
-  FILE *text = open_memstream(&head, &length);
-  /* What has named all the places may have ended before the last one. */
-  if (places == NULL || text == NULL) {
-    code = remote_report(remote, remote_look(remote));
-    if (code == 0) complain("out of memory");
-    if (code == 0) code = 1;
-  } else {
-    if (order->format != FORMAT_PPROF) places_merge(places);
-    if (prof_rows(&report)) {
-      write_head(&report, profile, snapshot, remote, text);
-      fflush(text);
-      report.head = head;
-      code = prof_write(&report);
-    }
-  }
-  if (text != NULL) fclose(text);
-  free(head);
-  free(report.rows);
-  places_free(places);
-  return code;
-}
 
 /* --- the command ---------------------------------------------------------------------------------------- */
 
 static const char *const formats[] = {"table", "folded", "pprof"};
 
-enum { WORDS_MOST = 3 }; /* "diff", and two files */
+enum { WORDS_MOST = 3 }; /* "diff" and two files */
 
 struct arguments {
   struct prof_order order;
   char *format;
   char *words[WORDS_MOST];
   unsigned word_count;
+  char **program; /* and its arguments; NULL: a process, or files */
 };
 
 enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE };
@@ -179,11 +101,12 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID\ndiff BEFORE AFTER",
+    .args_doc = "PID\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
     .doc =
         "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
         "keeps from its start "
-        "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes. With diff, tell what AFTER has more "
+        "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes. With --, run PROGRAM on hakmem and "
+        "tell it when it ends, or at SIGINT. With diff, tell what AFTER has more "
         "or less than BEFORE: files of --format=pprof.",
 };
 
@@ -203,14 +126,11 @@ static int wait_and_read(struct profile *profile, const struct remote *remote,
 
 static int show(const struct remote *remote, const struct prof_order *order) {
   struct profile profile = {0};
-  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  int code = snapshot != NULL ? wait_and_read(&profile, remote, order) : 1;
-  if (code == 0) code = remote_report(remote, snapshot_take(snapshot, remote));
-  if (code == 0) {
-    code = show_places(&profile, snapshot, remote, order);
-    snapshot_free(snapshot);
-  }
-  free(snapshot);
+  struct report report = {0};
+  int code = wait_and_read(&profile, remote, order);
+  if (code == 0) code = prof_take(&report, order, remote, &profile);
+  if (code == 0) code = prof_write(&report);
+  prof_forget(&report);
   profile_free(&profile);
   return code;
 }
@@ -245,6 +165,7 @@ static bool makes_sense(const struct prof_order *order) {
 }
 
 static int diff(const struct arguments *arguments) {
+  fill_standard_descriptors();
   const struct prof_order *order = &arguments->order;
   if (arguments->word_count != WORDS_MOST)
     complain("diff: name two files, which --format=pprof -o FILE has made");
@@ -259,13 +180,32 @@ static int diff(const struct arguments *arguments) {
 
 int command_prof(int argc, char **argv) {
   struct arguments arguments = {.order = {.sites = 10, .rate = -1}};
+  /* argp does not tell what stood before and what behind it. */
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--") != 0) continue;
+    arguments.program = argv + i + 1;
+    arguments.order.program = true;
+    argv[i] = NULL;
+    argc = i;
+  }
   error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
   if (error != 0 || !set_format(arguments.format, &arguments.order.format)) return EXIT_USAGE;
+  if (arguments.program != NULL && arguments.program[0] == NULL) {
+    complain("no program given behind --");
+    return EXIT_USAGE;
+  }
+  if (arguments.program != NULL && arguments.word_count > 0) {
+    complain("either a process or a program: '%s' stands before --", arguments.words[0]);
+    return EXIT_USAGE;
+  }
   if (arguments.word_count > 0 && strcmp(arguments.words[0], "diff") == 0) return diff(&arguments);
   if (arguments.word_count > 1) {
-    complain("one process at a time: '%s' is one word too many", arguments.words[1]);
+    complain("one process at a time: '%s' is one word too many; a program stands behind --",
+             arguments.words[1]);
     return EXIT_USAGE;
   }
   if (!makes_sense(&arguments.order)) return EXIT_USAGE;
+  if (arguments.program != NULL) return prof_program(&arguments.order, arguments.program);
+  fill_standard_descriptors();
   return look_at_process(arguments.words[0], &arguments.order);
 }

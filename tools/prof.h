@@ -15,6 +15,7 @@ struct prof_order {
   const char *output; /* NULL: standard output */
   long seconds, sites;
   long long rate; /* -1: stays */
+  bool program;   /* it is run; growth counts from so many seconds after its start on */
 };
 
 /* A place with its figures in this view. */
@@ -29,15 +30,21 @@ struct row {
 
 struct report {
   const struct prof_order *order;
-  const struct places *places;
+  struct places *places;
   bool difference;  /* of two that were compared */
-  const char *head; /* lines that stand before the table */
+  char *head;       /* lines that stand before the table */
   struct row *rows; /* what has something to show, the largest first */
   size_t count;
   double sum;
   unsigned suspects;
 };
 
+/** Makes a report of a process that is there; 0, or an exit code after a complaint. In each case prof_forget may follow. */
+int prof_take(struct report *report, const struct prof_order *order, const struct remote *remote,
+              const struct profile *profile);
+void prof_forget(struct report *report);
+/** Runs a program and reports what lives when it ends. Returns its exit code, or ends as it ended. */
+int prof_program(const struct prof_order *order, char **argv);
 /** A table or lines that compare two files; an exit code. */
 int prof_diff(const struct prof_order *order, const char *before, const char *after);
 /** Into the file that was asked for; 0, or an exit code after a complaint. */

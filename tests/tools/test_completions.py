@@ -75,6 +75,7 @@ class Shell:
                 self.assert_offers("hakmem serve --name ", {file.read().strip()}, exactly=False)
             self.assert_offers(f"hakmem serve --port 0 {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers(f"hakmem stats {os.getpid()}", {str(os.getpid())}, exactly=False)
+        self.assert_offers(f"hakmem prof {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 
     def test_program_and_its_arguments(self):
@@ -84,6 +85,12 @@ class Shell:
             self.assert_offers(f"hakmem run {before}only-this-pro", {"only-this-program"})
             offered = self.complete(f"hakmem run {before}ls {file[:-3]}")
             self.assertEqual([os.path.basename(word) for word in offered], ["only_this_file"], before)
+        self.assert_offers("hakmem prof --leaks -- only-this-pro", {"only-this-program"})
+        offered = self.complete(f"hakmem prof -- ls {file[:-3]}")
+        self.assertEqual([os.path.basename(word) for word in offered], ["only_this_file"])
+        self.assert_offers("hakmem prof dif", {"diff"})
+        offered = self.complete(f"hakmem prof diff {file[:-3]}")
+        self.assertEqual([os.path.basename(word) for word in offered], ["only_this_file"])
         self.assertEqual([w for w in self.complete("hakmem run ls --pro") if "--profile" in w], [])
 
 

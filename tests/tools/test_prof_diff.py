@@ -58,6 +58,7 @@ class Diff(ProfCase):
         files = [self.save(self.start(HAKMEM_PROF_RATE="65536")[0], name) for name in ("a", "b")]
         rows = self.rows(self.diff(*files, "--allocated"))
         if NAMES:
+            rows = [row for row in rows if "filled (" in " ".join(row[3])]  # not standard output's buffer
             # Two may have the same number of samples by chance, and then do not differ.
             self.assertIn(len(rows), (1, 2, 3))
             self.assertTrue(all(row[1] > 0 and row[2] > 0 for row in rows), rows)

@@ -66,7 +66,18 @@ _hakmem() {
     fi
   done
   if [ "$i" -lt "$COMP_CWORD" ] || { [ "$i" = "$COMP_CWORD" ] && [ "${COMP_WORDS[i - 1]}" = -- ]; }; then
-    case ${command[1]} in run | doctor | trace) ;; *) return ;; esac
+    case ${command[1]} in
+    run | doctor | trace) ;;
+    prof)
+      if [ "${COMP_WORDS[i]}" = diff ]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+      fi
+      [ "${COMP_WORDS[i - 1]}" = -- ] || return
+      ;;
+    *) return ;;
+    esac
     if declare -F _command_offset >/dev/null; then
       _command_offset "$i"
     elif [ "$i" = "$COMP_CWORD" ]; then
@@ -96,7 +107,8 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
-  stats | top | prof | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "diff $(printf '%s ' [0-9]*)" -- "$current") ;;
+  stats | top | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   options) mapfile -t COMPREPLY < <(compgen -W "$("$tool" options --format=names 2>/dev/null)" -- "$current") ;;
   run | doctor | trace)
     if declare -F _command_offset >/dev/null; then _command_offset "$COMP_CWORD"

@@ -85,7 +85,16 @@ function __hakmem_complete
         set -l rest
         test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
         complete -C (string join ' ' -- $rest $current)
-    else if contains -- $words[2] stats top prof serve
+    else if test "$words[2]" = prof; and test $i -le (count $words); and test "$words[$i]" = diff
+        __fish_complete_path $current
+    else if test "$words[2]" = prof; and test $ended = true
+        set -l rest
+        test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
+        complete -C (string join ' ' -- $rest $current)
+    else if test "$words[2]" = prof
+        echo diff
+        __fish_complete_pids
+    else if contains -- $words[2] stats top serve
         __fish_complete_pids
     else if test $words[2] = options
         $tool options --format=names 2>/dev/null

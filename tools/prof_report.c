@@ -1,0 +1,109 @@
+/* prof_report.c - a profile of a process as it is shown: made while the process is there, written whenever. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "pprof.h"
+#include "prof.h"
+#include "snapshot.h"
+#include "stats.h"
+
+static const char *const titles[] = {"live", "allocated since the start", "grown", "live"};
+
+struct source {
+  const struct profile *profile;
+  const struct snapshot *snapshot;
+  const struct remote *remote;
+};
+
+static void write_head(const struct report *report, const struct source *source, FILE *out) {
+  const struct profile *profile = source->profile;
+  const struct snapshot *snapshot = source->snapshot;
+  const struct remote *remote = source->remote;
+  char covered[16], all[16], rate[16], sum[16];
+  const struct prof_order *order = report->order;
+  fprintf(out, "covers %s of %s live bytes, by %llu samples (one in %s)\n",
+          stats_bytes(profile->live_bytes, covered), stats_bytes((double)snapshot->in_use, all),
+          (unsigned long long)profile->live_samples,
+          profile->rate > 0 ? stats_bytes((double)profile->rate, rate) : "none: it is off");
+  fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
+          titles[order->view]);
+  if (order->view == VIEW_GROWTH)
+    fprintf(out, order->program ? " since its first %ld s" : " in %ld s", order->seconds);
+  fprintf(out, ", at %zu places", report->count);
+  if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
+  if (profile->dropped > 0)
+    fprintf(out, "; %llu samples were dropped, for want of memory",
+            (unsigned long long)profile->dropped);
+  if (profile->lost) fprintf(out, "; it was forked in the middle of a sample, and takes none");
+  fprintf(out, "\n");
+}
+
+/* 0, or an exit code. */
+static int fill(struct report *report, const struct source *source) {
+  size_t length;
+  report->places = places_make(source->profile, source->remote);
+  FILE *text = open_memstream(&report->head, &length);
+  int code = 1;
+  if (report->places == NULL || text == NULL) {
+    /* What has named all the places may have ended before the last one. */
+    if (remote_report(source->remote, remote_look(source->remote)) == 0) complain("out of memory");
+  } else {
+    if (report->order->format != FORMAT_PPROF) places_merge(report->places);
+    if (prof_rows(report)) {
+      write_head(report, source, text);
+      code = 0;
+    } else {
+      complain("out of memory");
+    }
+  }
+  if (text != NULL) fclose(text);
+  return code;
+}
+
+int prof_take(struct report *report, const struct prof_order *order, const struct remote *remote,
+              const struct profile *profile) {
+  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+  *report = (struct report){.order = order};
+  if (snapshot == NULL) {
+    complain("out of memory");
+    return 1;
+  }
+  int code = remote_report(remote, snapshot_take(snapshot, remote));
+  if (code == 0) {
+    code = fill(report, &(struct source){profile, snapshot, remote});
+    snapshot_free(snapshot);
+  }
+  free(snapshot);
+  return code;
+}
+
+void prof_forget(struct report *report) {
+  free(report->head);
+  free(report->rows);
+  places_free(report->places);
+  *report = (struct report){0};
+}
+
+int prof_write(const struct report *report) {
+  const struct prof_order *order = report->order;
+  FILE *out = order->output != NULL ? fopen(order->output, "we") : stdout;
+  bool ok = out != NULL, told = false;
+  if (ok && order->format == FORMAT_PPROF) {
+    enum place_value shown = order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
+    ok = pprof_write_places(report->places, shown, fileno(out));
+    told = !ok;
+  } else if (ok && order->format == FORMAT_FOLDED) {
+    prof_folded(report, out);
+  } else if (ok) {
+    prof_table(report, out);
+  }
+  if (out != NULL && order->output != NULL) {
+    ok = ferror(out) == 0 && ok;
+    ok = fclose(out) == 0 && ok;
+  }
+  if (!ok && !told) complain("%s: %s", order->output, strerror(errno));
+  return ok ? 0 : 1;
+}
