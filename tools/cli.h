@@ -41,6 +41,7 @@ int command_stats(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_prof(int argc, char **argv);
 int command_serve(int argc, char **argv);
+int command_names(int argc, char **argv);
 int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 

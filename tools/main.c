@@ -27,6 +27,7 @@ static const struct command commands[] = {
     {"top", command_top, "show how the memory of a running process changes"},
     {"prof", command_prof, "tell who allocated what lives in a running process"},
     {"serve", command_serve, "serve the memory of running processes to Prometheus"},
+    {"names", command_names, "add functions and lines to the places that a message tells"},
     {"trace", command_trace, "record what a program allocates"},
     {"version", command_version, "print the versions of the tool and of the library"},
 };

@@ -9,8 +9,15 @@
 
 typedef char *demangle(const char *, char *, size_t *, int *);
 
+struct file {
+  struct file *next;
+  char *path;
+  Dwfl_Module *module; /* NULL: it cannot be read */
+};
+
 struct symbols {
   Dwfl *dwfl;
+  struct file *files; /* of symbols_of_files */
   demangle *demangle; /* of libstdc++, where there is one */
   char *text;         /* it makes this one longer */
   size_t room;
@@ -19,19 +26,30 @@ struct symbols {
 static Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
                                    .find_debuginfo = dwfl_standard_find_debuginfo};
 
-struct symbols *symbols_open(int pid) {
+static Dwfl_Callbacks file_callbacks = {.find_elf = dwfl_build_id_find_elf,
+                                        .find_debuginfo = dwfl_standard_find_debuginfo,
+                                        .section_address = dwfl_offline_section_address};
+
+static struct symbols *begin(const Dwfl_Callbacks *found_by) {
   struct symbols *symbols = calloc(1, sizeof *symbols);
   if (symbols == NULL) return NULL;
-  symbols->dwfl = dwfl_begin(&callbacks);
-  if (symbols->dwfl == NULL || dwfl_linux_proc_report(symbols->dwfl, pid) != 0 ||
-      dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {
-    symbols_close(symbols);
-    return NULL;
-  }
+  symbols->dwfl = dwfl_begin(found_by);
   void *library = dlopen("libstdc++.so.6", RTLD_LAZY);
   if (library != NULL) symbols->demangle = (demangle *)(uintptr_t)dlsym(library, "__cxa_demangle");
   return symbols;
 }
+
+struct symbols *symbols_open(int pid) {
+  struct symbols *symbols = begin(&callbacks);
+  if (symbols == NULL || symbols->dwfl == NULL || dwfl_linux_proc_report(symbols->dwfl, pid) != 0 ||
+      dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {
+    symbols_close(symbols);
+    return NULL;
+  }
+  return symbols;
+}
+
+struct symbols *symbols_of_files(void) { return begin(&file_callbacks); }
 
 struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   struct symbol symbol = {0};
@@ -50,6 +68,31 @@ struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   return symbol;
 }
 
+static Dwfl_Module *module_of(struct symbols *symbols, const char *path) {
+  for (struct file *file = symbols->files; file != NULL; file = file->next)
+    if (strcmp(file->path, path) == 0) return file->module;
+  struct file *file = calloc(1, sizeof *file);
+  char *copy = strdup(path);
+  if (file == NULL || copy == NULL) {
+    free(file);
+    free(copy);
+    return NULL;
+  }
+  dwfl_report_begin_add(symbols->dwfl);
+  *file = (struct file){symbols->files, copy, dwfl_report_offline(symbols->dwfl, path, path, -1)};
+  dwfl_report_end(symbols->dwfl, NULL, NULL);
+  symbols->files = file;
+  return file->module;
+}
+
+struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address) {
+  GElf_Addr bias;
+  if (symbols == NULL || symbols->dwfl == NULL) return (struct symbol){0};
+  Dwfl_Module *module = module_of(symbols, path);
+  if (module == NULL || dwfl_module_getelf(module, &bias) == NULL) return (struct symbol){0};
+  return symbols_find(symbols, address + bias);
+}
+
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]) {
   const unsigned char *bits = NULL;
   GElf_Addr place;
@@ -65,6 +108,12 @@ char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUIL
 void symbols_close(struct symbols *symbols) {
   if (symbols == NULL) return;
   if (symbols->dwfl != NULL) dwfl_end(symbols->dwfl);
+  while (symbols->files != NULL) {
+    struct file *file = symbols->files;
+    symbols->files = file->next;
+    free(file->path);
+    free(file);
+  }
   free(symbols->text);
   free(symbols);
 }

@@ -23,6 +23,12 @@ struct symbol symbols_find(struct symbols *symbols, uint64_t address);
 /** The build-id of the file that was mapped there, in hexadecimal; "": it has none. Returns `text`. */
 enum { BUILD_ID_ROOM = 64 * 2 + 1 };
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]);
+
+/** Of files, which no process has to run. */
+struct symbols *symbols_of_files(void);
+/** Of the code at `address` in the file at `path`, as that has it. */
+struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address);
+
 void symbols_close(struct symbols *symbols);
 
 #endif

@@ -16,8 +16,10 @@ void *api_realloc(void *pointer, size_t size) {
   if (front_large_stays(pointer, size)) return pointer;
   struct block block = block_look_up(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
-    if (!heap_calls_libc()) report_bad_pointer("realloc", pointer, block.wrong);
-    return libc_realloc(pointer, size);
+    if (heap_calls_libc()) return libc_realloc(pointer, size);
+    block_refuse("realloc", pointer, block.wrong);
+    errno = ENOMEM;
+    return NULL;
   }
   if (size == 0) {
     api_free(pointer);
@@ -58,6 +60,7 @@ size_t api_usable_size(const void *pointer) {
   if (HAK_LIKELY(usable != 0)) return usable;
   struct block block = block_look_up(pointer);
   if (HAK_LIKELY(block.wrong == NULL)) return block_usable(&block, pointer);
-  if (!heap_calls_libc()) report_bad_pointer("malloc_usable_size", pointer, block.wrong);
-  return libc_usable_size((void *)(uintptr_t)pointer);
+  if (heap_calls_libc()) return libc_usable_size((void *)(uintptr_t)pointer);
+  block_refuse("malloc_usable_size", pointer, block.wrong);
+  return 0;
 }

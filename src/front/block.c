@@ -1,13 +1,21 @@
 /* block.c - see block.h. */
 #include "front/block.h"
 
+#include "policy/options.h"
+
 struct block block_find(const void *pointer) {
   return block_look_up(pointer);
 }
 
+void block_refuse(const char *function, const void *pointer, const char *wrong) {
+  bool guarded = guarded_has(pointer);
+  if (guarded) guarded_explain(function, pointer, wrong);
+  if (!guarded || !option_value(GUARD_RECOVER)) report_bad_pointer(function, pointer, wrong);
+}
+
 bool block_is_ours(const void *pointer) {
   struct superslab *superslab = map_superslab(pointer);
-  if (superslab == NULL) return false;
+  if (superslab == NULL) return guarded_has(pointer) && guarded_is_live(pointer);
   if (superslab->huge_units != 0)
     return (size_t)((const char *)pointer - superslab->base) < superslab->huge_usable;
   size_t index = (size_t)((const char *)pointer - superslab->base) >> SLICE_SHIFT;

@@ -5,15 +5,16 @@
 
 #include "front/guard.h"
 #include "observe/report.h"
+#include "sample/guarded.h"
 #include "sample/sample.h"
 #include "slab/slab.h"
 
-enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_LARGE, BLOCK_HUGE };
+enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_GUARDED, BLOCK_LARGE, BLOCK_HUGE };
 
 struct block {
   const char *wrong; /* NULL, or one of REPORT_*: the other fields are not set then */
   enum block_tier tier;
-  struct slab *slab; /* first descriptor of the span; NULL for Huge */
+  struct slab *slab; /* first descriptor of the span; NULL for Huge and guarded ones */
   struct superslab *superslab;
   size_t usable; /* bytes; of a sample those of its slot: block_usable */
 };
@@ -34,7 +35,13 @@ HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer)
 HAK_INLINE struct block block_look_up(const void *pointer) {
   struct block block = {.wrong = REPORT_FOREIGN};
   struct superslab *superslab = map_superslab(pointer);
-  if (superslab == NULL) return block;
+  if (superslab == NULL) {
+    if (HAK_UNLIKELY(guarded_has(pointer))) {
+      block.tier = BLOCK_GUARDED;
+      block.wrong = guarded_judge(pointer, &block.usable);
+    }
+    return block;
+  }
   block.superslab = superslab;
   if (superslab->huge_units != 0) {
     block.tier = BLOCK_HUGE;
@@ -70,6 +77,9 @@ HAK_INLINE size_t block_usable(const struct block *block, const void *pointer) {
   return HAK_UNLIKELY(block->tier == BLOCK_SAMPLE) ? sample_usable(block->slab, pointer)
                                                    : block->usable;
 }
+
+/** Reports a pointer with which something is wrong, and ends the program; not where a guarded block's error is to be survived. */
+void block_refuse(const char *function, const void *pointer, const char *wrong);
 
 /** Never reads through `pointer`. Double free of small blocks is told in the hardened variant only. */
 struct block block_find(const void *pointer);

@@ -281,8 +281,10 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
   release_note_caller(__builtin_return_address(0));
   struct block block = block_find(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
-    if (!calls_libc()) report_bad_pointer("free", pointer, block.wrong);
-    libc_free(pointer);
+    if (calls_libc()) libc_free(pointer);
+    else block_refuse("free", pointer, block.wrong);
+  } else if (block.tier == BLOCK_GUARDED) {
+    count(heap_if_any(), sample_free_guarded(pointer), COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_SAMPLE) {
     unsigned size_class = sample_free(block.slab, pointer);
     if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
@@ -314,7 +316,7 @@ static bool small_stays(size_t usable, size_t size) {
 
 /* Where the block is, or where its pages move to; NULL: it has to be copied. */
 static void *resize_in_place(void *pointer, const struct block *block, size_t size) {
-  if (block->tier <= BLOCK_SAMPLE)
+  if (block->tier <= BLOCK_GUARDED)
     return small_stays(block_usable(block, pointer), size) ? pointer : NULL;
   bool keeps_half = size > block->usable / 2;
   if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;

@@ -111,6 +111,13 @@ bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
   return succeeded(ok, saved);
 }
 
+bool os_protect(void *address, size_t bytes, bool accessible) {
+  int saved = errno;
+  count_call(&os_counts.mprotect);
+  int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  return succeeded(!os_fault_now() && mprotect(address, bytes, protection) == 0, saved);
+}
+
 size_t os_resident_part(const void *address, size_t bytes) {
   enum { PAGES_AT_ONCE = 512 };
   unsigned char resident[PAGES_AT_ONCE];

@@ -61,6 +61,9 @@ bool os_unmap(void *address, size_t bytes);
  * long; the pages move, nothing is copied. False: both are as they were. */
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes);
 
+/** May the pages be read and written, or not touched at all? False when the kernel refuses. */
+bool os_protect(void *address, size_t bytes, bool accessible);
+
 /** The pages read as zero afterwards and are no longer resident. */
 bool os_decommit(void *address, size_t bytes);
 
@@ -139,6 +142,8 @@ void os_thread_follow_process(void);
 
 /** Number of the process. */
 int os_process(void);
+/** Number of the calling thread, as the kernel and debuggers call it. */
+int os_thread(void);
 
 /** Lets other threads run. */
 void os_yield(void);

@@ -157,6 +157,8 @@ bool os_thread_start(void (*body)(void)) {
 
 int os_process(void) { return (int)getpid(); }
 
+int os_thread(void) { return (int)syscall(SYS_gettid); }
+
 void os_yield(void) { sched_yield(); }
 
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {

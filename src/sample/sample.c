@@ -4,6 +4,7 @@
 #include "heap/samples.h"
 #include "policy/options.h"
 #include "sample/chance.h"
+#include "sample/guarded.h"
 #include "sample/records.h"
 #include "stack/stack.h"
 
@@ -90,6 +91,10 @@ struct call {
 
 static void take_call(struct call *call) { call->depth = stack_take(call->addresses, DEPTH); }
 
+static struct guarded_call guarded_call(const struct call *call) {
+  return (struct guarded_call){call->addresses, call->depth};
+}
+
 /* Under the lock. */
 static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call) {
   struct sample_record record = {0};
@@ -133,10 +138,13 @@ void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
   struct call call;
   if (!heap_samples_start()) return NULL;
   take_call(&call);
+  bool guards = guarded_is_due(size, alignment, &mine.random);
   lock_acquire(&heap_samples.lock);
-  void *block = heap_samples_take(class_of_slot(size, alignment));
+  void *block = guards ? guarded_take(size, alignment, guarded_call(&call)) : NULL;
+  if (block == NULL) block = heap_samples_take(class_of_slot(size, alignment));
   if (block != NULL && !keep(block, size, size_class, &call)) {
-    heap_samples_put(slab_head(map_slab(block)), block);
+    if (guarded_has(block)) guarded_put(block, guarded_call(&call));
+    else heap_samples_put(slab_head(map_slab(block)), block);
     block = NULL;
   }
   lock_release(&heap_samples.lock);
@@ -151,6 +159,17 @@ unsigned sample_free(struct slab *slab, void *block) {
   if (size_class != NOT_THERE) heap_samples_put(slab, block);
   lock_release(&heap_samples.lock);
   superslab_settle();
+  return size_class;
+}
+
+unsigned sample_free_guarded(void *block) {
+  struct call call;
+  if (HAK_UNLIKELY(are_lost())) return CLASS_COUNT - 1; /* it stays where it is */
+  take_call(&call);
+  lock_acquire(&heap_samples.lock);
+  unsigned size_class = forget(block);
+  guarded_put(block, guarded_call(&call));
+  lock_release(&heap_samples.lock);
   return size_class;
 }
 

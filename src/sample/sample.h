@@ -28,6 +28,8 @@ bool sample_is_due(size_t size);
 void *sample_allocate(size_t size, size_t alignment, unsigned size_class);
 /** Frees it; returns the class it was counted in, CLASS_COUNT: there is no such block (any more). */
 unsigned sample_free(struct slab *slab, void *block);
+/** Frees one that is guarded (guarded.h), and live. */
+unsigned sample_free_guarded(void *block);
 /** Bytes that the program may use of it: as many as of an ordinary block of the size that it asked for. */
 size_t sample_usable(const struct slab *slab, const void *block);
 

@@ -109,6 +109,10 @@ _hakmem() {
   case ${command[1]} in
   prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "diff $(printf '%s ' [0-9]*)" -- "$current") ;;
   stats | top | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  names)
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    ;;
   options) mapfile -t COMPREPLY < <(compgen -W "$("$tool" options --format=names 2>/dev/null)" -- "$current") ;;
   run | doctor | trace)
     if declare -F _command_offset >/dev/null; then _command_offset "$COMP_CWORD"

@@ -96,6 +96,8 @@ function __hakmem_complete
         __fish_complete_pids
     else if contains -- $words[2] stats top serve
         __fish_complete_pids
+    else if test $words[2] = names
+        __fish_complete_path $current
     else if test $words[2] = options
         $tool options --format=names 2>/dev/null
     end

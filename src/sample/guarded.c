@@ -1,0 +1,294 @@
+/* guarded.c - see guarded.h. */
+#include "sample/guarded.h"
+
+#include <string.h>
+
+#include "heap/samples.h"
+#include "observe/report.h"
+#include "os/fault_handler.h"
+#include "policy/options.h"
+#include "sample/chance.h"
+#include "stack/stack.h"
+
+enum { SLOTS_MOST = 64, DEPTH = 24, PATTERN = 0xd5 };
+
+/* Memory that the blocks take at most; the table of places has 28 KiB more. */
+#define DATA_BYTES ((size_t)SLOTS_MOST * 4 * KIB)
+
+enum slot_state { SLOT_NEW, SLOT_LIVE, SLOT_FREED };
+
+struct event {
+  int thread;
+  unsigned depth;
+  uintptr_t addresses[DEPTH];
+};
+
+struct slot {
+  uint8_t state;
+  bool told; /* something was wrong with it, and was reported: it is not used again */
+  uint32_t size;
+  uintptr_t block;
+  uint64_t order; /* the smallest is used next */
+  struct event allocated, freed;
+};
+
+static struct slot slots[SLOTS_MOST];
+_Static_assert(DATA_BYTES + sizeof slots <= 512 * KIB, "the bound of the manual");
+static unsigned slot_count; /* 0: not made yet */
+static bool refused;        /* there was no memory for the places */
+static uint64_t order, taken;
+struct guarded_pages guarded_pages;
+
+/* --- chance ------------------------------------------------------------------------------------------------ */
+
+/* One process in HAKMEM_GUARD_PROCESSES has any. Drawn once; a fork's child is as its parent. */
+static bool process_has_any(uint64_t *random) {
+  enum { UNKNOWN, NO, YES };
+  static _Atomic uint8_t drawn; /* relaxed: one of the threads that draw decides for all */
+  uint8_t now = atomic_load_explicit(&drawn, memory_order_relaxed);
+  if (now == UNKNOWN) {
+    uint64_t of = (uint64_t)option_value(GUARD_PROCESSES);
+    uint8_t mine = chance_next(random) % of == 0 ? YES : NO;
+    if (atomic_compare_exchange_strong_explicit(&drawn, &now, mine, memory_order_relaxed,
+                                                memory_order_relaxed))
+      now = mine;
+  }
+  return now == YES;
+}
+
+bool guarded_is_due(size_t size, size_t alignment, uint64_t *random) {
+  uint64_t one_in = (uint64_t)option_value(GUARD_SAMPLE);
+  if (HAK_LIKELY(one_in == 0)) return false;
+  return size <= os_page_size() && alignment <= os_page_size() &&
+         chance_next(random) % one_in == 0 && process_has_any(random);
+}
+
+/* --- places ------------------------------------------------------------------------------------------------- */
+
+/* Of page number 2 * i + 1; those between cannot be touched. */
+static char *page_of(const struct slot *slot) {
+  uintptr_t base = atomic_load_explicit(&guarded_pages.base, memory_order_relaxed);
+  return (char *)base + (2 * (size_t)(slot - slots) + 1) * os_page_size();
+}
+
+static bool on_fault(void *address, bool knows_write, bool is_write);
+
+static bool make_places(void) {
+  if (slot_count > 0 || refused) return slot_count > 0;
+  size_t page = os_page_size(), count = DATA_BYTES / page;
+  if (count > SLOTS_MOST) count = SLOTS_MOST;
+  size_t bytes = (2 * count + 1) * page;
+  char *base = os_map(bytes);
+  refused = base == NULL || !os_protect(base, bytes, false);
+  if (refused) return false;
+  atomic_store_explicit(&guarded_pages.base, (uintptr_t)base, memory_order_relaxed);
+  atomic_store_explicit(&guarded_pages.bytes, bytes, memory_order_relaxed);
+  os_catch_faults(on_fault);
+  slot_count = (unsigned)count;
+  return true;
+}
+
+static struct slot *next_slot(void) {
+  struct slot *next = NULL;
+  for (unsigned i = 0; i < slot_count; i++)
+    if (slots[i].state != SLOT_LIVE && !slots[i].told &&
+        (next == NULL || slots[i].order < next->order))
+      next = &slots[i];
+  return next;
+}
+
+static void note(struct event *event, struct guarded_call call) {
+  event->thread = os_thread();
+  event->depth = call.depth < DEPTH ? call.depth : DEPTH;
+  memcpy(event->addresses, call.addresses, event->depth * sizeof event->addresses[0]);
+}
+
+void *guarded_take(size_t size, size_t alignment, struct guarded_call by) {
+  if (!make_places()) return NULL;
+  struct slot *slot = next_slot();
+  if (slot == NULL) return NULL;
+  char *page = page_of(slot);
+  size_t bytes = os_page_size(), before = taken++ % 2 == 0 ? (bytes - size) & ~(alignment - 1) : 0;
+  if (!os_protect(page, bytes, true)) return NULL;
+  memset(page, PATTERN, before);
+  memset(page + before + size, PATTERN, bytes - before - size);
+  slot->order = order++;
+  slot->block = (uintptr_t)page + before;
+  slot->size = (uint32_t)size;
+  slot->state = SLOT_LIVE;
+  note(&slot->allocated, by);
+  return page + before;
+}
+
+/* The slot whose page it is, or beside whose block it lies most likely. */
+static struct slot *slot_near(const void *pointer) {
+  size_t page = os_page_size();
+  size_t offset =
+      (uintptr_t)pointer - atomic_load_explicit(&guarded_pages.base, memory_order_relaxed);
+  size_t number = offset / page;
+  if (number % 2 == 1) return &slots[number / 2];
+  size_t after = number / 2 < slot_count ? number / 2 : slot_count - 1;
+  size_t before = number > 0 ? number / 2 - 1 : 0;
+  bool is_overflow = slots[before].state != SLOT_NEW && offset % page < page / 2;
+  return &slots[is_overflow || slots[after].state == SLOT_NEW ? before : after];
+}
+
+const char *guarded_judge(const void *pointer, size_t *size) {
+  const struct slot *slot = slot_near(pointer);
+  *size = slot->size;
+  if (slot->state == SLOT_NEW || (uintptr_t)pointer - slot->block > slot->size)
+    return REPORT_FOREIGN;
+  if ((uintptr_t)pointer != slot->block) return REPORT_INTERIOR;
+  return slot->state == SLOT_LIVE ? NULL : REPORT_DOUBLE_FREE;
+}
+
+bool guarded_is_live(const void *pointer) {
+  const struct slot *slot = slot_near(pointer);
+  return slot->state == SLOT_LIVE && (uintptr_t)pointer - slot->block < slot->size;
+}
+
+/* --- reports ------------------------------------------------------------------------------------------------ */
+
+static void tell_stack(const char *what, const struct event *event) {
+  struct report line;
+  report_start(&line);
+  report_text(&line, "  thread ");
+  report_number(&line, (uint64_t)event->thread);
+  report_text(&line, what);
+  if (event->depth == 0) report_text(&line, " (stack unknown)");
+  report_end(&line);
+  for (unsigned i = 0; i < event->depth; i++) {
+    const char *file;
+    uintptr_t offset = event->addresses[i];
+    bool known = stack_object(event->addresses[i], &file, &offset);
+    report_start(&line);
+    report_text(&line, "    ");
+    if (known) report_foreign_text(&line, file, strlen(file));
+    report_text(&line, known ? "+" : "");
+    report_pointer(&line, (const void *)(offset - 1)); /* in the call, not behind it */
+    report_end(&line);
+  }
+}
+
+/* "24 bytes into", "1 byte behind". */
+static void tell_place(struct report *line, const struct slot *slot, uintptr_t address) {
+  uint64_t distance = address < slot->block                ? slot->block - address
+                      : address < slot->block + slot->size ? address - slot->block
+                                                           : address - slot->block - slot->size;
+  report_number(line, distance);
+  report_text(line, distance == 1 ? " byte " : " bytes ");
+  report_text(line, address < slot->block                ? "before"
+                    : address < slot->block + slot->size ? "into"
+                                                         : "behind the end of");
+}
+
+static void tell(const char *what, const struct slot *slot, uintptr_t address,
+                 const struct event *event, const char *happened) {
+  struct report line;
+  report_start(&line);
+  report_text(&line, what);
+  report_text(&line, ": ");
+  report_pointer(&line, (const void *)address);
+  report_text(&line, ", ");
+  tell_place(&line, slot, address);
+  report_text(&line, slot->state == SLOT_LIVE ? " a block of " : " a freed block of ");
+  report_number(&line, slot->size);
+  report_text(&line, " bytes at ");
+  report_pointer(&line, (const void *)slot->block);
+  report_end(&line);
+  tell_stack(happened, event);
+  if (slot->state == SLOT_FREED) tell_stack(" had freed it here:", &slot->freed);
+  tell_stack(" had allocated it here:", &slot->allocated);
+  if (!option_value(GUARD_RECOVER)) return;
+  report_start(&line);
+  report_text(&line, "  the program goes on (HAKMEM_GUARD_RECOVER=1)");
+  report_end(&line);
+}
+
+static struct event event_here(void) {
+  uintptr_t addresses[DEPTH];
+  struct event event;
+  note(&event, (struct guarded_call){addresses, stack_take(addresses, DEPTH)});
+  return event;
+}
+
+/* A handler may have interrupted who holds it. */
+static bool acquire(void) {
+  bool mine = lock_holder(&heap_samples.lock) == LOCK_MINE;
+  if (!mine) lock_acquire(&heap_samples.lock);
+  return !mine;
+}
+
+static void release(bool acquired) {
+  if (acquired) lock_release(&heap_samples.lock);
+}
+
+void guarded_explain(const char *function, const void *pointer, const char *wrong) {
+  struct event event = event_here();
+  bool acquired = acquire();
+  struct slot *slot = slot_near(pointer);
+  struct report what;
+  report_start_bare(&what);
+  report_text(&what, function);
+  report_text(&what, "(): ");
+  report_text(&what, wrong);
+  what.text[what.length] = 0;
+  if (!slot->told && slot->state != SLOT_NEW)
+    tell(what.text, slot, (uintptr_t)pointer, &event, " called it here:");
+  slot->told = true;
+  release(acquired);
+}
+
+/* --- what the processor finds --------------------------------------------------------------------------------- */
+
+static const char *kind_of(const struct slot *slot, uintptr_t address) {
+  if (slot->state == SLOT_FREED) return "use after free";
+  return address < slot->block ? "underflow" : "overflow";
+}
+
+/* True: the program goes on, and finds the page open. */
+static bool on_fault(void *address, bool knows_write, bool is_write) {
+  if (!guarded_has(address)) return false;
+  struct event event = event_here();
+  if (event.depth > 0) /* where the kernel called the handler from */
+    memmove(event.addresses, event.addresses + 1, --event.depth * sizeof event.addresses[0]);
+  if (event.depth > 0) event.addresses[0]++; /* the very instruction, no return address */
+  bool acquired = acquire();
+  struct slot *slot = slot_near(address);
+  if (slot->state != SLOT_NEW && !slot->told)
+    tell(kind_of(slot, (uintptr_t)address), slot, (uintptr_t)address, &event,
+         !knows_write ? " touched it here:"
+         : is_write   ? " wrote to it here:"
+                      : " read it here:");
+  slot->told = true;
+  char *page = (char *)((uintptr_t)address & ~(uintptr_t)(os_page_size() - 1));
+  bool goes_on = option_value(GUARD_RECOVER) && os_protect(page, os_page_size(), true);
+  release(acquired);
+  if (!goes_on) os_abort();
+  return true;
+}
+
+/* The first byte beside the block that is not as it was; NULL: all are. */
+static const char *written_beside(const struct slot *slot) {
+  const char *page = page_of(slot), *block = (const char *)slot->block;
+  for (const char *at = page; at < page + os_page_size(); at++)
+    if ((at < block || at >= block + slot->size) && *at != (char)PATTERN) return at;
+  return NULL;
+}
+
+void guarded_put(void *block, struct guarded_call by) {
+  struct slot *slot = slot_near(block);
+  const char *written = written_beside(slot);
+  struct event event;
+  note(&event, by);
+  if (written != NULL && !slot->told) {
+    tell("written beside a block", slot, (uintptr_t)written, &event, " found it in free, here:");
+    slot->told = true;
+    if (!option_value(GUARD_RECOVER)) os_abort();
+  }
+  slot->freed = event;
+  slot->order = order++;
+  slot->state = SLOT_FREED;
+  (void)os_decommit(page_of(slot), os_page_size());
+  (void)os_protect(page_of(slot), os_page_size(), false);
+}

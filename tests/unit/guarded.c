@@ -1,0 +1,148 @@
+/* guarded.c - guarded samples: how many there are, what is said of them, and whose faults are whose. */
+#include "unit_test.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "heap/heap.h"
+#include "os/fault_handler.h"
+#include "policy/options.h"
+#include "sample/guarded.h"
+
+#if HAK_FAST
+
+int main(void) {
+  printf("the fast variant has no samples\n");
+  return 77;
+}
+
+#else
+
+enum { BLOCKS = 1000, SIZE = 200 };
+
+/* The next blocks of 40 bytes and more, all but one in e^40. */
+static void guard_all(void) {
+  hak_free(hak_malloc(1)); /* the options are read by then */
+  SET_OPTION(GUARD_SAMPLE, 1);
+  atomic_store(&samples.rate, 1);
+  malloc_thread.sample_left = 0;
+  hak_free(hak_malloc(1));
+}
+
+static void at_most_so_many_are_guarded(void **state) {
+  (void)state;
+  static char *blocks[BLOCKS];
+  size_t guarded = 0, page = os_page_size();
+  guard_all();
+  for (int round = 0; round < 3; round++, guarded = 0) {
+    for (int i = 0; i < BLOCKS; i++) {
+      assert_non_null(blocks[i] = hak_malloc(SIZE));
+      memset(blocks[i], i, SIZE);
+      guarded += guarded_has(blocks[i]);
+    }
+    assert_in_range(guarded, 1, 256 * KIB / page);
+    for (int i = 0; i < BLOCKS; i++) {
+      assert_int_equal(blocks[i][0], (char)i);
+      hak_free(blocks[i]);
+    }
+  }
+  uintptr_t bytes = atomic_load(&guarded_pages.bytes);
+  assert_true(bytes <= 512 * KIB + page);
+}
+
+static void one_is_a_block_as_others(void **state) {
+  (void)state;
+  guard_all();
+  for (size_t size = 40; size < 3000; size += 111) {
+    char *block = hak_malloc(size);
+    assert_true(guarded_has(block));
+    assert_true(hak_owns(block) && hak_owns(block + size - 1));
+    assert_false(hak_owns(block + size));
+    assert_int_equal(hak_usable_size(block), size);
+    assert_int_equal((uintptr_t)block % 16, 0);
+    memset(block, 3, size);
+    hak_free(block);
+    assert_false(hak_owns(block));
+    char *aligned = hak_aligned_alloc(512, size);
+    assert_int_equal((uintptr_t)aligned % 512, 0);
+    hak_free(aligned);
+  }
+}
+
+static void a_freed_place_is_used_late(void **state) {
+  (void)state;
+  guard_all();
+  char *block = hak_malloc(SIZE);
+  hak_free(block);
+  for (size_t i = 0; i + 1 < 256 * KIB / os_page_size(); i++) {
+    char *next = hak_malloc(SIZE);
+    assert_true(guarded_has(next));
+    assert_true(((uintptr_t)next ^ (uintptr_t)block) >= os_page_size());
+    hak_free(next);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which catch them, too */
+
+/* --- whose faults ------------------------------------------------------------------------------------------- */
+
+static void *theirs;
+static volatile sig_atomic_t seen;
+
+static void by_number(int number) { _exit(number == SIGSEGV ? 3 : 4); }
+
+static void by_information(int number, siginfo_t *information, void *context) {
+  (void)context;
+  seen = number == SIGSEGV && information->si_addr == theirs;
+  assert_int_equal(mprotect(theirs, os_page_size(), PROT_READ | PROT_WRITE), 0);
+}
+
+static bool not_ours(void *address, bool knows_write, bool is_write) {
+  return address != theirs || (knows_write && !is_write);
+}
+
+/* In a child: a process has them caught once. */
+static int with_handler(const struct sigaction *handler) {
+  fflush(NULL);
+  pid_t child = fork();
+  int status = -1;
+  if (child == 0) {
+    seen = 0;
+    theirs = mmap(NULL, os_page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGSEGV, handler, NULL);
+    os_catch_faults(not_ours);
+    *(volatile char *)theirs = 1;
+    _exit(seen ? 5 : 6);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+static void other_faults_go_where_they_went(void **state) {
+  (void)state;
+  struct sigaction none = {.sa_handler = SIG_DFL}, plain = {.sa_handler = by_number},
+                   full = {.sa_sigaction = by_information, .sa_flags = SA_SIGINFO};
+  int status = with_handler(&none);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  status = with_handler(&plain);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+  status = with_handler(&full);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+}
+
+#define WHOSE_FAULTS cmocka_unit_test(other_faults_go_where_they_went),
+
+#else
+#define WHOSE_FAULTS
+#endif
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(at_most_so_many_are_guarded),
+                                     cmocka_unit_test(one_is_a_block_as_others),
+                                     cmocka_unit_test(a_freed_place_is_used_late), WHOSE_FAULTS};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* names.c - hakmem names: adds functions and lines to the places in code that a message of the library tells. */
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "symbols.h"
+
+static const char documentation[] =
+    "Copies FILE, or standard input, and adds function and line to each place in code, which is a "
+    "file and an address in it "
+    "(/usr/bin/server+0x1234). The files are looked for where they are named."
+    "\v"
+    "examples:\n"
+    "  hakmem names < server.log\n"
+    "  ./server 2>&1 | hakmem names";
+
+static error_t parse(int key, char *value, struct argp_state *state) {
+  return take_argument(key, value, state->input);
+}
+
+static const struct argp parser = {.parser = parse, .args_doc = "[FILE]", .doc = documentation};
+
+/* Where the last "PATH+0xADDRESS" of the line ends it; false: it has none. `path` is cut off there. */
+static bool find_place(const char *line, char **path, unsigned long long *address) {
+  const char *plus = strrchr(line, '+');
+  char *end;
+  if (plus == NULL || strncmp(plus, "+0x", 3) != 0) return false;
+  *address = strtoull(plus + 1, &end, 16);
+  if (*end != '\n' && *end != 0) return false;
+  const char *start = line;
+  /* The library's own lines start with its name and blanks; a path may have some within. */
+  if (strncmp(start, "hakmem:", 7) == 0) start += 7;
+  start += strspn(start, " \t");
+  if (start == plus) return false;
+  *path = strndup(start, (size_t)(plus - start));
+  return *path != NULL;
+}
+
+static void tell(struct symbol symbol) {
+  if (symbol.function == NULL) return;
+  printf("  %s", symbol.function);
+  if (symbol.file == NULL) return;
+  const char *slash = strrchr(symbol.file, '/');
+  printf(" (%s:%d)", slash != NULL ? slash + 1 : symbol.file, symbol.line);
+}
+
+static void copy(FILE *in) {
+  struct symbols *symbols = symbols_of_files();
+  char *line = NULL, *path;
+  size_t room = 0;
+  ssize_t length;
+  unsigned long long address;
+  while ((length = getline(&line, &room, in)) > 0) {
+    bool ends = line[length - 1] == '\n';
+    if (ends) line[length - 1] = 0;
+    fputs(line, stdout);
+    if (find_place(line, &path, &address)) {
+      tell(symbols_find_in(symbols, path, address));
+      free(path);
+    }
+    if (ends) fputc('\n', stdout);
+    fflush(stdout); /* the other end of a pipe may be a program that goes on */
+  }
+  free(line);
+  symbols_close(symbols);
+}
+
+int command_names(int argc, char **argv) {
+  char *path = NULL;
+  if (argp_parse(&parser, argc, argv, 0, NULL, &path) != 0) return EXIT_USAGE;
+  FILE *in = path != NULL ? fopen(path, "re") : stdin;
+  if (in == NULL) {
+    complain("%s: %s", path, strerror(errno));
+    return EXIT_FAILURE;
+  }
+  copy(in);
+  bool failed = ferror(in) != 0 || fflush(stdout) != 0;
+  if (failed)
+    complain("%s: cannot be read, or what was read not be written",
+             path != NULL ? path : "standard input");
+  if (in != stdin) fclose(in);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
