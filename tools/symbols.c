@@ -49,7 +49,9 @@ struct symbols *symbols_open(int pid) {
   return symbols;
 }
 
-struct symbols *symbols_of_files(void) { return begin(&file_callbacks); }
+struct symbols *symbols_of_files(void) {
+  return begin(&file_callbacks);
+}
 
 struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   struct symbol symbol = {0};

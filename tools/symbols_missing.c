@@ -19,7 +19,9 @@ char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUIL
   return text;
 }
 
-struct symbols *symbols_of_files(void) { return NULL; }
+struct symbols *symbols_of_files(void) {
+  return NULL;
+}
 
 struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address) {
   (void)symbols;

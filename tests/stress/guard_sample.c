@@ -17,7 +17,7 @@ enum { SIZE = 100, TEXT = 16384 };
 static volatile char sink;
 
 /* Not into one another, and known by name to whoever reads the stacks. */
-#define APART __attribute__((noinline, noclone))
+#define APART __attribute__((noinline))
 
 static APART char *allocate_here(size_t size) {
   char *block = mem_malloc(size);
