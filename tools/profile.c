@@ -122,24 +122,18 @@ static bool read_records(struct profile *profile, const struct remote *remote,
 
 /* --- all of it ---------------------------------------------------------------------------------------- */
 
-static int complain_of_none(const struct remote *remote, const char *why) {
-  complain("process %d (%s): %s", remote->pid, remote->program, why);
-  return EXIT_CANNOT_RUN;
-}
-
-int profile_read(struct profile *profile, const struct remote *remote) {
+const char *profile_look(struct profile *profile, const struct remote *remote) {
   memset(profile, 0, sizeof *profile);
-  if (remote->shared)
-    return complain_of_none(remote, "may not be read: try as its user, or as root");
-  if (remote->samples == 0)
-    return complain_of_none(remote, "this build of hakmem has no sampler (the variant fast)");
+  if (remote->shared) return "may not be read: try as its user, or as root";
+  if (remote->samples == 0) return "this build of hakmem has no sampler (the variant fast)";
   struct samples *head = calloc(1, sizeof *head);
   if (head == NULL || !remote_read(remote, remote->samples, head, sizeof *head)) {
     free(head);
-    return complain_of_none(remote, "its samples cannot be read");
+    return "its samples cannot be read";
   }
   uint32_t end = atomic_load(&head->stacks_end);
-  bool ok = head->version <= SAMPLES_VERSION;
+  const char *wrong =
+      head->version <= SAMPLES_VERSION ? NULL : "its samples are of a later version than this tool";
   profile->rate = atomic_load(&head->rate);
   int32_t option;
   if (profile->rate == 0 && remote_option(remote, "HAKMEM_PROF_RATE", &option))
@@ -147,15 +141,20 @@ int profile_read(struct profile *profile, const struct remote *remote) {
   profile->lost = atomic_load(&head->lost) != 0;
   profile->samples = atomic_load(&head->samples);
   profile->dropped = atomic_load(&head->dropped);
-  if (!ok) complain_of_none(remote, "its samples are of a later version than this tool");
-  else if (head->version > 0 && profile->samples > 0) {
-    ok = read_words(profile, remote, head, end) && find_sites(profile, end) &&
-         read_records(profile, remote, head);
-    if (!ok) complain_of_none(remote, "its samples make no sense, or there is no memory here");
-  }
+  if (wrong == NULL && head->version > 0 && profile->samples > 0 &&
+      !(read_words(profile, remote, head, end) && find_sites(profile, end) &&
+        read_records(profile, remote, head)))
+    wrong = "its samples make no sense, or there is no memory here";
   free(head);
-  if (!ok) profile_free(profile);
-  return ok ? 0 : EXIT_CANNOT_RUN;
+  if (wrong != NULL) profile_free(profile);
+  return wrong;
+}
+
+int profile_read(struct profile *profile, const struct remote *remote) {
+  const char *wrong = profile_look(profile, remote);
+  if (wrong == NULL) return 0;
+  complain("process %d (%s): %s", remote->pid, remote->program, wrong);
+  return EXIT_CANNOT_RUN;
 }
 
 void profile_subtract(struct profile *profile, const struct profile *before) {

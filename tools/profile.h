@@ -35,7 +35,9 @@ struct profile {
   uint64_t *words; /* copies of the stacks */
 };
 
-/** Reads it; 0, or an exit code after a complaint. */
+/** Reads it; NULL, or what is in the way. */
+const char *profile_look(struct profile *profile, const struct remote *remote);
+/** The same; 0, or an exit code after a complaint. */
 int profile_read(struct profile *profile, const struct remote *remote);
 /** The site of a stack; NULL: it has none. */
 struct site *profile_site(const struct profile *profile, uint32_t place);

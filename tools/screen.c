@@ -119,6 +119,17 @@ static void add_heaps(struct screen *screen, const struct snapshot *snapshot, un
   }
 }
 
+static void add_sites(struct screen *screen, const struct top_sites *sites, unsigned rows,
+                      unsigned columns) {
+  enum { BEFORE = 21 };
+  int room = columns > BEFORE ? (int)(columns - BEFORE) : 0;
+  char text[16];
+  add(screen, true, "%10s %8s  %s", "live", "samples", "allocated in");
+  for (unsigned i = 0; i < sites->count && i < rows; i++)
+    add(screen, false, "%10s %8llu  %.*s", stats_bytes(sites->sites[i].bytes, text),
+        (unsigned long long)sites->sites[i].samples, room, sites->sites[i].text);
+}
+
 static void add_calls(struct screen *screen, const struct history *history) {
   char text[COLUMNS_MOST];
   int length = snprintf(text, sizeof text, "calls a second:");
@@ -134,12 +145,16 @@ static void add_calls(struct screen *screen, const struct history *history) {
 }
 
 void screen_fill(struct screen *screen, const struct snapshot *snapshot,
-                 const struct remote *remote, const struct history *history, unsigned rows,
-                 unsigned columns) {
-  enum { FIXED = 14 }; /* lines that are always there: 1, 8, 1, 1, 1, and two empty ones */
-  unsigned room = rows > FIXED + 2 ? rows - FIXED : 2;
+                 const struct remote *remote, const struct history *history,
+                 const struct top_sites *sites, unsigned rows, unsigned columns) {
+  /* Lines that are always there: 1, 8, 1, 1, 1, and two empty ones; with places two more. */
+  enum { FIXED = 14, FIXED_SITES = 2 };
+  unsigned fixed = sites->count > 0 ? FIXED + FIXED_SITES : FIXED;
+  unsigned room = rows > fixed + 3 ? rows - fixed : 3;
+  unsigned places = sites->count < room / 3 ? sites->count : room / 3;
   unsigned heaps =
       snapshot->heap_count < room / 3 + 1 ? (unsigned)snapshot->heap_count : room / 3 + 1;
+  unsigned taken = places + heaps;
   screen->count = 0;
   add(screen, true, "hakmem top: %s (%d), hakmem %s, %zu threads and %zu ended%s", remote->program,
       remote->pid, remote->layout.release, snapshot->heaps_active, snapshot->heaps_parked,
@@ -149,7 +164,11 @@ void screen_fill(struct screen *screen, const struct snapshot *snapshot,
   add_parts(screen, snapshot, history, columns < COLUMNS_MOST ? columns : COLUMNS_MOST - 1);
   add_calls(screen, history);
   add(screen, false, "%s", "");
-  add_classes(screen, snapshot, room > heaps ? room - heaps : 1);
+  add_classes(screen, snapshot, room > taken ? room - taken : 1);
+  if (places > 0) {
+    add(screen, false, "%s", "");
+    add_sites(screen, sites, places, columns);
+  }
   add(screen, false, "%s", "");
   add_heaps(screen, snapshot, heaps);
 }

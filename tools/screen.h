@@ -3,6 +3,7 @@
 #define HAKMEM_SCREEN_H
 
 #include "snapshot.h"
+#include "top_sites.h"
 
 enum { LINES_MOST = 200, COLUMNS_MOST = 256, HISTORY = 60 };
 
@@ -30,7 +31,7 @@ void history_add(struct history *history, const struct snapshot *snapshot, doubl
 
 /** Fills the screen with as much as has room in `rows` lines of `columns`. */
 void screen_fill(struct screen *screen, const struct snapshot *snapshot,
-                 const struct remote *remote, const struct history *history, unsigned rows,
-                 unsigned columns);
+                 const struct remote *remote, const struct history *history,
+                 const struct top_sites *sites, unsigned rows, unsigned columns);
 
 #endif

@@ -59,6 +59,7 @@ struct top {
   struct remote remote;
   struct snapshot snapshot;
   struct history history;
+  struct top_sites sites;
   struct screen screen;
   struct timespec started;
 };
@@ -74,12 +75,13 @@ static enum remote_state look(struct top *top) {
   enum remote_state state = snapshot_take(&top->snapshot, &top->remote);
   if (state != REMOTE_THERE) return state;
   stats_sort_heaps(&top->snapshot);
+  top_sites_look(&top->sites, &top->remote);
   history_add(&top->history, &top->snapshot, seconds_since(&top->started));
   return REMOTE_THERE;
 }
 
 static void print_once(struct top *top) {
-  screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, 24, 80);
+  screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, &top->sites, 24, 80);
   for (unsigned i = 0; i < top->screen.count; i++) {
     struct line *line = &top->screen.lines[i];
     size_t length = strlen(line->text);
@@ -99,7 +101,8 @@ static int show(struct top *top, double seconds) {
     unsigned rows, columns;
     if (due && (state = look(top)) != REMOTE_THERE) break;
     top_view_size(&rows, &columns);
-    screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, rows, columns);
+    screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, &top->sites, rows,
+                columns);
     top_view_draw(&top->screen);
     enum top_key key = top_view_wait(seconds);
     if (key == TOP_QUIT) {
@@ -133,6 +136,7 @@ int command_top(int argc, char **argv) {
   if (code == 0 && once) print_once(top);
   else if (code == 0) code = show(top, arguments.seconds);
   snapshot_free(&top->snapshot);
+  top_sites_free(&top->sites);
   free(top);
   return code;
 }

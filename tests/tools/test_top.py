@@ -62,6 +62,26 @@ class Top(TestCase):
         # A pipe is no terminal.
         self.assertEqual(re.sub(r"\d", "", hakmem("top", str(pid)).out.split("\n")[0]), re.sub(r"\d", "", lines[0]))
 
+    def test_places_are_named(self):
+        if os.environ.get("HAKMEM_TEST_LIBDW", "") != "1":
+            self.skipTest("libdw is not installed")
+        process = subprocess.Popen([os.environ["HAKMEM_TEST_SITES"]], env=environment(LD_PRELOAD=LIBRARY), text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        self.addCleanup(self.end, process)
+        pid = int(process.stdout.readline().split()[1])
+        lines = hakmem("top", "--once", str(pid)).out.splitlines()
+        self.assertLessEqual(len(lines), 24)
+        at = next(i for i, line in enumerate(lines) if "allocated in" in line)
+        largest = re.match(r" +([\d.]+) MiB +(\d+)  (.*)", lines[at + 1])
+        self.assertTrue(largest, lines)
+        self.assertIn("filled < held_in_small < main", largest[3])
+        # 64 MB and some 30 samples: within five standard deviations
+        self.assertLess(abs(float(largest[1]) / 61 - 1), 1)
+        top, terminal = self.open(pid)
+        self.read_until(terminal, ["filled < held_in_small < main", "held_in_large"])
+        os.write(terminal, b"q")
+        self.assertEqual(top.wait(timeout=60), 0)
+
     def test_arguments(self):
         self.assert_code(hakmem("top"), 2)
         self.assert_code(hakmem("top", "--delay=0", "1"), 2)
