@@ -12,7 +12,7 @@
 
 /* --- the command ---------------------------------------------------------------------------------------- */
 
-static const char *const formats[] = {"table", "folded", "pprof"};
+static const char *const formats[] = {"table", "folded", "pprof", "html"};
 
 enum { WORDS_MOST = 3 }; /* "diff" and two files */
 
@@ -27,8 +27,8 @@ struct arguments {
 enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE };
 
 static const struct argp_option options[] = {
-    {"format", KEY_FORMAT, "FORMAT", 0, "table (default), folded: lines for flame graphs, or pprof",
-     0},
+    {"format", KEY_FORMAT, "FORMAT", 0,
+     "table (default), html: a flame graph, folded: lines for one, or pprof", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {"allocated", KEY_ALLOCATED, NULL, 0, "what was allocated since the start, live or not", 0},
     {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
@@ -57,7 +57,7 @@ static bool set_format(const char *name, enum prof_format *format) {
     *format = (enum prof_format)i;
     return true;
   }
-  complain("--format=%s: unknown; accepted: table|folded|pprof", name);
+  complain("--format=%s: unknown; accepted: table|folded|pprof|html", name);
   return false;
 }
 
@@ -157,7 +157,7 @@ static int look_at_process(const char *text, const struct prof_order *order) {
 static bool makes_sense(const struct prof_order *order) {
   if (order->format != FORMAT_PPROF) return true;
   if (order->view == VIEW_LEAKS)
-    complain("--leaks: pprof's format has no ages; accepted with it: table|folded");
+    complain("--leaks: pprof's format has no ages; accepted with it: table|folded|html");
   else if (order->output == NULL && isatty(STDOUT_FILENO))
     complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
   else return true;
@@ -171,6 +171,8 @@ static int diff(const struct arguments *arguments) {
     complain("diff: name two files, which --format=pprof -o FILE has made");
   else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->rate >= 0)
     complain("diff: --growth, --leaks and --rate are for a process");
+  else if (order->format == FORMAT_HTML)
+    complain("diff: no graph of a difference yet; accepted here: --format=table|folded");
   else if (order->format == FORMAT_PPROF)
     complain("diff: pprof -diff_base=%s does that; accepted here: --format=table|folded",
              arguments->words[1]);

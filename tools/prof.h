@@ -7,7 +7,7 @@
 #include "places.h"
 
 enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS };
-enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF };
+enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF, FORMAT_HTML };
 
 struct prof_order {
   enum prof_view view;
@@ -59,5 +59,7 @@ void prof_leak_ages(const struct report *report, const struct row *row, FILE *ou
 char *prof_age(uint64_t ms, char text[32]);
 /** "main;f;g 123": outermost first, bytes. What Brendan Gregg's flamegraph.pl, speedscope and others read. */
 void prof_folded(const struct report *report, FILE *out);
+/** A flame graph for a browser. */
+void prof_html(const struct report *report, FILE *out);
 
 #endif

@@ -97,6 +97,8 @@ int prof_write(const struct report *report) {
     told = !ok;
   } else if (ok && order->format == FORMAT_FOLDED) {
     prof_folded(report, out);
+  } else if (ok && order->format == FORMAT_HTML) {
+    prof_html(report, out);
   } else if (ok) {
     prof_table(report, out);
   }

@@ -17,9 +17,9 @@ def amount(number, unit):
 
 
 class ProfCase(TestCase):
-    def start(self, *arguments, **changes):
+    def start(self, *arguments, program=SITES, **changes):
         env = environment(LD_PRELOAD=LIBRARY, **changes)
-        process = subprocess.Popen([SITES, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([program, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         words = process.stdout.readline().split()
         self.assertEqual(words[0], "ready")

@@ -69,7 +69,7 @@ class Shell:
         self.assert_offers("hakmem run --variant=o", {"observe"})
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
         self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics"})
-        self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof"})
+        self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof", "html"})
         if "in this build" not in hakmem("serve").err:
             with open("/proc/self/comm", encoding="ascii") as file:
                 self.assert_offers("hakmem serve --name ", {file.read().strip()}, exactly=False)

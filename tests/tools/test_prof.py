@@ -1,5 +1,6 @@
 """hakmem prof: who allocated what lives in a process, read from outside."""
 
+import json
 import re
 import time
 
@@ -83,6 +84,21 @@ class Live(ProfCase):
         if NAMES:
             self.assertTrue(any(line.rsplit(" ", 1)[0].endswith("main;held_in_small;filled") for line in lines), lines)
 
+    def test_a_page_with_a_flame_graph(self):
+        pid, live = self.start(HAKMEM_PROF_RATE="65536")
+        self.assertEqual(self.prof(pid, "--format=html", "-o", self.path("page")), "")
+        with open(self.path("page"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertNotRegex(page, r"https?://|@[A-Z]+@|<link|<img| src=")
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+        self.assertTrue(data["title"].startswith(f"sites ({pid}): "), data["title"])
+        self.assertTrue(data["covers"].startswith("covers "))
+        self.assert_estimate(sum(stack[0] for stack in data["stacks"]), live, 1200)
+        if NAMES:
+            stacks = [[data["names"][name] for name in stack[2:]][-3:] for stack in data["stacks"]]
+            self.assertIn(["main", "held_in_small", "filled"], stacks)
+            self.assertIn(f"held_in_large ({os.path.basename(SITES)}.c:", page.split("<pre>")[1])
+
     def test_the_rate_of_a_running_process(self):
         pid, _ = self.start("1")
         self.assertIn("(one in none: it is off)", self.prof(pid, "--rate=0"))
@@ -99,11 +115,11 @@ class Wrong(ProfCase):
     def test_arguments(self):
         for arguments, says in (
             ([], "name a process"),
-            (["1", "--format=pdf"], "accepted: table|folded|pprof"),
+            (["1", "--format=pdf"], "accepted: table|folded|pprof|html"),
             (["1", "--growth=0"], "accepted: 1..86400"),
             (["1", "--growth=x"], "accepted: 1..86400"),
             (["1", "--rate=-1"], "accepted: 0..1073741824"),
-            (["1", "--leaks", "--format=pprof"], "accepted with it: table|folded"),
+            (["1", "--leaks", "--format=pprof"], "accepted with it: table|folded|html"),
             (["1", "-n", "0"], "accepted: 1..1000000"),
         ):
             result = hakmem("prof", *arguments)
