@@ -115,6 +115,7 @@ static int wait_and_read(struct profile *profile, const struct remote *remote,
   int code = profile_read(profile, remote);
   if (code != 0 || order->view != VIEW_GROWTH) return code;
   struct profile before = *profile;
+  *profile = (struct profile){0}; /* what it had is the other one's now */
   struct timespec time = {.tv_sec = order->seconds};
   nanosleep(&time, NULL);
   code = remote_report(remote, remote_look(remote));
@@ -137,18 +138,21 @@ static int show(const struct remote *remote, const struct prof_order *order) {
 
 static int look_at_process(const char *text, const struct prof_order *order) {
   struct remote *remote = calloc(1, sizeof *remote);
-  int code = 1;
-  if (remote == NULL) complain("out of memory");
-  else if ((code = remote_open(remote, text)) == 0) {
-    if (order->rate >= 0 &&
-        (remote->samples == 0 || !profile_set_rate(remote, order->rate > 0 ? order->rate : -1))) {
+  if (remote == NULL) {
+    complain("out of memory");
+    return 1;
+  }
+  int code = remote_open(remote, text);
+  /* Where it cannot be read, or has no sampler, show() says so. */
+  if (code == 0 && order->rate >= 0 && !remote->shared && remote->samples != 0 &&
+      !profile_set_rate(remote, order->rate > 0 ? order->rate : -1)) {
+    code = remote_report(remote, remote_look(remote));
+    if (code == 0) code = EXIT_CANNOT_RUN;
+    if (code == EXIT_CANNOT_RUN)
       complain("process %d (%s): its memory cannot be written: try as its user, or as root",
                remote->pid, remote->program);
-      code = EXIT_CANNOT_RUN;
-    } else {
-      code = show(remote, order);
-    }
   }
+  if (code == 0) code = show(remote, order);
   free(remote);
   return code;
 }

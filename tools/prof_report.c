@@ -37,8 +37,21 @@ static void write_head(const struct report *report, const struct source *source,
   if (profile->dropped > 0)
     fprintf(out, "; %llu samples were dropped, for want of memory",
             (unsigned long long)profile->dropped);
-  if (profile->lost) fprintf(out, "; it was forked in the middle of a sample, and takes none");
   fprintf(out, "\n");
+}
+
+/* Where that is not what was asked for. */
+static void say_that_it_is_off(const struct source *source, const struct prof_order *order) {
+  if (source->profile->rate > 0 || order->rate == 0) return;
+  if (source->profile->lost)
+    complain("note: process %d (%s) was forked in the middle of a sample, and takes none",
+             source->remote->pid, source->remote->program);
+  else if (order->program)
+    complain("note: samples are off (HAKMEM_PROF_RATE=0): --rate=65536 turns them on");
+  else
+    complain("note: process %d (%s) takes no samples (HAKMEM_PROF_RATE=0, or hakmem prof "
+             "--rate=0): hakmem prof --rate=2097152 %d turns them on, for what is allocated then",
+             source->remote->pid, source->remote->program, source->remote->pid);
 }
 
 /* 0, or an exit code. */
@@ -54,6 +67,7 @@ static int fill(struct report *report, const struct source *source) {
     if (report->order->format != FORMAT_PPROF) places_merge(report->places);
     if (prof_rows(report)) {
       write_head(report, source, text);
+      say_that_it_is_off(source, report->order);
       code = 0;
     } else {
       complain("out of memory");

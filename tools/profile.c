@@ -125,7 +125,8 @@ static bool read_records(struct profile *profile, const struct remote *remote,
 const char *profile_look(struct profile *profile, const struct remote *remote) {
   memset(profile, 0, sizeof *profile);
   if (remote->shared) return "may not be read: try as its user, or as root";
-  if (remote->samples == 0) return "this build of hakmem has no sampler (the variant fast)";
+  if (remote->samples == 0)
+    return "this build of hakmem has no sampler (the variant fast): run it on another one";
   struct samples *head = calloc(1, sizeof *head);
   if (head == NULL || !remote_read(remote, remote->samples, head, sizeof *head)) {
     free(head);
@@ -151,6 +152,8 @@ const char *profile_look(struct profile *profile, const struct remote *remote) {
 }
 
 int profile_read(struct profile *profile, const struct remote *remote) {
+  memset(profile, 0, sizeof *profile);
+  if (remote->shared) return remote_refuse(remote);
   const char *wrong = profile_look(profile, remote);
   if (wrong == NULL) return 0;
   complain("process %d (%s): %s", remote->pid, remote->program, wrong);

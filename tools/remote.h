@@ -56,6 +56,8 @@ int remote_check_process(struct remote *remote, const char *text);
 int remote_refused(struct remote *remote);
 /** A number of /proc/PID/stat, by its place as proc(5) counts them, behind the name; 0: there is no such process. */
 uint64_t remote_stat(int pid, int field);
+/** Says why it may not be read, and what to do; an exit code. */
+int remote_refuse(const struct remote *remote);
 /** Replaces control characters: what another process wrote is not to reach a terminal as it is. */
 void make_printable(char *text, size_t room);
 

@@ -97,7 +97,8 @@ static int yama(void) {
   return scope;
 }
 
-static int refuse(int pid) {
+int remote_refuse(const struct remote *remote) {
+  int pid = remote->pid;
   struct status status = read_status(pid);
   if (!status.found || status.ended) {
     complain("process %d has ended meanwhile", pid);
@@ -112,13 +113,14 @@ static int refuse(int pid) {
   else if (yama() > 0 && geteuid() != 0)
     complain(
         "process %d cannot be read: kernel.yama.ptrace_scope is %d; call hakmem as root, allow "
-        "it by: sysctl kernel.yama.ptrace_scope=0, or start it with HAKMEM_SHM=1",
+        "it by: sysctl kernel.yama.ptrace_scope=0, or start it with HAKMEM_SHM=1, for hakmem stats "
+        "and top",
         pid, yama());
   else
     complain(
         "process %d cannot be read: it has privileges or is protected (prctl PR_SET_DUMPABLE), "
         "or this container lacks CAP_SYS_PTRACE; call hakmem as root outside of it, "
-        "or start the process with HAKMEM_SHM=1",
+        "or start the process with HAKMEM_SHM=1, for hakmem stats and top",
         pid);
   return EXIT_CANNOT_RUN;
 }
@@ -127,7 +129,7 @@ int remote_refused(struct remote *remote) {
   struct shared_figures figures;
   uint64_t resident;
   remote->shared = remote_read_shared(remote, &figures, &resident);
-  if (!remote->shared) return refuse(remote->pid);
+  if (!remote->shared) return remote_refuse(remote);
   memcpy(remote->layout.release, figures.release, sizeof figures.release);
   memcpy(remote->layout.variant, figures.variant, sizeof figures.variant);
   return 0;
