@@ -133,6 +133,8 @@ void lock_leave(struct lock *lock) {
 void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up) {
   uint32_t self = lock_self(), as = self | LOCK_FOR_FORK;
   int saved = errno;
+  struct lock *interrupted = slept_for;
+  slept_for = lock;
   for (;;) {
     uint32_t state = look(lock);
     if ((state & ~LOCK_FLAGS) == self) break; /* for this fork, or interrupted inside */
@@ -148,6 +150,7 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
   }
   /* The wake that came here was perhaps another's, who sleeps without end: all look again, and find a fork now. */
   if ((as & LOCK_WAITERS) != 0) futex_wake(&lock->state, INT_MAX);
+  slept_for = interrupted;
   errno = saved;
 }
 

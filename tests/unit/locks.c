@@ -62,6 +62,13 @@ static void *sleep_first(void *unused) {
   return unused;
 }
 
+static void *sleep_first_for_fork(void *unused) {
+  uint32_t patience_ms = LOCK_PATIENCE_MS;
+  lock_acquire_for_fork(&lock, &patience_ms, false);
+  lock_release_after_fork(&lock);
+  return unused;
+}
+
 static void *sleep_second(void *unused) {
   wait_for_stage(1);
   lock_acquire(&lock);
@@ -70,15 +77,14 @@ static void *sleep_second(void *unused) {
   return unused;
 }
 
-static void an_interrupted_sleeper_passes_its_wake_on(void **state) {
-  (void)state;
+static void interrupt(void *(*first)(void *)) {
   struct sigaction action = {.sa_handler = on_signal}, before;
   sigaction(SIGUSR1, &action, &before);
   for (int i = 0; i < ROUNDS; i++) {
     atomic_store(&stage, 0);
     atomic_store(&has_ended, false);
     lock_acquire(&lock);
-    interrupted = start(sleep_first);
+    interrupted = start(first);
     wait_for_sleeper();
     pthread_t other = start(sleep_second);
     atomic_store(&stage, 1);
@@ -92,6 +98,17 @@ static void an_interrupted_sleeper_passes_its_wake_on(void **state) {
   }
   assert_true(atomic_load(&interruptions) > 0);
   sigaction(SIGUSR1, &before, NULL);
+}
+
+static void an_interrupted_sleeper_passes_its_wake_on(void **state) {
+  (void)state;
+  interrupt(sleep_first);
+}
+
+/* Whose handler, which is not in the allocator's code, allocates. */
+static void a_fork_that_sleeps_passes_its_wake_on(void **state) {
+  (void)state;
+  interrupt(sleep_first_for_fork);
 }
 
 /* --- a release in turn ----------------------------------------------------------------------------------------------- */
@@ -133,6 +150,7 @@ static void a_release_in_turn_takes_no_sleepers_wake(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_interrupted_sleeper_passes_its_wake_on),
+      cmocka_unit_test(a_fork_that_sleeps_passes_its_wake_on),
       cmocka_unit_test(a_release_in_turn_takes_no_sleepers_wake),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
