@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "pprof.h"
 
 /* --- the command ---------------------------------------------------------------------------------------- */
 
@@ -162,6 +163,8 @@ static bool makes_sense(const struct prof_order *order) {
   if (order->format != FORMAT_PPROF) return true;
   if (order->view == VIEW_LEAKS)
     complain("--leaks: pprof's format has no ages; accepted with it: table|folded|html");
+  else if (!pprof_is_built())
+    complain("--format=pprof: this hakmem was built without libprotobuf-c and zlib");
   else if (order->output == NULL && isatty(STDOUT_FILENO))
     complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
   else return true;

@@ -39,7 +39,7 @@ class Refused(ProfCase):
         tool = self.copy(TOOL, "hakmem")
         if os.geteuid() == 0:
             process = self.held("fresh")
-            for arguments in ([], ["--leaks"], ["--rate=0"], ["--format=pprof"]):
+            for arguments in ([], ["--leaks"], ["--rate=0"], ["--format=html"]):
                 self.refused(process, "belongs to user 0: call hakmem as that user, or as root", tool=tool,
                              arguments=arguments, **self.nobody)  # fmt: skip
 
