@@ -52,6 +52,15 @@ foreach(
   list(APPEND HAK_NO_BUILTIN -fno-builtin-${name})
 endforeach()
 
+# Static probes for tracers. The header only makes notes in the file; nothing of it is needed where the library runs.
+include(CheckIncludeFile)
+check_include_file(sys/sdt.h HAK_HAVE_SDT_H)
+if(HAK_HAVE_SDT_H)
+  list(APPEND HAK_VARIANT_DEFINITIONS HAK_PROBES=1)
+else()
+  message(STATUS "no sys/sdt.h: the library is built without probes for tracers")
+endif()
+
 # checked: with assertions and fault injection, whatever the variant.
 function(hak_set_library_flags target checked)
   target_compile_options(

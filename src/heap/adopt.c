@@ -3,6 +3,7 @@
 
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "os/probe.h"
 
 /* At most so many heaps are looked at for a slab, the others next time: a cache miss each, under the own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
@@ -65,6 +66,7 @@ bool adopt_slabs(struct heap *heap, unsigned size_class) {
     bool asked = false;
     taken = from != heap && adopt_from(heap, from, size_class, &asked);
     asked_in_all += asked;
+    if (taken) probe_adopt(heap, from, class_size(size_class));
     if (taken) break; /* it may have more */
     from = from->next != NULL ? from->next : heap_first();
   } while (from != start && asked_in_all < ADOPT_HEAPS && ++looks < ADOPT_LOOKS);

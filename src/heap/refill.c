@@ -13,6 +13,7 @@
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
+#include "os/probe.h"
 #include "policy/options.h"
 #include "slab/holes.h"
 
@@ -190,6 +191,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   lock_release(&heap->lock);
   if (grows || count == 0) superslab_settle();
   if (count == 0) return NULL;
+  probe_refill(heap, class_size(size_class), count);
   HAK_CHECK(bin->head == NULL);
   if (count > 1) bin->head = *(void **)list;
   bin->room -= (int32_t)count - 1;

@@ -17,6 +17,7 @@
 
 #include "os/fault.h"
 #include "os/file.h"
+#include "os/probe.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -71,6 +72,7 @@ static void *map_with(void *address, size_t bytes, int protection, int flags) {
   void *p = MAP_FAILED;
   if (!os_fault_now())
     p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (p != MAP_FAILED) probe_map(p, bytes);
   return succeeded(p != MAP_FAILED, saved) ? p : NULL;
 }
 
@@ -100,7 +102,9 @@ void *os_map_huge_pages(size_t bytes, size_t page_bytes) {
 bool os_unmap(void *address, size_t bytes) {
   int saved = errno;
   count_call(&os_counts.munmap);
-  return succeeded(!os_fault_now() && munmap(address, bytes) == 0, saved);
+  bool ok = !os_fault_now() && munmap(address, bytes) == 0;
+  if (ok) probe_unmap(address, bytes);
+  return succeeded(ok, saved);
 }
 
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
@@ -178,9 +182,15 @@ bool os_unmap_guarded(void *address, size_t bytes) {
   return os_unmap((char *)address - page, bytes + 2 * page);
 }
 
-bool os_decommit(void *address, size_t bytes) { return advise(address, bytes, MADV_DONTNEED); }
+static bool purge(void *address, size_t bytes, int advice) {
+  bool ok = advise(address, bytes, advice);
+  if (ok) probe_purge(address, bytes);
+  return ok;
+}
 
-bool os_decommit_lazily(void *address, size_t bytes) { return advise(address, bytes, MADV_FREE); }
+bool os_decommit(void *address, size_t bytes) { return purge(address, bytes, MADV_DONTNEED); }
+
+bool os_decommit_lazily(void *address, size_t bytes) { return purge(address, bytes, MADV_FREE); }
 
 bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
 
@@ -234,9 +244,10 @@ bool os_decommit_all(const struct os_range *ranges, size_t count) {
   for (size_t from = 0; from < count; from += AT_ONCE) {
     size_t n = count - from < AT_ONCE ? count - from : AT_ONCE, bytes = 0;
     for (size_t i = 0; i < n; i++) bytes += ranges[from + i].bytes;
-    if (n > 1 && decommit_at_once(&ranges[from], n, bytes)) continue;
+    bool done = n > 1 && decommit_at_once(&ranges[from], n, bytes);
     for (size_t i = 0; i < n; i++)
-      if (!os_decommit(ranges[from + i].address, ranges[from + i].bytes)) all = false;
+      if (done) probe_purge(ranges[from + i].address, ranges[from + i].bytes);
+      else if (!os_decommit(ranges[from + i].address, ranges[from + i].bytes)) all = false;
   }
   return all;
 }

@@ -17,6 +17,9 @@
 #ifndef HAK_FAULT_INJECTION /* system calls can be made to fail (fault.h) */
 #define HAK_FAULT_INJECTION 0
 #endif
+#ifndef HAK_PROBES /* static probes for tracers (probe.h) */
+#define HAK_PROBES 0
+#endif
 #ifndef HAK_VARIANT_NAME
 #define HAK_VARIANT_NAME "standard"
 #endif

@@ -2,6 +2,7 @@
 #include "sample/sample.h"
 
 #include "heap/samples.h"
+#include "os/probe.h"
 #include "policy/options.h"
 #include "sample/chance.h"
 #include "sample/guarded.h"
@@ -95,11 +96,13 @@ static struct guarded_call guarded_call(const struct call *call) {
   return (struct guarded_call){call->addresses, call->depth};
 }
 
-/* Under the lock. */
-static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call) {
+/* Under the lock. `*weight`: the bytes that it stands for. */
+static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call,
+                 uint64_t *weight) {
   struct sample_record record = {0};
+  *weight = chance_weight(size, mine.rate_of_sample);
   STORE(record.size, size);
-  STORE(record.weight, chance_weight(size, mine.rate_of_sample));
+  STORE(record.weight, *weight);
   STORE(record.since_ms, os_clock_ms());
   STORE(record.heap, (uintptr_t)heap_if_any());
   STORE(record.size_class, size_class);
@@ -119,6 +122,7 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
 static unsigned forget(const void *block) {
   struct sample_record record;
   if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
+  probe_free(block);
   if (LOAD(record.stack) != 0) count(&stack_at(LOAD(record.stack))->freed, &record);
   return LOAD(record.size_class);
 }
@@ -136,19 +140,21 @@ static unsigned class_of_slot(size_t size, size_t alignment) {
 
 void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
   struct call call;
+  uint64_t weight = 0;
   if (!heap_samples_start()) return NULL;
   take_call(&call);
   bool guards = guarded_is_due(size, alignment, &mine.random);
   lock_acquire(&heap_samples.lock);
   void *block = guards ? guarded_take(size, alignment, guarded_call(&call)) : NULL;
   if (block == NULL) block = heap_samples_take(class_of_slot(size, alignment));
-  if (block != NULL && !keep(block, size, size_class, &call)) {
+  if (block != NULL && !keep(block, size, size_class, &call, &weight)) {
     if (guarded_has(block)) guarded_put(block, guarded_call(&call));
     else heap_samples_put(slab_head(map_slab(block)), block);
     block = NULL;
   }
   lock_release(&heap_samples.lock);
   superslab_settle();
+  if (block != NULL) probe_alloc(block, size, weight);
   return block;
 }
 
@@ -186,11 +192,14 @@ size_t sample_usable(const struct slab *slab, const void *block) {
 
 void sample_mark(struct slab *descriptor, const void *block, size_t size) {
   struct call call;
+  uint64_t weight = 0;
   if (!heap_samples_start()) return;
   take_call(&call);
   lock_acquire(&heap_samples.lock);
-  if (keep(block, size, CLASS_COUNT, &call)) STORE(descriptor->sampled, 1);
+  bool kept = keep(block, size, CLASS_COUNT, &call, &weight);
+  if (kept) STORE(descriptor->sampled, 1);
   lock_release(&heap_samples.lock);
+  if (kept) probe_alloc(block, size, weight);
 }
 
 void sample_unmark(struct slab *descriptor, const void *block) {
