@@ -156,6 +156,8 @@ int profile_read(struct profile *profile, const struct remote *remote) {
   if (remote->shared) return remote_refuse(remote);
   const char *wrong = profile_look(profile, remote);
   if (wrong == NULL) return 0;
+  int ended = remote_report(remote, remote_look(remote));
+  if (ended != 0) return ended;
   complain("process %d (%s): %s", remote->pid, remote->program, wrong);
   return EXIT_CANNOT_RUN;
 }

@@ -174,6 +174,7 @@ bool remote_has_directory(const struct remote *remote) {
 }
 
 static int complain_of_none(const struct remote *remote, const struct found *found) {
+  if (remote_look(remote) == REMOTE_ENDED) return remote_report(remote, REMOTE_ENDED);
   if (found->older[0] != 0) {
     complain(
         "process %d (%s) runs on an older hakmem (%s), which cannot be looked into from outside: "
