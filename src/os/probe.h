@@ -10,16 +10,17 @@
 #include "os/os.h"
 
 #if HAK_PROBES
+#define LISTENS(semaphore) HAK_UNLIKELY((semaphore) != 0)
+#else /* without <sys/sdt.h> there are neither semaphores nor functions */
+#define LISTENS(semaphore) 0
+#endif
+
 #define PROBE(name, semaphore, parameters, arguments)                                              \
   extern volatile unsigned short semaphore HAK_HIDDEN;                                             \
   void name##_now parameters;                                                                      \
   HAK_INLINE void name parameters {                                                                \
-    if (HAK_UNLIKELY(semaphore != 0)) name##_now arguments;                                        \
+    if (LISTENS(semaphore)) name##_now arguments;                                                  \
   }
-#else /* without <sys/sdt.h> */
-#define PROBE(name, semaphore, parameters, arguments)                                              \
-  HAK_INLINE __attribute__((unused)) void name parameters {}
-#endif
 
 /* What the OpenTelemetry profiler expects of an allocator that samples (opentelemetry-ebpf-profiler, design-docs/00003-memory-profiling).
  * Of sampled blocks only; `weight` is how many bytes the sample stands for. */
@@ -44,5 +45,6 @@ PROBE(probe_map, hakmem_map_semaphore, (const void *address, size_t bytes), (add
 PROBE(probe_unmap, hakmem_unmap_semaphore, (const void *address, size_t bytes), (address, bytes))
 
 #undef PROBE
+#undef LISTENS
 
 #endif
