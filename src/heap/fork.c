@@ -104,7 +104,7 @@ static void in_child(void) {
 }
 
 void fork_register(void) {
-  static atomic_bool registered;
+  static atomic_bool registered HAK_START_DATA;
   static _Thread_local bool registering; /* pthread_atfork may allocate, under a lock of its own */
   if (registering || atomic_load_explicit(&registered, memory_order_relaxed)) return;
   registering = true;

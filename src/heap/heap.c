@@ -33,15 +33,16 @@ static _Thread_local bool thread_ended;
 
 static struct heap first_heap;
 static struct counters first_counters; /* of first_heap */
-static bool first_heap_given;
-_Atomic(struct heap *) heap_all;
+static bool first_heap_given HAK_START_DATA;
+_Atomic(struct heap *) heap_all HAK_START_DATA;
 
-static struct lock heap_list_lock; /* parked_heaps, first_heap_given, initialisation */
-static struct heap *parked_heaps;
-atomic_bool heap_started;
-static pthread_key_t key;
-static bool key_made;
-static _Atomic uint64_t active, parked;
+static struct lock heap_list_lock
+    HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
+static struct heap *parked_heaps HAK_START_DATA;
+atomic_bool heap_started HAK_START_DATA;
+static pthread_key_t key HAK_START_DATA;
+static bool key_made HAK_START_DATA;
+static _Atomic uint64_t active HAK_START_DATA, parked HAK_START_DATA;
 static atomic_bool threads_have_ended; /* relaxed: a hint; set once, cleared in a fork's child */
 
 struct heap *heap_first(void) {

@@ -9,7 +9,7 @@
 
 _Atomic uint32_t lock_forking_thread;
 _Thread_local char lock_self_mark;
-_Atomic(void (*)(void)) lock_settle_child;
+_Atomic(void (*)(void)) lock_settle_child HAK_START_DATA;
 
 /* The lock for which the thread sleeps, or slept just now. A wake may have ended that sleep. When a signal handler runs before
  * the thread has acted on it, nobody else learns that the lock is free. */

@@ -29,8 +29,8 @@ static bool identify(int file, struct file_id *id) {
 }
 
 enum { NOT_LOOKED, NONE, KNOWN };
-static int first_stderr_state;
-static struct file_id first_stderr;
+static int first_stderr_state HAK_START_DATA;
+static struct file_id first_stderr HAK_START_DATA;
 static int kept_stderr = -1;
 
 void os_note_stderr(void) {

@@ -48,7 +48,7 @@
 #define MREMAP_FIXED 2
 #endif
 
-struct os_counts os_counts;
+struct os_counts os_counts HAK_START_DATA;
 
 /* Set once a kernel refuses MADV_POPULATE_WRITE as unknown (before 5.14): asked no more. */
 static atomic_bool populate_unknown;
@@ -280,7 +280,7 @@ static bool map_and_unmap(size_t bytes) {
 bool os_would_map(size_t bytes) { return map_and_unmap(bytes) || !map_and_unmap(os_page_size()); }
 
 size_t os_page_size(void) {
-  static _Atomic size_t page;
+  static _Atomic size_t page HAK_START_DATA;
   size_t bytes = atomic_load_explicit(&page, memory_order_relaxed);
   if (HAK_UNLIKELY(bytes == 0)) {
     bytes = getauxval(AT_PAGESZ);
@@ -302,9 +302,9 @@ static size_t image_bytes(uintptr_t base) {
   return bytes;
 }
 
-static _Atomic uintptr_t loader_start;
+static _Atomic uintptr_t loader_start HAK_START_DATA;
 /* 0: not looked yet; without a loader 1, at address 0, where no code is */
-static _Atomic size_t loader_bytes;
+static _Atomic size_t loader_bytes HAK_START_DATA;
 
 static size_t find_loader(void) {
   size_t bytes = atomic_load_explicit(&loader_bytes, memory_order_acquire);

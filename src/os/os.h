@@ -30,6 +30,10 @@
 #define HAK_HIDDEN __attribute__((visibility("hidden")))
 #define HAK_COLD __attribute__((noinline, cold))
 
+/* For variables of some bytes to 2 KiB that each program writes at its start. Together they lie in one or two pages, among the
+ * large tables in .bss each would take one for itself. */
+#define HAK_START_DATA __attribute__((section(".data.start")))
+
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 #define GIB ((size_t)1024 * 1024 * 1024)

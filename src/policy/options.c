@@ -15,7 +15,7 @@ const char *option_stats_file(void) { return ""; }
 
 #else
 
-int32_t option_values[OPTION_COUNT];
+int32_t option_values[OPTION_COUNT] HAK_START_DATA;
 
 enum option_type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
 

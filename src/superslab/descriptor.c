@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static struct superslab *unused; /* under superslab_lock */
+static struct superslab *unused HAK_START_DATA; /* under superslab_lock */
 
 struct superslab *descriptor_new(void) {
   lock_acquire(&superslab_lock);

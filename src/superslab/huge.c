@@ -8,7 +8,7 @@
 #include "superslab/whole.h"
 
 /* Under superslab_lock. */
-static uint64_t huge_live, huge_bytes;
+static uint64_t huge_live HAK_START_DATA, huge_bytes HAK_START_DATA;
 
 void huge_counts(uint64_t *live, uint64_t *bytes) {
   *live = huge_live;

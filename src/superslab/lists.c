@@ -1,7 +1,7 @@
 /* lists.c - see lists.h. */
 #include "superslab/lists.h"
 
-struct superslab_lists superslab_lists;
+struct superslab_lists superslab_lists HAK_START_DATA;
 
 static unsigned longest_run(uint32_t mask) {
   unsigned length = 0;

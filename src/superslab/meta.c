@@ -10,9 +10,9 @@
 
 _Alignas(64) char meta_first_chunk[META_FIRST_CHUNK];
 struct lock meta_lock;
-struct meta_chunk *meta_chunks;
+struct meta_chunk *meta_chunks HAK_START_DATA;
 static char *position = meta_first_chunk, *limit = meta_first_chunk + META_FIRST_CHUNK;
-static _Atomic uint64_t used;
+static _Atomic uint64_t used HAK_START_DATA;
 
 static char *take(size_t bytes, size_t alignment) {
   uintptr_t start = ((uintptr_t)position + alignment - 1) & ~(uintptr_t)(alignment - 1);

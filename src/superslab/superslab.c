@@ -11,7 +11,7 @@
 #include "superslab/lists.h"
 #include "superslab/whole.h"
 
-struct lock superslab_lock;
+struct lock superslab_lock HAK_START_DATA;
 
 /* --- spans ------------------------------------------------------------------------------------------ */
 

@@ -11,15 +11,15 @@
 
 enum { VICTIMS = 8, TRIM_TRIES = 3 };
 
-struct lock unit_lock;
-struct warm_pool unit_pool;
-struct stuck_run *unit_stuck;
+struct lock unit_lock HAK_START_DATA;
+struct warm_pool unit_pool HAK_START_DATA;
+struct stuck_run *unit_stuck HAK_START_DATA;
 
-struct unit_counts unit_counts;
+struct unit_counts unit_counts HAK_START_DATA;
 /* Something had to go from the pool when this thread took a unit. */
 static _Thread_local bool to_settle __attribute__((tls_model("initial-exec")));
-static _Atomic size_t
-    warm_units; /* unit_pool.units, for unit_warm_bytes; written under unit_lock */
+static _Atomic size_t warm_units
+    HAK_START_DATA; /* unit_pool.units, for unit_warm_bytes; written under unit_lock */
 
 static void pool_lock(void) { lock_acquire(&unit_lock); }
 
