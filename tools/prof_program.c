@@ -2,7 +2,7 @@
  *
  * The kernel stops a traced process at its end while its memory is still there (PTRACE_EVENT_EXIT), whatever ends it. So the
  * program is traced, but nothing of it is looked at before, and signals are passed on as they come. Processes that it starts are
- * not traced. When the thread that is traced ends before the others, another one is traced instead.
+ * not traced. One thread is enough: the first. Where that ends before the others, all of them are traced from then on.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,18 +23,24 @@
 #include "prof.h"
 #include "program.h"
 
+enum { TRIES = 10, ENDED_MOST = 64, OPTIONS = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC };
+
 struct run {
   const struct prof_order *order;
   struct report report;  /* the last one that was taken */
   struct profile before; /* of VIEW_GROWTH: after so many seconds */
   struct timespec due;
   bool waits; /* for it */
-  bool has_report, has_before;
-  bool ends, asked;  /* at a signal, and written then */
-  int code;          /* of the report */
-  pid_t pid, traced; /* the process; a thread of it; 0: none */
-  int status;        /* of waitpid */
-  int failure;       /* where the child says that it could not start */
+  bool has_report, has_before, tried;
+  bool ends, asked; /* at a signal, and written then */
+  int code;         /* of the report */
+  pid_t pid;
+  bool all;    /* threads are traced, not only the first one */
+  int status;  /* of waitpid */
+  int failure; /* where the child says that it could not start */
+  /* The last threads that went on to their ends. */
+  pid_t ended[ENDED_MOST];
+  unsigned ended_count;
 };
 
 /* --- the program -------------------------------------------------------------------------------------------- */
@@ -82,7 +89,7 @@ static int start(struct run *run, const struct program *program, char **argv) {
     complain("cannot start a process: %s", strerror(error));
     return EXIT_USAGE;
   }
-  if (ptrace(PTRACE_SEIZE, run->pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC) != 0) {
+  if (ptrace(PTRACE_SEIZE, run->pid, 0, OPTIONS) != 0) {
     error = errno;
     kill(run->pid, SIGKILL);
     waitpid(run->pid, NULL, 0);
@@ -93,26 +100,27 @@ static int start(struct run *run, const struct program *program, char **argv) {
              strerror(error));
     return EXIT_CANNOT_RUN;
   }
-  run->traced = run->pid;
   close(ends[0][1]);
   return 0;
 }
 
 /* --- reports ------------------------------------------------------------------------------------------------- */
 
-/* Opened anew each time: the process may have become another program. False after a complaint. */
-static bool read_it(const struct run *run, struct remote *remote, struct profile *profile) {
+/* Opened anew each time: the process may have become another program. By a thread that stands still at its end, where there is one:
+ * others may have no memory any more. False after a complaint. */
+static bool read_it(pid_t thread, struct remote *remote, struct profile *profile) {
   char number[16];
-  snprintf(number, sizeof number, "%d", run->pid);
+  snprintf(number, sizeof number, "%d", thread);
   return remote_open(remote, number) == 0 && profile_read(profile, remote) == 0;
 }
 
-static void take(struct run *run) {
+static void take(struct run *run, pid_t thread) {
   struct remote *remote = calloc(1, sizeof *remote);
   struct profile profile = {0};
   prof_forget(&run->report);
+  run->tried = true;
   run->code = 1;
-  if (remote != NULL && read_it(run, remote, &profile)) {
+  if (remote != NULL && read_it(thread, remote, &profile)) {
     if (run->has_before) profile_subtract(&profile, &run->before);
     run->code = prof_take(&run->report, run->order, remote, &profile);
   }
@@ -123,7 +131,7 @@ static void take(struct run *run) {
 
 static void take_before(struct run *run) {
   struct remote *remote = calloc(1, sizeof *remote);
-  if (remote != NULL) run->has_before = read_it(run, remote, &run->before);
+  if (remote != NULL) run->has_before = read_it(run->pid, remote, &run->before);
   free(remote);
 }
 
@@ -134,43 +142,89 @@ static void write_it(struct run *run) {
 
 /* --- what happens to it --------------------------------------------------------------------------------------- */
 
-/* A thread that is not about to end; 0: there is none. */
-static pid_t find_thread(pid_t pid, pid_t but) {
+static void forget_ended(struct run *run) {
+  run->ended_count = 0;
+  memset(run->ended, 0, sizeof run->ended);
+}
+
+/* Is it about to end, or has it? */
+static bool is_ending(const struct run *run, pid_t thread) {
   char path[64], line[128];
+  for (unsigned i = 0; i < ENDED_MOST; i++)
+    if (run->ended[i] == thread) return true;
+  snprintf(path, sizeof path, "/proc/%d/status", thread);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return true;
+  bool ending = false;
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, "State:", 6) == 0) ending |= strpbrk(line, "ZX") != NULL;
+    if (strncmp(line, "SigPnd:", 7) == 0)
+      ending |= strtoull(line + 7, NULL, 16) >> (SIGKILL - 1) & 1;
+  }
+  fclose(file);
+  return ending;
+}
+
+/* Another thread than `but` that lives, 0: none. With `trace`, all of them are traced. */
+static pid_t find_threads(const struct run *run, pid_t but, bool trace) {
+  char path[64];
   pid_t found = 0;
-  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  snprintf(path, sizeof path, "/proc/%d/task", run->pid);
   DIR *directory = opendir(path);
   if (directory == NULL) return 0;
-  for (struct dirent *entry; found == 0 && (entry = readdir(directory)) != NULL;) {
+  for (struct dirent *entry; (found == 0 || trace) && (entry = readdir(directory)) != NULL;) {
     pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
     if (thread <= 0 || thread == but) continue;
-    snprintf(path, sizeof path, "/proc/%d/status", thread);
-    FILE *file = fopen(path, "re");
-    bool ends = file == NULL;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-      if (strncmp(line, "State:", 6) == 0) ends |= strpbrk(line, "ZX") != NULL;
-      if (strncmp(line, "SigPnd:", 7) == 0)
-        ends |= strtoull(line + 7, NULL, 16) >> (SIGKILL - 1) & 1;
-    }
-    if (file != NULL) fclose(file);
-    if (!ends) found = thread;
+    if (trace) ptrace(PTRACE_SEIZE, thread, 0, OPTIONS | PTRACE_O_TRACECLONE);
+    else if (!is_ending(run, thread)) found = thread;
   }
   closedir(directory);
   return found;
 }
 
-/* Traces another one where the one that was traced ends alone. After that went on: a thread that executes a program waits for the
- * others to end, and nobody can be traced meanwhile; it has the first one's number then. */
-static void on_exit_of_thread(struct run *run) {
-  pid_t gone = run->traced, other = find_thread(run->pid, gone);
-  if (!run->asked) take(run);
-  ptrace(PTRACE_CONT, gone, 0, 0);
-  run->traced = 0;
-  run->ends = other == 0;
-  for (int i = 0; i < 2 && other != 0 && run->traced == 0; i++) {
-    if (ptrace(PTRACE_SEIZE, other, 0, PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC) == 0)
-      run->traced = other;
-    else other = find_thread(run->pid, 0);
+/* By itself, as pthread_exit() does; not by exit(), a signal, or another one that executes a program. */
+static bool ends_by_itself(pid_t thread) {
+  char path[64];
+  long call = -1;
+  snprintf(path, sizeof path, "/proc/%d/syscall", thread);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return false;
+  if (fscanf(file, "%ld", &call) != 1) call = -1;
+  fclose(file);
+  return call == SYS_exit;
+}
+
+static bool is_ours(const struct run *run, pid_t thread) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d", run->pid, thread);
+  return access(path, F_OK) == 0;
+}
+
+/* What stands still at the end of a thread goes on when the process ends, so there is time to look at it only where that has begun.
+ * Others are traced after this one went on: one that executes a program waits for the others to end, and nobody can be traced
+ * meanwhile; it has the first one's number then. */
+static void on_exit_of_thread(struct run *run, pid_t thread) {
+  bool ours = is_ours(run, thread), by_itself = ends_by_itself(thread);
+  pid_t other = find_threads(run, thread, false);
+  bool last = ours && !(by_itself && other != 0);
+  if (last && !run->asked && !run->ends) take(run, thread);
+  run->ends |= last && !by_itself;
+  run->ended[run->ended_count++ % ENDED_MOST] = thread;
+  ptrace(PTRACE_CONT, thread, 0, 0);
+  if (!ours || run->all) return;
+  if (!last) {
+    run->all = true;
+    /* Twice, for those that were started meanwhile. */
+    for (int i = 0; i < 2; i++) find_threads(run, thread, true);
+    return;
+  }
+  for (int i = 0; i < TRIES && other != 0; i++) {
+    if (ptrace(PTRACE_SEIZE, other, 0, OPTIONS) == 0) {
+      run->ends = false;
+      break;
+    }
+    forget_ended(run);
+    other = find_threads(run, 0, false);
   }
 }
 
@@ -184,12 +238,16 @@ static void growth_begins(struct run *run) {
 
 static void on_stop(struct run *run, pid_t thread, int status) {
   int signal = WSTOPSIG(status), event = status >> 16;
-  run->traced = thread; /* one that executes a program gets another number */
   if (event == PTRACE_EVENT_EXIT) {
-    on_exit_of_thread(run);
+    on_exit_of_thread(run, thread);
     return;
   }
-  if (event == PTRACE_EVENT_EXEC) growth_begins(run);
+  if (event ==
+      PTRACE_EVENT_EXEC) { /* the one that did it has the first one's number now, and is the only one */
+    run->ends = run->all = false;
+    forget_ended(run);
+    growth_begins(run);
+  }
   bool group = signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
   if (event == PTRACE_EVENT_STOP && group) ptrace(PTRACE_LISTEN, thread, 0, 0);
   else ptrace(PTRACE_CONT, thread, 0, event == 0 ? signal : 0);
@@ -229,7 +287,8 @@ static void wait_for_end(struct run *run) {
     }
     int signal = sigtimedwait(&held, &info, run->waits ? &often : &seldom);
     if (signal == SIGINT && !run->ends) {
-      take(run);
+      pid_t thread = find_threads(run, 0, false);
+      take(run, thread != 0 ? thread : run->pid);
       write_it(run);
       run->asked = true;
     } else if (signal > 0 && signal != SIGCHLD && signal != SIGINT && info.si_code <= 0) {
@@ -256,6 +315,8 @@ static int end(struct run *run) {
   if (read(run->failure, &code, 1) == 1) return code;
   if (run->order->view == VIEW_GROWTH && !run->has_before && run->has_report)
     complain("note: the program ended within %ld s: all of it has grown", run->order->seconds);
+  if (!run->asked && !run->has_report && !run->tried)
+    complain("the program's threads ended too fast to be looked at");
   if (!run->asked) write_it(run);
   if (WIFSIGNALED(run->status)) end_by(WTERMSIG(run->status));
   code = (unsigned char)WEXITSTATUS(run->status);

@@ -27,7 +27,9 @@ static void write_head(const struct report *report, const struct source *source,
   fprintf(out, "covers %s of %s live bytes, by %llu samples (one in %s)\n",
           stats_bytes(profile->live_bytes, covered), stats_bytes((double)snapshot->in_use, all),
           (unsigned long long)profile->live_samples,
-          profile->rate > 0 ? stats_bytes((double)profile->rate, rate) : "none: it is off");
+          profile->rate > 0   ? stats_bytes((double)profile->rate, rate)
+          : profile->rate < 0 ? "none: it is off"
+                              : "none: nothing was allocated so far");
   fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
           titles[order->view]);
   if (order->view == VIEW_GROWTH)
@@ -42,7 +44,7 @@ static void write_head(const struct report *report, const struct source *source,
 
 /* Where that is not what was asked for. */
 static void say_that_it_is_off(const struct source *source, const struct prof_order *order) {
-  if (source->profile->rate > 0 || order->rate == 0) return;
+  if (source->profile->rate >= 0 || order->rate == 0) return;
   if (source->profile->lost)
     complain("note: process %d (%s) was forked in the middle of a sample, and takes none",
              source->remote->pid, source->remote->program);

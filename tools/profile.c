@@ -185,5 +185,5 @@ bool profile_set_rate(const struct remote *remote, int64_t rate) {
   struct iovec from = {&rate, sizeof rate};
   struct iovec to = {(void *)(uintptr_t)(remote->samples + offsetof(struct samples, rate)),
                      sizeof rate};
-  return process_vm_writev(remote->pid, &from, 1, &to, 1, 0) == (ssize_t)sizeof rate;
+  return process_vm_writev(remote->task, &from, 1, &to, 1, 0) == (ssize_t)sizeof rate;
 }

@@ -166,7 +166,8 @@ int remote_check_process(struct remote *remote, const char *text) {
     return EXIT_NO_PROGRAM;
   }
   remote->pid = status.process;
-  remote->task = find_task(remote->pid);
+  /* The one that was named, where it lives: another may be about to end, and have no memory any more. */
+  remote->task = status.ended ? find_task(remote->pid) : (int)number;
   remote->birth = read_birth(remote->pid);
   read_program(remote);
   if (remote->task == 0) {

@@ -120,7 +120,7 @@ class Off(ProfCase):
         self.assertIn("turns them on", hakmem("prof", str(pid), "--leaks").err)
 
     def test_of_a_program(self):
-        result = hakmem("prof", "--", "true", env=environment(HAKMEM_PROF_RATE="0"))
+        result = hakmem("prof", "--", "sh", "-c", ":", env=environment(HAKMEM_PROF_RATE="0"))
         self.assert_code(result, 0)
         self.assertIn("samples are off (HAKMEM_PROF_RATE=0)", result.err)
 
