@@ -31,6 +31,14 @@ class Redis(StatsCase):
         if "does not run on hakmem" in result.err:
             self.fail(result)
         self.assert_live(process.pid, 20 * MIB, 80 * MIB)
+        profile = hakmem("prof", str(process.pid))
+        self.assert_code(profile, 0)
+        top = hakmem("top", "--once", str(process.pid))
+        self.assertIn("allocated in", top.out)
+        if os.environ.get("HAKMEM_TEST_LIBDW", "") == "1":
+            # Its own functions, though it was built without debugging information.
+            self.assertRegex(profile.out, r"\bz(try)?malloc")
+            self.assertRegex(profile.out, r"\b(_?sdsnewlen|createStringObject|dbAdd|dictAddRaw|createObject)")
 
 
 if __name__ == "__main__":
