@@ -11,7 +11,7 @@ _Atomic uint32_t lock_forking_thread;
 _Thread_local char lock_self_mark;
 _Atomic(void (*)(void)) lock_settle_child HAK_START_DATA;
 
-/* The lock for which the thread sleeps, or slept just now. A wake may have ended that sleep. When a signal handler runs before
+/* The lock for which the thread sleeps, or slept just now, or that it releases. A wake may have ended its sleep, or be owed. When a signal handler runs before
  * the thread has acted on it, nobody else learns that the lock is free. */
 static _Thread_local struct lock *slept_for __attribute__((tls_model("initial-exec")));
 
@@ -98,10 +98,29 @@ void lock_wait(struct lock *lock) {
   errno = saved;
 }
 
-void lock_wake(struct lock *lock) {
+static void wake(struct lock *lock) {
   int saved = errno;
   futex_wake(&lock->state, 1);
   errno = saved;
+}
+
+/* release: as lock_release. The lock stays held for the fork. */
+static void leave(struct lock *lock) {
+  atomic_fetch_and_explicit(&lock->state, ~LOCK_INSIDE, memory_order_release);
+}
+
+/* Between the two steps a signal handler may run: what is owed to the sleepers is noted before. */
+void lock_release_slow(struct lock *lock) {
+  /* The holder alone changes anything but LOCK_WAITERS while it is inside. */
+  if ((look(lock) & LOCK_FOR_FORK) != 0) {
+    leave(lock);
+    return;
+  }
+  struct lock *interrupted = slept_for;
+  slept_for = lock;
+  atomic_store_explicit(&lock->state, 0, memory_order_release); /* release: as lock_release */
+  wake(lock);
+  slept_for = interrupted;
 }
 
 /* It takes some 50 us until a thread that was woken is on a processor. To sleep for as long is better than to yield: that gives
@@ -121,11 +140,6 @@ void lock_release_in_turn(struct lock *lock) {
     (void)futex_wake(&lock->state, 1);
   slept_for = interrupted;
   errno = saved;
-}
-
-/* release: as lock_release. The lock stays held for the fork. */
-void lock_leave(struct lock *lock) {
-  atomic_fetch_and_explicit(&lock->state, ~LOCK_INSIDE, memory_order_release);
 }
 
 /* --- around fork ---------------------------------------------------------------------------------- */
@@ -164,7 +178,7 @@ void lock_release_after_fork(struct lock *lock) {
   while (lock_holder(lock) == LOCK_MY_FORKS)
     if (atomic_compare_exchange_weak_explicit(&lock->state, &state, 0, memory_order_release,
                                               memory_order_relaxed)) {
-      if ((state & LOCK_WAITERS) != 0) lock_wake(lock);
+      if ((state & LOCK_WAITERS) != 0) wake(lock);
       return;
     }
 }

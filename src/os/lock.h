@@ -44,9 +44,8 @@ HAK_INLINE uint32_t lock_self(void) {
   return LOCK_HELD | ((uint32_t)((uintptr_t)&lock_self_mark >> 12) << 4);
 }
 
-void lock_wait(struct lock *lock);  /* slow half of lock_acquire */
-void lock_wake(struct lock *lock);  /* slow half of lock_release */
-void lock_leave(struct lock *lock); /* the same, of a lock held for a fork */
+void lock_wait(struct lock *lock);         /* slow half of lock_acquire */
+void lock_release_slow(struct lock *lock); /* slow half of lock_release */
 
 /** True when the lock was free and is now held by the caller. */
 bool lock_try(struct lock *lock);
@@ -60,15 +59,11 @@ HAK_INLINE void lock_acquire(struct lock *lock) {
 }
 
 HAK_INLINE void lock_release(struct lock *lock) {
-  /* relaxed: the holder alone changes anything but LOCK_WAITERS while it is inside */
-  if (HAK_UNLIKELY((atomic_load_explicit(&lock->state, memory_order_relaxed) & LOCK_FOR_FORK) !=
-                   0)) {
-    lock_leave(lock);
-    return;
-  }
-  /* release: pairs with the acquire of the next holder */
-  uint32_t state = atomic_exchange_explicit(&lock->state, 0, memory_order_release);
-  if (HAK_UNLIKELY((state & LOCK_WAITERS) != 0)) lock_wake(lock);
+  /* release: pairs with the acquire of the next holder. Not so: somebody sleeps, or it is held for a fork. */
+  uint32_t state = lock_self();
+  if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(
+          &lock->state, &state, 0, memory_order_release, memory_order_relaxed)))
+    lock_release_slow(lock);
 }
 
 /** Releases the lock for a caller who is about to take it again: a thread that sleeps for it has it in between. After

@@ -1,6 +1,6 @@
 /* lock.pml - the lock of one word that sleeps in the kernel, and what a fork may do with it.
  *
- * Models: src/os/lock.h (lock_acquire, lock_release), src/os/lock.c (lock_try, lock_wait, lock_wake, lock_leave,
+ * Models: src/os/lock.h (lock_acquire, lock_release), src/os/lock.c (lock_try, lock_wait, lock_release_slow,
  * lock_release_in_turn, lock_pass_wake_on, lock_acquire_for_fork, lock_release_after_fork, lock_is_whole_in_child).
  * Two threads take the lock ROUNDS times each; in the last round each only tries it. The second one may release it in turn. A
  * third one holds it for a fork, perhaps in a signal handler that came when it slept for the lock itself. It may
