@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"doctor", command_doctor, "check that a program really would run on hakmem"},
     {"stats", command_stats, "tell where the memory of a running process is"},
     {"top", command_top, "show how the memory of a running process changes"},
+    {"explain", command_explain, "tell why memory of a running process does not come back"},
     {"prof", command_prof, "tell who allocated what lives in a running process"},
     {"serve", command_serve, "serve the memory of running processes to Prometheus"},
     {"names", command_names, "add functions and lines to the places that a message tells"},

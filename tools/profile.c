@@ -81,6 +81,17 @@ struct site *profile_site(const struct profile *profile, uint32_t place) {
   return bsearch(&key, profile->sites, profile->site_count, sizeof key, by_place);
 }
 
+static void keep_live(struct profile *profile, struct live_sample sample) {
+  if (profile->live_count == profile->live_room) {
+    size_t room = profile->live_room * 2 + 256;
+    struct live_sample *more = reallocarray(profile->live, room, sizeof *more);
+    if (more == NULL) return; /* the sums are right without it */
+    profile->live = more;
+    profile->live_room = room;
+  }
+  profile->live[profile->live_count++] = sample;
+}
+
 static void add_record(struct profile *profile, const struct sample_record *record, uint64_t now) {
   uint64_t size = atomic_load(&record->size), weight = atomic_load(&record->weight);
   /* Odd: it was being written. Its sample is as good as not there. */
@@ -100,6 +111,8 @@ static void add_record(struct profile *profile, const struct sample_record *reco
   if ((double)weight > samples->heaviest) samples->heaviest = (double)weight;
   unsigned quarter = (unsigned)(QUARTERS * age / (profile->age_ms + 1));
   samples->born[quarter < QUARTERS ? QUARTERS - 1 - quarter : 0] += (double)weight;
+  keep_live(profile,
+            (struct live_sample){site->place, atomic_load(&record->size_class), weight, age});
 }
 
 static bool read_records(struct profile *profile, const struct remote *remote,
@@ -177,8 +190,10 @@ void profile_subtract(struct profile *profile, const struct profile *before) {
 void profile_free(struct profile *profile) {
   free(profile->sites);
   free(profile->words);
+  free(profile->live);
   profile->sites = NULL;
   profile->words = NULL;
+  profile->live = NULL;
 }
 
 bool profile_set_rate(const struct remote *remote, int64_t rate) {

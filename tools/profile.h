@@ -24,6 +24,12 @@ struct site {
   struct site_samples samples;
 };
 
+/* A live sample. */
+struct live_sample {
+  uint32_t place, size_class; /* as in observe/samples.h */
+  uint64_t weight, age_ms;
+};
+
 struct profile {
   int64_t rate; /* bytes; -1: off; 0: nobody has allocated so far */
   bool lost;    /* a fork's child that samples no more */
@@ -33,6 +39,8 @@ struct profile {
   size_t site_count;
   double live_bytes, allocated_bytes;
   uint64_t *words; /* copies of the stacks */
+  struct live_sample *live;
+  size_t live_count, live_room;
 };
 
 /** Reads it; NULL, or what is in the way. */

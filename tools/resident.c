@@ -40,6 +40,19 @@ static bool add_area(struct resident *resident, size_t *room, uint64_t start, ui
   return true;
 }
 
+/* Behind "start-end rwxp offset device inode". */
+static void read_name(struct area *area, char *line) {
+  enum { FIELDS_BEFORE = 5 };
+  line[strcspn(line, "\n")] = 0;
+  for (int i = 0; i < FIELDS_BEFORE; i++) {
+    line += strcspn(line, " ");
+    line += strspn(line, " ");
+  }
+  const char *slash = strrchr(line, '/');
+  if (slash != NULL && line[0] == '/') line += slash + 1 - line;
+  snprintf(area->name, sizeof area->name, "%s", line);
+}
+
 static bool read_areas(struct resident *resident) {
   char *line = NULL;
   size_t line_room = 0, room = 0;
@@ -50,8 +63,10 @@ static bool read_areas(struct resident *resident) {
   while (ok && getline(&line, &line_room, file) >= 0) {
     char *at;
     uint64_t start = strtoull(line, &at, 16);
-    if (*at == '-') ok = add_area(resident, &room, start, strtoull(at + 1, NULL, 16));
-    else if (resident->count > 0 && is_figure(line, "Rss", &bytes))
+    if (*at == '-') {
+      ok = add_area(resident, &room, start, strtoull(at + 1, NULL, 16));
+      if (ok) read_name(&resident->areas[resident->count - 1], line);
+    } else if (resident->count > 0 && is_figure(line, "Rss", &bytes))
       resident->areas[resident->count - 1].resident = bytes;
     else if (is_figure(line, "Swap", &bytes)) resident->swapped += bytes;
   }
@@ -169,11 +184,12 @@ bool resident_is(const struct resident *resident, uint64_t address) {
          (entry & PAGE_PRESENT) != 0;
 }
 
+double resident_rest_of(const struct area *area) {
+  return (double)area->resident > area->claimed ? (double)area->resident - area->claimed : 0;
+}
+
 double resident_rest(const struct resident *resident) {
   double rest = 0;
-  for (size_t i = 0; i < resident->count; i++) {
-    const struct area *area = &resident->areas[i];
-    if ((double)area->resident > area->claimed) rest += (double)area->resident - area->claimed;
-  }
+  for (size_t i = 0; i < resident->count; i++) rest += resident_rest_of(&resident->areas[i]);
   return rest;
 }

@@ -13,6 +13,7 @@
 
 struct area {
   uint64_t start, end, resident;
+  char name[48]; /* the end of its file's name, "[stack]" and such; empty: anonymous */
   double own,
       other; /* what a page counts that the mapping has for itself, and one that it has not; below 0: not known yet */
   double claimed; /* bytes of it that resident_load has shown */
@@ -38,7 +39,10 @@ void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, do
 /** Is the page at `address` in memory? Also true where that cannot be told. */
 bool resident_is(const struct resident *resident, uint64_t address);
 
-/** Resident bytes of all that was never shown. */
+/** The area that has this address; NULL: none. */
+/** Resident bytes of an area that were never shown. */
+double resident_rest_of(const struct area *area);
+/** The same of all areas. */
 double resident_rest(const struct resident *resident);
 
 #endif

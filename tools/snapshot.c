@@ -134,9 +134,10 @@ static void read_counts(struct snapshot *snapshot, const struct remote *remote) 
   }
 }
 
-static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
+static bool take_once(struct snapshot *snapshot, const struct remote *remote, bool closely) {
   struct resident resident;
   memset(snapshot, 0, sizeof *snapshot);
+  snapshot->closely = closely;
   if (!resident_open(&resident, remote->task)) return false;
   snapshot->resident = resident.total;
   snapshot->swapped = resident.swapped;
@@ -150,6 +151,7 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote) {
   add_chunks(snapshot, remote, &resident);
   share_out(snapshot);
   snapshot->not_ours = resident_rest(&resident);
+  if (closely) snapshot_mappings(snapshot, &resident);
   snapshot->heaps_active =
       snapshot->heap_count - snapshot->heaps_parked - snapshot->heaps_of_samples;
   snapshot->mapped_bytes = snapshot->units_mapped << remote->layout.map.unit_shift;
@@ -174,14 +176,15 @@ void snapshot_free(struct snapshot *snapshot) {
   snapshot->heaps = NULL;
 }
 
-enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
+static enum remote_state take(struct snapshot *snapshot, const struct remote *remote,
+                              bool closely) {
   if (remote->shared && snapshot_from_shared(snapshot, remote)) return REMOTE_THERE;
   if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
   for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {
     int other = best == 0;
-    if (!take_once(&two[other], remote)) {
+    if (!take_once(&two[other], remote, closely)) {
       snapshot_free(&two[other]);
       break;
     }
@@ -198,4 +201,12 @@ enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *
   else if (best >= 0) snapshot_free(&two[best]);
   free(two);
   return taken || state != REMOTE_THERE ? state : REMOTE_UNREADABLE;
+}
+
+enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
+  return take(snapshot, remote, false);
+}
+
+enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote) {
+  return take(snapshot, remote, true);
 }

@@ -27,6 +27,11 @@ struct class_figures {
   /* Resident bytes. */
   double out; /* of blocks that are not in their slabs: live and kept */
   double live, caches, fragmentation, slack;
+  /* Of a close look. Of `fragmentation`: free blocks on pages that others keep, on pages without any, and on such pages of huge ones
+   * that are not worth breaking up. */
+  double pinned, loose, huge;
+  double pinning; /* blocks that are not free, on the pages of `pinned` */
+  uint64_t pinned_pages;
   uint64_t counters[COUNTERS_MOST], supplies[COUNTERS_MOST]; /* as in observe/counters.h */
 };
 
@@ -42,7 +47,17 @@ struct heap_figures {
   uint64_t free, given;                   /* bytes free in its slabs; of these, given back */
 };
 
+/* Mappings of the program that have one name. */
+struct mapping {
+  char name[64];
+  unsigned count;
+  double bytes; /* resident, without what is ours */
+};
+
 struct snapshot {
+  bool closely;               /* asked for: the figures of a close look, and mappings */
+  struct mapping mappings[8]; /* the largest first */
+  size_t mapping_count;
   uint64_t resident, swapped; /* as the kernel says */
   double live, slack, caches, fragmentation, metadata, not_ours;
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
@@ -70,6 +85,9 @@ struct snapshot {
 
 /** Reads it all; only where it returns REMOTE_THERE there is anything to free. Complains of nothing. */
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote);
+/** The same with a close look: which free blocks lie on pages with live ones (the lists of free blocks are read), and what the largest
+ * mappings of the program are. */
+enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote);
 void snapshot_free(struct snapshot *snapshot);
 /** How far the parts are from what is resident, in bytes. */
 double snapshot_difference(const struct snapshot *snapshot);
@@ -86,6 +104,11 @@ uint64_t snapshot_units(struct snapshot *snapshot, const struct remote *remote,
 bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote);
 /** Which threads the heaps belong to. */
 void snapshot_threads(struct snapshot *snapshot, const struct remote *remote);
+/** Looks at the pages of a slab: `start` is its address, `slab` its descriptors, `weights` how much each of its pages is resident. */
+void snapshot_pages(struct snapshot *snapshot, const struct remote *remote, size_t page,
+                    struct copy slab, uint64_t start, uint64_t bytes, const double *weights);
+/** The largest mappings of the program; heaps and their threads are known. */
+void snapshot_mappings(struct snapshot *snapshot, const struct resident *resident);
 /** Takes a range for metadata. */
 void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uint64_t start,
                        uint64_t end);

@@ -13,6 +13,7 @@ struct walk {
   struct resident *resident;
   uint64_t unit_bytes, slice_bytes;
   double *weights;  /* of the pages of one unit */
+  uint64_t unit;    /* its address */
   char *descriptor; /* of one unit */
   uint64_t found;   /* units */
   uint64_t most;    /* more than there can be: a bound where what is read makes no sense */
@@ -32,6 +33,7 @@ static double part(const struct walk *walk, uint64_t from, uint64_t to) {
 }
 
 static void load_unit(struct walk *walk, uint64_t address) {
+  walk->unit = address;
   resident_load(walk->resident, address, walk->unit_bytes, walk->weights);
   walk->found++;
 }
@@ -70,6 +72,9 @@ static void add_slab(struct walk *walk, struct copy slab, uint64_t start, uint64
   if (blocks < carved * size) blocks = carved * size;
   figures->fragmentation += part(walk, start + carved * size, start + blocks);
   figures->slack += part(walk, start + blocks, start + span);
+  if (walk->snapshot->closely && listed > 0)
+    snapshot_pages(walk->snapshot, walk->remote, walk->resident->page, slab, walk->unit + start,
+                   span, walk->weights + start / walk->resident->page);
   for (unsigned i = 0; i < slices; i++) {
     uint64_t offset = (uint64_t)layout->superslab.slabs.stride * i;
     if (offset >= slab.size) break;

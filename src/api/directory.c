@@ -6,6 +6,7 @@
 #include "heap/heap.h"
 #include "heap/remote.h"
 #include "policy/options.h"
+#include "slab/holes.h"
 #include "superslab/lists.h"
 #include "superslab/warm.h"
 
@@ -116,6 +117,10 @@ const struct directory_layout directory_layout = {
                 .name = FIELD(struct option, name),
                 .accepted = FIELD(struct option, accepted)},
 #endif
+    .free_blocks = {.free_list = FIELD(struct slab, free_list),
+                    .sampled = FIELD(struct slab, sampled),
+                    .age_clean = SLAB_CLEAN,
+                    .age_huge = SLAB_HUGE},
 };
 /* NOLINTEND(bugprone-sizeof-expression) */
 

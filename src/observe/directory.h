@@ -118,6 +118,12 @@ struct directory_layout {
     uint32_t count, stride; /* of the table; values are int32_t */
     struct directory_field name, accepted;
   } options;
+  struct
+  { /* of a slab: its first free block, of which the first word leads to the next; its heap is no thread's but the sampler's */
+    struct directory_field free_list, sampled;
+    uint32_t age_clean,
+        age_huge; /* values of its age: nothing more is to be given back; too little of a huge page */
+  } free_blocks;
 };
 
 #endif

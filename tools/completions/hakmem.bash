@@ -108,7 +108,7 @@ _hakmem() {
   fi
   case ${command[1]} in
   prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "diff $(printf '%s ' [0-9]*)" -- "$current") ;;
-  stats | top | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  stats | top | explain | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   names)
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$current")

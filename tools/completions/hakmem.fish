@@ -94,7 +94,7 @@ function __hakmem_complete
     else if test "$words[2]" = prof
         echo diff
         __fish_complete_pids
-    else if contains -- $words[2] stats top serve
+    else if contains -- $words[2] stats top explain serve
         __fish_complete_pids
     else if test $words[2] = names
         __fish_complete_path $current

@@ -1,0 +1,81 @@
+/* explain.h - why memory of a process does not come back: reasons with figures, found in a snapshot, and how they are written. */
+#ifndef HAKMEM_EXPLAIN_H
+#define HAKMEM_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "profile.h"
+#include "snapshot.h"
+
+/* What keeps memory. */
+enum reason_kind {
+  REASON_PINNED,  /* blocks in use keep pages full of free ones */
+  REASON_LOOSE,   /* whole pages of free blocks, not given back so far */
+  REASON_HUGE,    /* the same in huge pages that are not broken up for it */
+  REASON_THREAD,  /* a thread keeps free blocks for its next calls */
+  REASON_ENDED,   /* what threads that have ended have left */
+  REASON_EMPTY,   /* warm pool, free slices, cached large blocks */
+  REASON_UNUSED,  /* memory of slabs that was no block yet */
+  REASON_SLACK,   /* behind blocks */
+  REASON_METADATA /* descriptors of what was mapped once */
+};
+
+/* A place that blocks of one size were allocated at. */
+struct holder {
+  const struct site *site;
+  double share; /* of all live blocks of the size, by samples */
+  uint64_t samples, youngest_ms, oldest_ms;
+};
+
+enum { HOLDERS_MOST = 3, REASONS_MOST = 12, ADVICE_MOST = 8, SENTENCE = 400 };
+
+struct reason {
+  enum reason_kind kind;
+  double bytes;
+  const char *name;        /* as in JSON */
+  char sentence[SENTENCE]; /* what it is, in figures */
+  char goes_when[SENTENCE];
+  /* REASON_PINNED */
+  uint32_t size;
+  uint64_t pages, blocks;
+  struct holder holders[HOLDERS_MOST];
+  unsigned holder_count;
+  uint64_t samples; /* of live blocks of the size */
+  int heap_thread;  /* REASON_THREAD; 0: not known */
+};
+
+/* An option that would change something. */
+struct advice {
+  char option[40];
+  double bytes;
+  char sentence[SENTENCE];
+};
+
+struct explanation {
+  const struct snapshot *snapshot;
+  const struct profile *profile;       /* NULL: it has no sampler */
+  struct reason reasons[REASONS_MOST]; /* the largest first */
+  unsigned reason_count;
+  double more; /* bytes of reasons that are not worth a sentence */
+  struct advice advice[ADVICE_MOST];
+  unsigned advice_count;
+  double trim; /* what a trim would give, about */
+};
+
+/** Less than this is not worth a sentence. */
+double explain_worth(const struct snapshot *snapshot);
+/** Finds the reasons, and what would help. */
+void explain_find(struct explanation *explanation, const struct snapshot *snapshot,
+                  const struct profile *profile, const struct remote *remote);
+/** Who allocated live blocks of a size class, as far as samples tell. */
+void explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile);
+
+struct symbols;
+/** The calls that led to a block, the innermost first: "f (a.c:3) < g". Returns `text`. */
+char *explain_calls(const struct site *site, struct symbols *symbols, char text[SENTENCE]);
+void explain_text(const struct explanation *explanation, const struct remote *remote,
+                  struct symbols *symbols, FILE *out);
+void explain_json(const struct explanation *explanation, const struct remote *remote,
+                  struct symbols *symbols, FILE *out);
+
+#endif

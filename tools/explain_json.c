@@ -1,0 +1,76 @@
+/* explain_json.c - hakmem explain --format json: one line. */
+#include "explain.h"
+#include "json_writer.h"
+
+static void put_holders(struct json *json, const struct reason *reason, struct symbols *symbols) {
+  char calls[SENTENCE];
+  json_open_group(json, "holders", '[');
+  for (unsigned i = 0; i < reason->holder_count; i++) {
+    const struct holder *holder = &reason->holders[i];
+    json_open_group(json, NULL, '{');
+    json_text(json, "calls", explain_calls(holder->site, symbols, calls));
+    json_bytes(json, "percent", 100 * holder->share);
+    json_number(json, "samples", holder->samples);
+    json_number(json, "youngest_ms", holder->youngest_ms);
+    json_number(json, "oldest_ms", holder->oldest_ms);
+    json_close_group(json, '}');
+  }
+  json_close_group(json, ']');
+}
+
+static void put_reason(struct json *json, const struct reason *reason, struct symbols *symbols) {
+  json_open_group(json, NULL, '{');
+  json_text(json, "kind", reason->name);
+  json_bytes(json, "bytes", reason->bytes);
+  json_text(json, "what", reason->sentence);
+  json_text(json, "when", reason->goes_when);
+  if (reason->kind == REASON_PINNED) {
+    json_number(json, "size", reason->size);
+    json_number(json, "pages", reason->pages);
+    json_number(json, "blocks", reason->blocks);
+    json_number(json, "samples", reason->samples);
+    put_holders(json, reason, symbols);
+  }
+  if (reason->kind == REASON_THREAD && reason->heap_thread != 0)
+    json_number(json, "thread", (uint64_t)reason->heap_thread);
+  json_close_group(json, '}');
+}
+
+void explain_json(const struct explanation *explanation, const struct remote *remote,
+                  struct symbols *symbols, FILE *out) {
+  const struct snapshot *snapshot = explanation->snapshot;
+  struct json json = {.out = out};
+  json_open_group(&json, NULL, '{');
+  json_number(&json, "version", 1);
+  json_number(&json, "pid", (uint64_t)remote->pid);
+  json_text(&json, "program", remote->program);
+  json_number(&json, "resident", snapshot->resident);
+  json_bytes(&json, "live", snapshot->live);
+  json_bytes(&json, "not_ours", snapshot->not_ours);
+  json_boolean(&json, "partial", snapshot->partial);
+  json_open_group(&json, "reasons", '[');
+  for (unsigned i = 0; i < explanation->reason_count; i++)
+    put_reason(&json, &explanation->reasons[i], symbols);
+  json_close_group(&json, ']');
+  json_bytes(&json, "smaller_reasons", explanation->more);
+  json_bytes(&json, "trim", explanation->trim);
+  json_open_group(&json, "advice", '[');
+  for (unsigned i = 0; i < explanation->advice_count; i++) {
+    json_open_group(&json, NULL, '{');
+    json_text(&json, "option", explanation->advice[i].option);
+    json_bytes(&json, "bytes", explanation->advice[i].bytes);
+    json_text(&json, "what", explanation->advice[i].sentence);
+    json_close_group(&json, '}');
+  }
+  json_close_group(&json, ']');
+  json_open_group(&json, "mappings", '[');
+  for (size_t i = 0; i < snapshot->mapping_count; i++) {
+    json_open_group(&json, NULL, '{');
+    json_text(&json, "name", snapshot->mappings[i].name);
+    json_bytes(&json, "bytes", snapshot->mappings[i].bytes);
+    json_close_group(&json, '}');
+  }
+  json_close_group(&json, ']');
+  json_close_group(&json, '}');
+  fputc('\n', out);
+}

@@ -1,0 +1,125 @@
+/* explain_text.c - what hakmem explain prints for people. */
+#include <string.h>
+
+#include "explain.h"
+#include "stats.h"
+#include "symbols.h"
+
+enum { CALLS_SHOWN = 3 };
+
+char *explain_calls(const struct site *site, struct symbols *symbols, char text[SENTENCE]) {
+  size_t length = 0;
+  if (site == NULL || site->depth == 0) {
+    snprintf(text, SENTENCE, "(stack unknown)");
+    return text;
+  }
+  text[0] = 0;
+  for (unsigned i = 0; i < site->depth && i < CALLS_SHOWN && length < SENTENCE; i++) {
+    struct symbol symbol = symbols_find(symbols, site->addresses[i] - 1);
+    size_t room = SENTENCE - length;
+    const char *behind = i > 0 ? " < " : "";
+    const char *slash = symbol.file != NULL ? strrchr(symbol.file, '/') : NULL;
+    if (symbol.function == NULL)
+      snprintf(text + length, room, "%s0x%llx", behind, (unsigned long long)site->addresses[i]);
+    else if (i == 0 && symbol.file != NULL)
+      snprintf(text + length, room, "%s (%s:%d)", symbol.function,
+               slash != NULL ? slash + 1 : symbol.file, symbol.line);
+    else snprintf(text + length, room, "%s%s", behind, symbol.function);
+    length = strlen(text);
+  }
+  make_printable(text, SENTENCE);
+  return text;
+}
+
+static char *age_text(uint64_t ms, char text[32]) {
+  enum { MS = 1000, MINUTE = 60, HOUR = 3600, FROM = 2 };
+  unsigned long long seconds = ms / MS;
+  if (seconds < FROM * MINUTE) snprintf(text, 32, "%llu s", seconds);
+  else if (seconds < FROM * HOUR) snprintf(text, 32, "%llu min", seconds / MINUTE);
+  else snprintf(text, 32, "%llu h", seconds / HOUR);
+  return text;
+}
+
+static void print_holders(const struct reason *reason, struct symbols *symbols, FILE *out) {
+  char calls[SENTENCE], young[32], old[32];
+  if (reason->samples == 0) {
+    fprintf(out, "     no sample of a live block of this size: who allocated them is not known "
+                 "(HAKMEM_PROF_RATE, hakmem prof --rate)\n");
+    return;
+  }
+  fprintf(out, "     live blocks of this size were allocated by (an estimate, %llu %s):\n",
+          (unsigned long long)reason->samples, reason->samples == 1 ? "sample" : "samples");
+  for (unsigned i = 0; i < reason->holder_count; i++) {
+    const struct holder *holder = &reason->holders[i];
+    fprintf(out, "     %3.0f%%  %s\n           the youngest %s old, the oldest %s\n",
+            100 * holder->share, explain_calls(holder->site, symbols, calls),
+            age_text(holder->youngest_ms, young), age_text(holder->oldest_ms, old));
+  }
+}
+
+static void print_reasons(const struct explanation *explanation, struct symbols *symbols,
+                          FILE *out) {
+  char bytes[16];
+  for (unsigned i = 0; i < explanation->reason_count; i++) {
+    const struct reason *reason = &explanation->reasons[i];
+    fprintf(out, "\n%2u. %s: %s\n     %s\n", i + 1, stats_bytes(reason->bytes, bytes),
+            reason->sentence, reason->goes_when);
+    if (reason->kind == REASON_PINNED) print_holders(reason, symbols, out);
+  }
+  if (explanation->more > 0 && explanation->reason_count > 0)
+    fprintf(out, "\nand %s for smaller reasons\n", stats_bytes(explanation->more, bytes));
+}
+
+static void print_advice(const struct explanation *explanation, FILE *out) {
+  char bytes[16];
+  bool trims = explanation->trim >= explain_worth(explanation->snapshot);
+  if (explanation->advice_count == 0 && !trims) return;
+  fprintf(out, "\nwhat would help\n");
+  if (trims)
+    fprintf(out,
+            "  %10s  malloc_trim(0) or hak_purge(), called by the program, gives about this back\n",
+            stats_bytes(explanation->trim, bytes));
+  for (unsigned i = 0; i < explanation->advice_count; i++)
+    fprintf(out, "  %10s  %s: %s\n", stats_bytes(explanation->advice[i].bytes, bytes),
+            explanation->advice[i].option, explanation->advice[i].sentence);
+}
+
+static void print_mappings(const struct snapshot *snapshot, FILE *out) {
+  char bytes[16];
+  fprintf(out, "\nnot ours: %s; the largest mappings\n", stats_bytes(snapshot->not_ours, bytes));
+  for (size_t i = 0; i < snapshot->mapping_count; i++) {
+    char count[24] = "";
+    if (snapshot->mappings[i].count > 1)
+      snprintf(count, sizeof count, " (%u)", snapshot->mappings[i].count);
+    fprintf(out, "  %10s  %s%s\n", stats_bytes(snapshot->mappings[i].bytes, bytes),
+            snapshot->mappings[i].name, count);
+  }
+}
+
+void explain_text(const struct explanation *explanation, const struct remote *remote,
+                  struct symbols *symbols, FILE *out) {
+  const struct snapshot *snapshot = explanation->snapshot;
+  char equation[512], live[16], all[16], kept[16];
+  double sum = explanation->more;
+  for (unsigned i = 0; i < explanation->reason_count; i++) sum += explanation->reasons[i].bytes;
+  stats_equation(snapshot, equation, sizeof equation);
+  fprintf(out, "%s\n%s (%d), hakmem %s (%s)%s\n", equation, remote->program, remote->pid,
+          remote->layout.release, remote->layout.variant,
+          snapshot->partial ? "; it changed while it was read: figures are of several moments"
+                            : "");
+  if (explanation->reason_count == 0)
+    fprintf(out,
+            "Nothing is wrong: of %s that are resident the program holds %s in blocks, and no more "
+            "than %s are free or lost.\n",
+            stats_bytes((double)snapshot->resident, all), stats_bytes(snapshot->live, live),
+            stats_bytes(sum, kept));
+  else
+    fprintf(out,
+            "Of %s that are resident the program holds %s in blocks; %s are free or lost, the "
+            "largest reason first:\n",
+            stats_bytes((double)snapshot->resident, all), stats_bytes(snapshot->live, live),
+            stats_bytes(sum, kept));
+  print_reasons(explanation, symbols, out);
+  print_advice(explanation, out);
+  print_mappings(snapshot, out);
+}
