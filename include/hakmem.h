@@ -104,7 +104,7 @@ HAK_API size_t hak_purge(void);
 HAK_API bool hak_should_move(const void *ptr);
 
 /** hak_free for a block that was moved: its place is given back to the slab, past the thread's cache, from which hak_malloc would
- * hand it out next. Takes a lock, and some 10 times as long as hak_free. */
+ * hand it out next. Takes a lock, and longer than hak_free. */
 HAK_API void hak_free_moved(void *ptr);
 
 /** HAKMEM_VERSION_STRING of the library in use. */

@@ -6,21 +6,28 @@
 #include <string.h>
 
 #include "cli.h"
+#include "stats.h"
 #include "symbols.h"
 
 struct arguments {
   char *format, *process;
+  bool json, trim;
 };
 
-enum { KEY_FORMAT = 1000 };
+enum { KEY_FORMAT = 1000, KEY_TRIM, TRIM_SECONDS = 5 };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "text (default) or json", 0},
+    {"trim", KEY_TRIM, NULL, 0, "also have it give back what it can, and tell what that gave", 0},
     {0},
 };
 
 static error_t parse(int key, char *value, struct argp_state *state) {
   struct arguments *arguments = state->input;
+  if (key == KEY_TRIM) {
+    arguments->trim = true;
+    return 0;
+  }
   if (key != KEY_FORMAT) return take_argument(key, value, &arguments->process);
   arguments->format = value;
   return 0;
@@ -31,29 +38,59 @@ static const struct argp parser = {
     .parser = parse,
     .args_doc = "PID",
     .doc = "Tell why memory of a process that runs on hakmem does not come back: the reasons with "
-           "figures, the largest first, and what would help. The process is only read.",
+           "figures, the largest first, and what would help. The process is only read; with --trim "
+           "its threads are stopped "
+           "for a moment, and one of its next calls of malloc gives back what it can.",
 };
 
-static int explain(const struct remote *remote, bool json, struct snapshot *snapshot,
-                   struct explanation *explanation) {
+/* What is there afterwards. */
+static int look_again(struct trim *trim, const struct remote *remote) {
+  struct snapshot *after = calloc(1, sizeof *after);
+  if (after == NULL) {
+    complain("out of memory");
+    return 1;
+  }
+  int code = remote_report(remote, snapshot_take(after, remote));
+  if (code == 0) {
+    trim->after = after->resident;
+    stats_equation(after, trim->equation, sizeof trim->equation);
+    snapshot_free(after);
+  }
+  free(after);
+  return code;
+}
+
+static int explain(const struct remote *remote, const struct arguments *arguments,
+                   struct snapshot *snapshot, struct explanation *explanation) {
   struct profile profile;
+  struct trim trim = {0};
   int code = remote_report(remote, snapshot_take_closely(snapshot, remote));
   if (code != 0) return code;
   bool sampled = profile_look(&profile, remote) == NULL;
-  explain_find(explanation, snapshot, sampled ? &profile : NULL, remote);
-  struct symbols *symbols = symbols_open(remote->task);
-  (json ? explain_json : explain_text)(explanation, remote, symbols, stdout);
-  symbols_close(symbols);
+  if (explain_find(explanation, snapshot, sampled ? &profile : NULL, remote)) {
+    struct symbols *symbols = symbols_open(remote->task);
+    if (arguments->trim) {
+      code = explain_trim(&trim, remote, TRIM_SECONDS);
+      if (code == 0 && trim.done) code = look_again(&trim, remote);
+      if (code == 0) explanation->trimmed = &trim;
+    }
+    (arguments->json ? explain_json : explain_text)(explanation, remote, symbols, stdout);
+    if (explanation->trimmed != NULL && !trim.done) code = 1;
+    symbols_close(symbols);
+  } else {
+    complain("out of memory");
+    code = 1;
+  }
   if (sampled) profile_free(&profile);
   snapshot_free(snapshot);
-  return 0;
+  return code;
 }
 
 int command_explain(int argc, char **argv) {
   struct arguments arguments = {0};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0) return EXIT_USAGE;
-  bool json = arguments.format != NULL && strcmp(arguments.format, "json") == 0;
-  if (arguments.format != NULL && !json && strcmp(arguments.format, "text") != 0) {
+  arguments.json = arguments.format != NULL && strcmp(arguments.format, "json") == 0;
+  if (arguments.format != NULL && !arguments.json && strcmp(arguments.format, "text") != 0) {
     complain("--format=%s: unknown; accepted: text|json", arguments.format);
     return EXIT_USAGE;
   }
@@ -68,7 +105,7 @@ int command_explain(int argc, char **argv) {
                remote->program);
       code = EXIT_CANNOT_RUN;
     } else {
-      code = explain(remote, json, snapshot, explanation);
+      code = explain(remote, &arguments, snapshot, explanation);
     }
   }
   free(explanation);

@@ -32,7 +32,6 @@ enum { HOLDERS_MOST = 3, REASONS_MOST = 12, ADVICE_MOST = 8, SENTENCE = 400 };
 struct reason {
   enum reason_kind kind;
   double bytes;
-  const char *name;        /* as in JSON */
   char sentence[SENTENCE]; /* what it is, in figures */
   char goes_when[SENTENCE];
   /* REASON_PINNED */
@@ -51,6 +50,15 @@ struct advice {
   char sentence[SENTENCE];
 };
 
+/* What came of --trim. */
+struct trim {
+  bool done;
+  unsigned seconds;          /* that it was waited for at most */
+  unsigned threads, emptied; /* that were asked; of these, emptied their caches */
+  uint64_t after;            /* bytes resident then */
+  char equation[512];        /* how the parts add up then */
+};
+
 struct explanation {
   const struct snapshot *snapshot;
   const struct profile *profile;       /* NULL: it has no sampler */
@@ -59,20 +67,22 @@ struct explanation {
   double more; /* bytes of reasons that are not worth a sentence */
   struct advice advice[ADVICE_MOST];
   unsigned advice_count;
-  double trim; /* what a trim would give, about */
+  double trim;                /* what a trim would give, about */
+  const struct trim *trimmed; /* NULL: none was asked for */
 };
 
 /** Less than this is not worth a sentence. */
 double explain_worth(const struct snapshot *snapshot);
-/** Finds the reasons, and what would help. */
-void explain_find(struct explanation *explanation, const struct snapshot *snapshot,
+/** Finds the reasons, and what would help. False: out of memory. */
+bool explain_find(struct explanation *explanation, const struct snapshot *snapshot,
                   const struct profile *profile, const struct remote *remote);
-/** Who allocated live blocks of a size class, as far as samples tell. */
-void explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile);
+/** Who allocated live blocks of a size class, as far as samples tell. False: out of memory. */
+bool explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile);
+
+/** Asks the process to give back what it can, and waits up to `seconds` for that. 0, or an exit code after a complaint. */
+int explain_trim(struct trim *trim, const struct remote *remote, unsigned seconds);
 
 struct symbols;
-/** The calls that led to a block, the innermost first: "f (a.c:3) < g". Returns `text`. */
-char *explain_calls(const struct site *site, struct symbols *symbols, char text[SENTENCE]);
 void explain_text(const struct explanation *explanation, const struct remote *remote,
                   struct symbols *symbols, FILE *out);
 void explain_json(const struct explanation *explanation, const struct remote *remote,

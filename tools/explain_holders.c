@@ -37,10 +37,10 @@ static size_t gather(const struct live_sample *samples, size_t count, struct hol
   return found;
 }
 
-void explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile) {
+bool explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile) {
   size_t count = 0;
   double all = 0;
-  if (profile == NULL) return;
+  if (profile == NULL) return true;
   struct live_sample *samples = calloc(profile->live_count + 1, sizeof *samples);
   struct holder *holders = calloc(profile->live_count + 1, sizeof *holders);
   for (size_t i = 0; samples != NULL && i < profile->live_count; i++) {
@@ -57,6 +57,8 @@ void explain_holders(struct reason *reason, unsigned size_class, const struct pr
     for (size_t i = 0; i < found && i < HOLDERS_MOST; i++) reason->holders[i] = holders[i];
     reason->holder_count = found < HOLDERS_MOST ? (unsigned)found : HOLDERS_MOST;
   }
+  bool done = samples != NULL && holders != NULL;
   free(samples);
   free(holders);
+  return done;
 }

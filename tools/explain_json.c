@@ -1,6 +1,10 @@
 /* explain_json.c - hakmem explain --format json: one line. */
+#include "calls.h"
 #include "explain.h"
 #include "json_writer.h"
+
+static const char *const kinds[] = {"pinned", "loose",  "huge",  "thread",  "ended",
+                                    "empty",  "unused", "slack", "metadata"};
 
 static void put_holders(struct json *json, const struct reason *reason, struct symbols *symbols) {
   char calls[SENTENCE];
@@ -8,7 +12,7 @@ static void put_holders(struct json *json, const struct reason *reason, struct s
   for (unsigned i = 0; i < reason->holder_count; i++) {
     const struct holder *holder = &reason->holders[i];
     json_open_group(json, NULL, '{');
-    json_text(json, "calls", explain_calls(holder->site, symbols, calls));
+    json_text(json, "calls", calls_text(holder->site, symbols, true, calls, sizeof calls));
     json_bytes(json, "percent", 100 * holder->share);
     json_number(json, "samples", holder->samples);
     json_number(json, "youngest_ms", holder->youngest_ms);
@@ -20,7 +24,7 @@ static void put_holders(struct json *json, const struct reason *reason, struct s
 
 static void put_reason(struct json *json, const struct reason *reason, struct symbols *symbols) {
   json_open_group(json, NULL, '{');
-  json_text(json, "kind", reason->name);
+  json_text(json, "kind", kinds[reason->kind]);
   json_bytes(json, "bytes", reason->bytes);
   json_text(json, "what", reason->sentence);
   json_text(json, "when", reason->goes_when);
@@ -33,6 +37,15 @@ static void put_reason(struct json *json, const struct reason *reason, struct sy
   }
   if (reason->kind == REASON_THREAD && reason->heap_thread != 0)
     json_number(json, "thread", (uint64_t)reason->heap_thread);
+  json_close_group(json, '}');
+}
+
+static void put_trimmed(struct json *json, const struct trim *trim) {
+  json_open_group(json, "trimmed", '{');
+  json_boolean(json, "done", trim->done);
+  json_number(json, "threads", trim->threads);
+  json_number(json, "emptied", trim->emptied);
+  if (trim->done) json_number(json, "resident", trim->after);
   json_close_group(json, '}');
 }
 
@@ -63,6 +76,7 @@ void explain_json(const struct explanation *explanation, const struct remote *re
     json_close_group(&json, '}');
   }
   json_close_group(&json, ']');
+  if (explanation->trimmed != NULL) put_trimmed(&json, explanation->trimmed);
   json_open_group(&json, "mappings", '[');
   for (size_t i = 0; i < snapshot->mapping_count; i++) {
     json_open_group(&json, NULL, '{');

@@ -55,7 +55,8 @@ static void count_threads(struct circumstances *now, const struct remote *remote
   closedir(directory);
 }
 
-static void look_around(struct circumstances *now, const struct remote *remote) {
+static void look_around(struct circumstances *now, const struct snapshot *snapshot,
+                        const struct remote *remote) {
   *now =
       (struct circumstances){.decay_ms = MS_A_SECOND, .background = BACKGROUND_AUTO, .profile = 1};
   now->known = remote_option(remote, "HAKMEM_WARM_POOL_DECAY_MS", &now->decay_ms);
@@ -63,8 +64,10 @@ static void look_around(struct circumstances *now, const struct remote *remote) 
   (void)remote_option(remote, "HAKMEM_PROFILE", &now->profile);
   (void)remote_option(remote, "HAKMEM_BINS_KB", &now->bins_kb);
   count_threads(now, remote);
-  now->may_start = now->background == BACKGROUND_ALWAYS ||
-                   (now->background == BACKGROUND_AUTO && now->threads > 1);
+  /* A thread of a parent leaves a heap to a fork's child, too, where it does not count: that cannot be told from outside. */
+  bool has_threads = now->threads > 1 || snapshot->heaps_parked > 0;
+  now->may_start =
+      now->background == BACKGROUND_ALWAYS || (now->background == BACKGROUND_AUTO && has_threads);
   if (now->decay_ms >= MS_A_SECOND)
     snprintf(now->wait, sizeof now->wait, "%.1f s", (double)now->decay_ms / MS_A_SECOND);
   else snprintf(now->wait, sizeof now->wait, "%d ms", (int)now->decay_ms);
@@ -95,18 +98,17 @@ struct finder {
   size_t count, room;
 };
 
-static struct reason *add(struct finder *finder, enum reason_kind kind, const char *name,
-                          double bytes) {
+static struct reason *add(struct finder *finder, enum reason_kind kind, double bytes) {
   if (finder->count == finder->room) return NULL;
   struct reason *reason = &finder->all[finder->count++];
-  *reason = (struct reason){.kind = kind, .name = name, .bytes = bytes};
+  *reason = (struct reason){.kind = kind, .bytes = bytes};
   return reason;
 }
 
 static void add_class(struct finder *finder, const struct class_figures *figures) {
   char bytes[16];
   if (figures->size == 0 || figures->pinned < 1) return;
-  struct reason *reason = add(finder, REASON_PINNED, "pinned", figures->pinned);
+  struct reason *reason = add(finder, REASON_PINNED, figures->pinned);
   if (reason == NULL) return;
   reason->size = figures->size;
   reason->pages = figures->pinned_pages;
@@ -125,7 +127,7 @@ static void add_class(struct finder *finder, const struct class_figures *figures
 static void add_thread(struct finder *finder, const struct heap_figures *heap) {
   char thread[40], bins[16], unsent[16], inbox[16];
   double bytes = (double)(heap->bins + heap->outgoing + heap->inbox);
-  struct reason *reason = add(finder, REASON_THREAD, "thread", bytes);
+  struct reason *reason = add(finder, REASON_THREAD, bytes);
   if (reason == NULL) return;
   reason->heap_thread = heap->thread;
   say(reason->sentence,
@@ -150,7 +152,7 @@ static void add_ended(struct finder *finder, const struct snapshot *snapshot) {
     bytes += (double)(heap->bins + heap->inbox);
     owned += (double)heap->slab_bytes;
   }
-  struct reason *reason = add(finder, REASON_ENDED, "ended", bytes);
+  struct reason *reason = add(finder, REASON_ENDED, bytes);
   if (reason == NULL) return;
   say(reason->sentence,
       "%zu threads that have ended left free blocks in their bins, beside %s of slabs with blocks "
@@ -171,18 +173,18 @@ static void add_pages(struct finder *finder, const struct snapshot *snapshot,
     huge += figures->huge;
     unused -= figures->loose + figures->huge + figures->pinned;
   }
-  struct reason *reason = add(finder, REASON_LOOSE, "loose", loose);
+  struct reason *reason = add(finder, REASON_LOOSE, loose);
   if (reason != NULL) {
     say(reason->sentence, "whole pages of free blocks that were not given back so far");
     say_when(now, loose + empty, reason->goes_when);
   }
-  reason = add(finder, REASON_HUGE, "huge", huge);
+  reason = add(finder, REASON_HUGE, huge);
   if (reason != NULL) {
     say(reason->sentence, "free pages in huge pages of 2 MiB that are in use otherwise: too little "
                           "to break these up for it");
     say(reason->goes_when, "it stays until more of them is free; a trim gives it back");
   }
-  reason = add(finder, REASON_EMPTY, "empty", empty);
+  reason = add(finder, REASON_EMPTY, empty);
   if (reason != NULL) {
     say(reason->sentence,
         "empty memory is kept for the next need: %s in the warm pool, %s of free slices, %s of "
@@ -191,7 +193,7 @@ static void add_pages(struct finder *finder, const struct snapshot *snapshot,
         stats_bytes(snapshot->spans_resident, spans));
     say_when(now, loose + empty, reason->goes_when);
   }
-  reason = add(finder, REASON_UNUSED, "unused", unused > 0 ? unused : 0);
+  reason = add(finder, REASON_UNUSED, unused > 0 ? unused : 0);
   if (reason != NULL) {
     say(reason->sentence, "memory of slabs that was no block so far, or changed while it was read");
     say(reason->goes_when, "the next blocks of these sizes take it");
@@ -199,13 +201,13 @@ static void add_pages(struct finder *finder, const struct snapshot *snapshot,
 }
 
 static void add_rest(struct finder *finder, const struct snapshot *snapshot) {
-  struct reason *reason = add(finder, REASON_SLACK, "slack", snapshot->slack);
+  struct reason *reason = add(finder, REASON_SLACK, snapshot->slack);
   if (reason != NULL) {
     say(reason->sentence,
         "lies behind the last block of slabs, and behind the ends of blocks above 1 MiB");
     say(reason->goes_when, "it goes with the blocks");
   }
-  reason = add(finder, REASON_METADATA, "metadata", snapshot->metadata);
+  reason = add(finder, REASON_METADATA, snapshot->metadata);
   if (reason != NULL) {
     say(reason->sentence, "descriptors, heaps, the address map, and the library itself");
     say(reason->goes_when, "it stays: it is reused, and follows the most that was mapped at once");
@@ -277,8 +279,7 @@ static void find_advice(struct explanation *explanation, const struct circumstan
            "gives back what is unused for a second; now nothing goes back");
   else if (now->known && !now->helper && !now->may_start)
     advise(explanation, "HAKMEM_BACKGROUND=1", waits,
-           "gives a program with one thread one of hakmem's, which gives memory back while the "
-           "program sleeps");
+           "lets a helper thread of hakmem's give memory back while the program sleeps");
   if (now->known && now->decay_ms > LEAN_DECAY_MS)
     advise(
         explanation, "HAKMEM_PROFILE=lean", waits,
@@ -293,17 +294,17 @@ static void find_advice(struct explanation *explanation, const struct circumstan
          "(hakmem(3))");
 }
 
-void explain_find(struct explanation *explanation, const struct snapshot *snapshot,
+bool explain_find(struct explanation *explanation, const struct snapshot *snapshot,
                   const struct profile *profile, const struct remote *remote) {
   struct circumstances now;
   memset(explanation, 0, sizeof *explanation);
   explanation->snapshot = snapshot;
   explanation->profile = profile;
-  look_around(&now, remote);
+  look_around(&now, snapshot, remote);
   struct finder finder = {.explanation = explanation,
                           .room = CLASSES_MOST + snapshot->heap_count + REASONS_MOST};
   finder.all = calloc(finder.room, sizeof *finder.all);
-  if (finder.all == NULL) return;
+  if (finder.all == NULL) return false;
   for (unsigned c = 0; c < CLASSES_MOST; c++) add_class(&finder, &snapshot->classes[c]);
   for (size_t i = 0; i < snapshot->heap_count; i++)
     if (!snapshot->heaps[i].parked && !snapshot->heaps[i].samples)
@@ -313,11 +314,14 @@ void explain_find(struct explanation *explanation, const struct snapshot *snapsh
   add_rest(&finder, snapshot);
   keep_largest(&finder, snapshot);
   free(finder.all);
-  if (is_well(explanation)) return;
+  if (is_well(explanation)) return true;
+  bool done = true;
   for (unsigned i = 0; i < explanation->reason_count; i++) {
     struct reason *reason = &explanation->reasons[i];
     for (unsigned c = 0; c < CLASSES_MOST && reason->kind == REASON_PINNED; c++)
-      if (snapshot->classes[c].size == reason->size) explain_holders(reason, c, profile);
+      if (snapshot->classes[c].size == reason->size)
+        done = explain_holders(reason, c, profile) && done;
   }
   find_advice(explanation, &now);
+  return done;
 }

@@ -1,44 +1,9 @@
 /* explain_text.c - what hakmem explain prints for people. */
 #include <string.h>
 
+#include "calls.h"
 #include "explain.h"
 #include "stats.h"
-#include "symbols.h"
-
-enum { CALLS_SHOWN = 3 };
-
-char *explain_calls(const struct site *site, struct symbols *symbols, char text[SENTENCE]) {
-  size_t length = 0;
-  if (site == NULL || site->depth == 0) {
-    snprintf(text, SENTENCE, "(stack unknown)");
-    return text;
-  }
-  text[0] = 0;
-  for (unsigned i = 0; i < site->depth && i < CALLS_SHOWN && length < SENTENCE; i++) {
-    struct symbol symbol = symbols_find(symbols, site->addresses[i] - 1);
-    size_t room = SENTENCE - length;
-    const char *behind = i > 0 ? " < " : "";
-    const char *slash = symbol.file != NULL ? strrchr(symbol.file, '/') : NULL;
-    if (symbol.function == NULL)
-      snprintf(text + length, room, "%s0x%llx", behind, (unsigned long long)site->addresses[i]);
-    else if (i == 0 && symbol.file != NULL)
-      snprintf(text + length, room, "%s (%s:%d)", symbol.function,
-               slash != NULL ? slash + 1 : symbol.file, symbol.line);
-    else snprintf(text + length, room, "%s%s", behind, symbol.function);
-    length = strlen(text);
-  }
-  make_printable(text, SENTENCE);
-  return text;
-}
-
-static char *age_text(uint64_t ms, char text[32]) {
-  enum { MS = 1000, MINUTE = 60, HOUR = 3600, FROM = 2 };
-  unsigned long long seconds = ms / MS;
-  if (seconds < FROM * MINUTE) snprintf(text, 32, "%llu s", seconds);
-  else if (seconds < FROM * HOUR) snprintf(text, 32, "%llu min", seconds / MINUTE);
-  else snprintf(text, 32, "%llu h", seconds / HOUR);
-  return text;
-}
 
 static void print_holders(const struct reason *reason, struct symbols *symbols, FILE *out) {
   char calls[SENTENCE], young[32], old[32];
@@ -52,8 +17,8 @@ static void print_holders(const struct reason *reason, struct symbols *symbols, 
   for (unsigned i = 0; i < reason->holder_count; i++) {
     const struct holder *holder = &reason->holders[i];
     fprintf(out, "     %3.0f%%  %s\n           the youngest %s old, the oldest %s\n",
-            100 * holder->share, explain_calls(holder->site, symbols, calls),
-            age_text(holder->youngest_ms, young), age_text(holder->oldest_ms, old));
+            100 * holder->share, calls_text(holder->site, symbols, true, calls, sizeof calls),
+            stats_age(holder->youngest_ms, young), stats_age(holder->oldest_ms, old));
   }
 }
 
@@ -77,7 +42,8 @@ static void print_advice(const struct explanation *explanation, FILE *out) {
   fprintf(out, "\nwhat would help\n");
   if (trims)
     fprintf(out,
-            "  %10s  malloc_trim(0) or hak_purge(), called by the program, gives about this back\n",
+            "  %10s  a trim gives about this back: hakmem explain --trim, or malloc_trim(0) in the "
+            "program\n",
             stats_bytes(explanation->trim, bytes));
   for (unsigned i = 0; i < explanation->advice_count; i++)
     fprintf(out, "  %10s  %s: %s\n", stats_bytes(explanation->advice[i].bytes, bytes),
@@ -94,6 +60,23 @@ static void print_mappings(const struct snapshot *snapshot, FILE *out) {
     fprintf(out, "  %10s  %s%s\n", stats_bytes(snapshot->mappings[i].bytes, bytes),
             snapshot->mappings[i].name, count);
   }
+}
+
+static void print_trimmed(const struct trim *trim, uint64_t before, FILE *out) {
+  char was[16], is[16];
+  if (!trim->done) {
+    fprintf(out,
+            "\ntrim: not yet: none of the %u threads that have memory has called malloc for %u s; "
+            "the first that "
+            "does trims then\n",
+            trim->threads, trim->seconds);
+    return;
+  }
+  fprintf(out, "\ntrim: done, resident %s -> %s; %u of %u threads emptied their caches%s\n%s\n",
+          stats_bytes((double)before, was), stats_bytes((double)trim->after, is), trim->emptied,
+          trim->threads,
+          trim->emptied < trim->threads ? " (the others do at their next malloc)" : "",
+          trim->equation);
 }
 
 void explain_text(const struct explanation *explanation, const struct remote *remote,
@@ -122,4 +105,5 @@ void explain_text(const struct explanation *explanation, const struct remote *re
   print_reasons(explanation, symbols, out);
   print_advice(explanation, out);
   print_mappings(snapshot, out);
+  if (explanation->trimmed != NULL) print_trimmed(explanation->trimmed, snapshot->resident, out);
 }

@@ -56,7 +56,6 @@ void prof_table(const struct report *report, FILE *out);
 void prof_leaks(struct report *report);
 /** A place's ages: "0 s to 5 min old, ..." and a line with what each quarter left. */
 void prof_leak_ages(const struct report *report, const struct row *row, FILE *out);
-char *prof_age(uint64_t ms, char text[32]);
 /** "main;f;g 123": outermost first, bytes. What Brendan Gregg's flamegraph.pl, speedscope and others read. */
 void prof_folded(const struct report *report, FILE *out);
 /** A flame graph for a browser. */

@@ -44,13 +44,13 @@ void prof_leak_ages(const struct report *report, const struct row *row, FILE *ou
   char youngest[32], oldest[32], bytes[16];
   const struct site_samples *samples = &row->place->samples;
   double minutes = (double)report->places->age_ms / 60000, later = 0;
-  fprintf(out, ", %s to %s old", prof_age(samples->youngest_ms, youngest),
-          prof_age(samples->oldest_ms, oldest));
+  fprintf(out, ", %s to %s old", stats_age(samples->youngest_ms, youngest),
+          stats_age(samples->oldest_ms, oldest));
   for (int i = 1; i < QUARTERS; i++) later += samples->born[i];
   if (row->suspect && minutes > 0)
     fprintf(out, ", LEAK? +%s a minute",
             stats_bytes(later / (minutes * (QUARTERS - 1) / QUARTERS), bytes));
-  fprintf(out, "\n           of each quarter of %s:", prof_age(report->places->age_ms, oldest));
+  fprintf(out, "\n           of each quarter of %s:", stats_age(report->places->age_ms, oldest));
   for (int i = 0; i < QUARTERS; i++)
     fprintf(out, "%s %s", i > 0 ? "," : "", stats_bytes(samples->born[i], bytes));
 }

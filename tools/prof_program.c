@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -297,19 +296,6 @@ static void wait_for_end(struct run *run) {
   }
 }
 
-/* Without a dump of its own. */
-static _Noreturn void end_by(int number) {
-  struct rlimit none = {0, 0};
-  sigset_t set;
-  setrlimit(RLIMIT_CORE, &none);
-  signal(number, SIG_DFL);
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  sigprocmask(SIG_UNBLOCK, &set, NULL);
-  kill(getpid(), number);
-  exit(128 + number);
-}
-
 static int end(struct run *run) {
   unsigned char code;
   if (read(run->failure, &code, 1) == 1) return code;
@@ -318,7 +304,7 @@ static int end(struct run *run) {
   if (!run->asked && !run->has_report && !run->tried)
     complain("the program's threads ended too fast to be looked at");
   if (!run->asked) write_it(run);
-  if (WIFSIGNALED(run->status)) end_by(WTERMSIG(run->status));
+  if (WIFSIGNALED(run->status)) program_end_by(WTERMSIG(run->status));
   code = (unsigned char)WEXITSTATUS(run->status);
   return code == 0 ? run->code : code;
 }

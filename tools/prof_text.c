@@ -37,14 +37,6 @@ bool prof_rows(struct report *report) {
 
 /* --- as a table ---------------------------------------------------------------------------------------- */
 
-char *prof_age(uint64_t ms, char text[32]) {
-  uint64_t seconds = ms / 1000;
-  if (seconds < 120) snprintf(text, 32, "%llu s", (unsigned long long)seconds);
-  else if (seconds < 7200) snprintf(text, 32, "%llu min", (unsigned long long)seconds / 60);
-  else snprintf(text, 32, "%llu h", (unsigned long long)seconds / 3600);
-  return text;
-}
-
 static void print_figures(const struct report *report, const struct row *row, FILE *out) {
   char bytes[16], age[32];
   const struct place *place = row->place;
@@ -54,7 +46,7 @@ static void print_figures(const struct report *report, const struct row *row, FI
           report->sum > 0 ? 100 * row->bytes / report->sum : 0, row->blocks,
           (unsigned long long)samples);
   if (report->order->view == VIEW_LEAKS) prof_leak_ages(report, row, out);
-  else if (!allocated) fprintf(out, ", the oldest %s", prof_age(place->samples.oldest_ms, age));
+  else if (!allocated) fprintf(out, ", the oldest %s", stats_age(place->samples.oldest_ms, age));
   fprintf(out, "\n");
 }
 

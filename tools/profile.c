@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <time.h>
 
 #include "cli.h"
@@ -197,8 +196,5 @@ void profile_free(struct profile *profile) {
 }
 
 bool profile_set_rate(const struct remote *remote, int64_t rate) {
-  struct iovec from = {&rate, sizeof rate};
-  struct iovec to = {(void *)(uintptr_t)(remote->samples + offsetof(struct samples, rate)),
-                     sizeof rate};
-  return process_vm_writev(remote->task, &from, 1, &to, 1, 0) == (ssize_t)sizeof rate;
+  return remote_write(remote, remote->samples + offsetof(struct samples, rate), &rate, sizeof rate);
 }

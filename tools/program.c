@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -343,4 +345,16 @@ int program_execute(const struct program *program, char **argv) {
   }
   complain("%s: %s", program->path, strerror(errno));
   return EXIT_CANNOT_RUN;
+}
+
+_Noreturn void program_end_by(int signal_number) {
+  struct rlimit none = {0, 0};
+  sigset_t set;
+  setrlimit(RLIMIT_CORE, &none);
+  signal(signal_number, SIG_DFL);
+  sigemptyset(&set);
+  sigaddset(&set, signal_number);
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+  kill(getpid(), signal_number);
+  exit(128 + signal_number);
 }

@@ -44,4 +44,7 @@ bool program_is_own_linker(const char *path);
  * complained. */
 int program_execute(const struct program *program, char **argv);
 
+/** Ends this process by the signal that ended the program, without a dump of its own. */
+_Noreturn void program_end_by(int signal_number);
+
 #endif

@@ -17,6 +17,12 @@ bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t
   return process_vm_readv(remote->task, &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
+bool remote_write(const struct remote *remote, uint64_t address, const void *from, size_t bytes) {
+  struct iovec here = {(void *)(uintptr_t)from, bytes};
+  struct iovec there = {(void *)(uintptr_t)address, bytes};
+  return process_vm_writev(remote->task, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+}
+
 unsigned remote_read_words(const struct remote *remote, const uint64_t *addresses, unsigned count,
                            uint64_t *words) {
   struct iovec here = {words, count * sizeof *words}, there[READ_AT_ONCE];
@@ -164,6 +170,8 @@ static int read_directory(struct remote *remote, uint64_t address) {
   remote->option_values = place(address, directory.option_values);
   remote->option_table = place(address, directory.option_table);
   remote->samples = place(address, directory.samples);
+  remote->requests = place(address, directory.requests);
+  remote->heap_none = place(address, directory.heap_none);
   return 0;
 }
 

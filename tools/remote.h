@@ -27,7 +27,8 @@ struct remote {
   uint64_t object_start, object_end;
   /* Addresses there; 0: there is no such thing in its build. */
   uint64_t directory, map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts,
-      counters_shared, counters_supplied, started, option_values, option_table, samples;
+      counters_shared, counters_supplied, started, option_values, option_table, samples, requests,
+      heap_none;
   struct directory_layout layout;
 };
 
@@ -43,6 +44,8 @@ unsigned remote_read_words(const struct remote *remote, const uint64_t *addresse
                            uint64_t *words);
 /** A word of 8 bytes; 0 when it cannot be read. */
 uint64_t remote_word(const struct remote *remote, uint64_t address);
+/** Writes there; false where that is not allowed, or there is no memory. */
+bool remote_write(const struct remote *remote, uint64_t address, const void *from, size_t bytes);
 /** An option in effect; false where it has none of that name, or has not read its options yet. */
 bool remote_option(const struct remote *remote, const char *name, int32_t *value);
 /** Is what looks like a directory of hakmem still where it was? */

@@ -136,7 +136,7 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   const struct directory_layout *layout = &remote->layout;
   figures->parked = copy_get(heap, layout->heap.state) == layout->heap.parked;
   figures->samples = copy_get(heap, layout->heap.state) == layout->heap.samples;
-  figures->mark = copy_get(heap, layout->heap.mark);
+  figures->mark = copy_get(heap, layout->heap.thread);
   figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
   figures->cached = copy_get(heap, layout->heap.cached);
   figures->free = copy_get(heap, layout->heap.free_bytes);

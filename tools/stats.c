@@ -82,6 +82,14 @@ char *stats_thread(const struct heap_figures *heap, char text[40]) {
   return text;
 }
 
+char *stats_age(uint64_t ms, char text[32]) {
+  uint64_t seconds = ms / 1000;
+  if (seconds < 120) snprintf(text, 32, "%llu s", (unsigned long long)seconds);
+  else if (seconds < 7200) snprintf(text, 32, "%llu min", (unsigned long long)seconds / 60);
+  else snprintf(text, 32, "%llu h", (unsigned long long)seconds / 3600);
+  return text;
+}
+
 char *stats_bytes(double bytes, char text[16]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;

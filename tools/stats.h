@@ -31,6 +31,8 @@ uint64_t stats_kept(const struct heap_figures *figures);
 char *stats_thread(const struct heap_figures *heap, char text[40]);
 /** "12.3 MiB". Returns `text`. */
 char *stats_bytes(double bytes, char text[16]);
+/** "90 s", "5 min", "17 h". Returns `text`. */
+char *stats_age(uint64_t ms, char text[32]);
 
 void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out);

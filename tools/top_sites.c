@@ -1,32 +1,14 @@
 /* top_sites.c - see top_sites.h. */
 #include "top_sites.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile.h"
-#include "symbols.h"
+#include "calls.h"
 
 static int by_bytes(const void *a, const void *b) {
   const struct site *left = a, *right = b;
   return left->live_bytes > right->live_bytes ? -1 : left->live_bytes < right->live_bytes;
-}
-
-static void name(struct top_sites *sites, struct top_site *site, const struct site *of) {
-  int length = 0;
-  site->text[0] = 0;
-  for (unsigned i = 0; i < of->depth && i < TOP_SITE_CALLS && length < TOP_SITE_TEXT; i++) {
-    struct symbol symbol = symbols_find(sites->symbols, of->addresses[i] - 1);
-    char *end = site->text + length;
-    size_t room = sizeof site->text - (size_t)length;
-    const char *behind = i > 0 ? " < " : "";
-    length += symbol.function != NULL
-                  ? snprintf(end, room, "%s%s", behind, symbol.function)
-                  : snprintf(end, room, "%s0x%llx", behind, (unsigned long long)of->addresses[i]);
-  }
-  if (of->depth == 0) snprintf(site->text, sizeof site->text, "(stack unknown)");
-  make_printable(site->text, sizeof site->text);
 }
 
 /* As an earlier look named it. */
@@ -55,7 +37,8 @@ void top_sites_look(struct top_sites *sites, const struct remote *remote) {
     site->bytes = of->live_bytes;
     site->samples = of->samples.live;
     site->place = of->place;
-    if (!was_named(&before, site)) name(sites, site, of);
+    if (!was_named(&before, site))
+      calls_text(of, sites->symbols, false, site->text, sizeof site->text);
   }
   profile_free(&profile);
 }

@@ -4,7 +4,7 @@
 
 #include "remote.h"
 
-enum { TOP_SITES = 16, TOP_SITE_TEXT = 200, TOP_SITE_CALLS = 4 };
+enum { TOP_SITES = 16, TOP_SITE_TEXT = 200 };
 
 struct top_site {
   double bytes;

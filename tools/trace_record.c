@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "program.h"
 #include "trace_follow.h"
 #include "trace_layer/process.h"
 #include "trace_signals.h"
@@ -215,7 +216,7 @@ int trace_record(const struct trace_order *order) {
   bool failed = false;
   int status = order->follow ? record_all(process, order, file, &failed) : record_it(process);
   if (!order->follow) say(process);
-  if (WIFSIGNALED(status)) trace_signals_end_by(WTERMSIG(status));
+  if (WIFSIGNALED(status)) program_end_by(WTERMSIG(status));
   code = WEXITSTATUS(status);
   return code == 0 && (failed || process->failed) ? 1 : code;
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "trace_memory.h"
@@ -92,16 +91,4 @@ void trace_signals_restore(const sigset_t *before) {
     signal(passed_on[i], SIG_DFL);
   }
   sigprocmask(SIG_SETMASK, before, NULL);
-}
-
-_Noreturn void trace_signals_end_by(int number) {
-  struct rlimit none = {0, 0};
-  sigset_t set;
-  setrlimit(RLIMIT_CORE, &none);
-  signal(number, SIG_DFL);
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  sigprocmask(SIG_UNBLOCK, &set, NULL);
-  kill(getpid(), number);
-  exit(128 + number);
 }

@@ -27,7 +27,4 @@ void trace_signals_release(const sigset_t *before); /* in the recorder */
 void trace_signals_restore(
     const sigset_t *before); /* in the program: as they were without the recorder */
 
-/** Ends the recorder the way the program ended, without a dump of its own. */
-_Noreturn void trace_signals_end_by(int number);
-
 #endif

@@ -65,7 +65,7 @@ const struct directory_layout directory_layout = {
              .cached = FIELD(struct heap, spans.bytes),
              .free_bytes = FIELD(struct heap, free_bytes),
              .given_bytes = FIELD(struct heap, given_bytes),
-             .mark = FIELD(struct heap, mark),
+             .thread = FIELD(struct heap, thread),
              .parked = HEAP_PARKED,
              .samples = HEAP_SAMPLES,
              .bins = ARRAY(struct heap, bins),
@@ -116,6 +116,8 @@ const struct directory_layout directory_layout = {
                 .stride = sizeof(struct option),
                 .name = FIELD(struct option, name),
                 .accepted = FIELD(struct option, accepted)},
+    .thread = {.heap = FIELD(struct malloc_thread, heap),
+               .sample_left = FIELD(struct malloc_thread, sample_left)},
 #endif
     .free_blocks = {.free_list = FIELD(struct slab, free_list),
                     .sampled = FIELD(struct slab, sampled),
@@ -125,13 +127,16 @@ const struct directory_layout directory_layout = {
 /* NOLINTEND(bugprone-sizeof-expression) */
 
 #if HAK_FAST
-#define SAMPLES ".quad 0\n"
+#define SAMPLES                                                                                    \
+  ".quad 0\n"                                                                                      \
+  ".quad 0\n"                                                                                      \
+  ".quad 0\n"
 #define OPTION_TABLES                                                                              \
   ".quad 0\n"                                                                                      \
   ".quad 0\n"
 #else
 #define OPTION_TABLES PLACE(option_values) PLACE(option_table)
-#define SAMPLES PLACE(samples)
+#define SAMPLES PLACE(samples) PLACE(requests) PLACE(heap_none)
 #endif
 
 /* In assembler, since a difference of two addresses is no constant of C: it needs no relocation, while a table of pointers

@@ -2,9 +2,19 @@
 #include "front/block.h"
 
 #include "policy/options.h"
+#include "sample/guarded.h"
 
 struct block block_find(const void *pointer) {
   return block_look_up(pointer);
+}
+
+HAK_COLD struct block block_outside(const void *pointer) {
+  struct block block = {.wrong = REPORT_FOREIGN};
+  if (guarded_has(pointer)) {
+    block.tier = BLOCK_GUARDED;
+    block.wrong = guarded_judge(pointer, &block.usable);
+  }
+  return block;
 }
 
 void block_refuse(const char *function, const void *pointer, const char *wrong) {

@@ -5,7 +5,6 @@
 
 #include "front/guard.h"
 #include "observe/report.h"
-#include "sample/guarded.h"
 #include "sample/sample.h"
 #include "slab/slab.h"
 
@@ -31,17 +30,14 @@ HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer)
   return NULL;
 }
 
+/** Of a pointer that no SuperSlab has: a guarded block, or not ours. */
+struct block block_outside(const void *pointer);
+
 /** As block_find, inlined. */
 HAK_INLINE struct block block_look_up(const void *pointer) {
   struct block block = {.wrong = REPORT_FOREIGN};
   struct superslab *superslab = map_superslab(pointer);
-  if (superslab == NULL) {
-    if (HAK_UNLIKELY(guarded_has(pointer))) {
-      block.tier = BLOCK_GUARDED;
-      block.wrong = guarded_judge(pointer, &block.usable);
-    }
-    return block;
-  }
+  if (HAK_UNLIKELY(superslab == NULL)) return block_outside(pointer);
   block.superslab = superslab;
   if (superslab->huge_units != 0) {
     block.tier = BLOCK_HUGE;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "front/asked.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/shared_tick.h"
@@ -190,14 +191,22 @@ static void mark_sample(void *pointer, size_t size) {
   if (descriptor != NULL) sample_mark(descriptor, pointer, size);
 }
 
-static void unmark_sample(const struct block *block, void *pointer) {
+/* Returns as sample_unmark; 0 as well where it was none. */
+static uint32_t unmark_sample(const struct block *block, void *pointer) {
   struct slab *descriptor = descriptor_of(block);
-  if (descriptor != NULL && sample_has(descriptor)) sample_unmark(descriptor, pointer);
+  if (descriptor == NULL || !sample_has(descriptor)) return 0;
+  return sample_unmark(descriptor, pointer);
+}
+
+/* After sample_crosses. */
+static bool is_sample(size_t size) {
+  if (sample_is_asked()) asked_answer();
+  return sample_is_due(size);
 }
 
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
 static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
-  if (!sample_is_due(size)) return allocate_ordinary(alignment, size, zeroed);
+  if (!is_sample(size)) return allocate_ordinary(alignment, size, zeroed);
   unsigned size_class = alignment > BLOCK_ALIGNMENT ? class_for_aligned(size, alignment)
                         : size <= SMALL_MAX         ? class_for(size)
                                                     : CLASS_COUNT;
@@ -284,7 +293,7 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     if (calls_libc()) libc_free(pointer);
     else block_refuse("free", pointer, block.wrong);
   } else if (block.tier == BLOCK_GUARDED) {
-    count(heap_if_any(), sample_free_guarded(pointer), COUNT_FREE_LOCAL);
+    count(heap_if_any(), sample_free_guarded(pointer, block.usable), COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_SAMPLE) {
     unsigned size_class = sample_free(block.slab, pointer);
     if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
@@ -346,14 +355,29 @@ static void *move(void *pointer, size_t usable, size_t size) {
   return moved;
 }
 
+/* A Huge block that grows was a sample, or has a chance by what it grows by: together that of its new size, since the
+ * distribution has no memory. What was asked for before is known to a page there. A Large block, and one that shrinks, is another
+ * one to the sampler. `stack`: of what it was before as a sample, else 0. */
+static void sample_resized(void *block, enum block_tier tier, size_t usable, size_t size,
+                           uint32_t stack) {
+  bool grows = tier == BLOCK_HUGE && size >= usable;
+  if (grows && stack != 0) {
+    struct block now = block_find(block);
+    struct slab *descriptor = descriptor_of(&now);
+    if (descriptor != NULL) sample_mark_again(descriptor, block, size, stack);
+    return;
+  }
+  size_t counted = grows ? size - usable : size;
+  if (sample_crosses(counted) && is_sample(counted)) mark_sample(block, size);
+}
+
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return fail();
-  /* A Large or Huge block that is resized is another one to the sampler. */
-  unmark_sample(block, pointer);
+  size_t usable = block_usable(block, pointer);
+  uint32_t stack = unmark_sample(block, pointer);
   void *same = resize_in_place(pointer, block, size);
-  if (same == NULL) return move(pointer, block_usable(block, pointer), size);
-  if (block->tier >= BLOCK_LARGE && sample_crosses(size) && sample_is_due(size))
-    mark_sample(same, size);
+  if (same == NULL) return move(pointer, usable, size);
+  if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size, stack);
   return same;
 }
 

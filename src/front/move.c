@@ -16,7 +16,7 @@ enum { ABOUT_NUMERATOR = 7, ABOUT_DENOMINATOR = 8 };
 enum { PAGES_OF_ITS_OWN = 2 };
 
 static uint64_t free_blocks(const struct heap *heap, unsigned size_class) {
-  return atomic_load_explicit(&heap->classes[size_class].free_blocks, memory_order_relaxed);
+  return atomic_load_explicit(&heap->free_blocks[size_class], memory_order_relaxed);
 }
 
 /* Free blocks of the class where the calling thread's next ones come from, without those of this slab, which has `here`. A heap

@@ -100,7 +100,7 @@ static void park(struct heap *heap) {
 void heap_never_in_this_thread(void) { thread_ended = true; }
 
 static void use_heap(struct heap *heap) {
-  heap->mark = &lock_self_mark;
+  heap->thread = &malloc_thread;
   heap->uses++;
   if (heap->counters != NULL) counting_heap = heap;
   else thread_heap = malloc_thread.heap = heap;

@@ -34,8 +34,7 @@ struct class_slabs {
   struct slab *next_look; /* where the release engine goes on (release.c) */
   _Atomic uint32_t
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
-  /* Slabs in the first list, and blocks in their free lists; written under `lock`, relaxed: hints for front/move.c. */
-  _Atomic uint32_t partial, free_blocks;
+  _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
 };
 
 /* A heap that frees for many others gets the second number as well, in sets (remote.c). */
@@ -86,7 +85,7 @@ struct heap {
   size_t ride_young;             /* bytes that were too young in this round */
   uint64_t ride_from_ms;         /* no round before */
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
-  const char *mark;      /* its lock_self_mark, by which a tool finds out which thread it is */
+  const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
   uint32_t veiled_calls; /* calls of malloc that are left to come to the slow path for it */
   uint32_t uses;         /* threads that had it so far */
   uint8_t ride_skips;    /* slow paths that pass before it looks again */
@@ -101,6 +100,8 @@ struct heap {
   size_t reopened_bytes; /* the same, since the engine last gave something back */
   size_t most_bytes;     /* most that the slabs owned, less given_bytes, ever were */
   size_t free_bytes;     /* in the slabs' free lists */
+  _Atomic uint32_t
+      free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
   size_t
       release_from; /* free_bytes at which the release engine is called; follows free_bytes down */
   uint8_t

@@ -85,7 +85,7 @@ bool refill_take_back(struct heap *heap, unsigned size_class) {
   hole_open(slab);
   size_t opened = before - slab_given_bytes(slab);
   heap->given_bytes -= opened;
-  heap->free_bytes += slabs_free_in(slab);
+  slabs_count_free(heap, slab, slab_free_count(slab));
   heap->opened_bytes += opened;
   heap->reopened_bytes += opened;
   slabs_enlist(heap, slab);
@@ -113,9 +113,8 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
       continue;
     }
     void *blocks;
-    heap->free_bytes -= slabs_free_in(slab);
     unsigned taken = slab_take_list(slab, &blocks);
-    slabs_count_free(&heap->classes[size_class], -(int64_t)taken);
+    slabs_count_free(heap, slab, -(int64_t)taken);
     if (taken > 0) {
       if (*list != NULL) *(void **)last_of(blocks) = *list;
       *list = blocks;
@@ -133,9 +132,9 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
 }
 
 static bool add_slab(struct heap *heap, unsigned size_class) {
-  enum span_pages pages = slabs_owned(heap) < HUGE_PAGES_FROM ? PAGES_SMALL
-                          : prefers_fresh(heap)               ? PAGES_FRESH
-                                                              : PAGES_HUGE;
+  /* Others' spans in its SuperSlabs are not counted: half a unit of them is no reason for one more of small pages. */
+  bool is_small = slabs_owned(heap) + UNIT_BYTES / 2 < HUGE_PAGES_FROM;
+  enum span_pages pages = is_small ? PAGES_SMALL : prefers_fresh(heap) ? PAGES_FRESH : PAGES_HUGE;
   struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
   if (slab == NULL) return false;
   slabs_own(heap, slab);

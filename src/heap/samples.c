@@ -42,11 +42,9 @@ void *heap_samples_take(unsigned size_class) {
   if (slabs->first == NULL && !refill_take_back(&heap_samples, size_class)) new_slab(size_class);
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
-  heap_samples.free_bytes -= slabs_free_in(slab);
-  slabs_count_free(slabs, -(int64_t)slab_free_count(slab));
+  int64_t free_before = slab_free_count(slab);
   void *block = slab_take_one(slab);
-  slabs_count_free(slabs, slab_free_count(slab));
-  heap_samples.free_bytes += slabs_free_in(slab);
+  slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
   if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
   if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
   return block;

@@ -10,10 +10,9 @@ enum { BLOCKS_A_HOLD = 512 };
 
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
-static void count_partial(struct class_slabs *slabs, const struct slab *slab, int sign) {
+static void count_partial(struct class_slabs *slabs, int sign) {
   uint32_t before = atomic_load_explicit(&slabs->partial, memory_order_relaxed);
   atomic_store_explicit(&slabs->partial, before + (uint32_t)sign, memory_order_relaxed);
-  slabs_count_free(slabs, sign * (int64_t)slab_free_count(slab));
 }
 
 void slabs_unlist(struct heap *heap, struct slab *slab) {
@@ -27,7 +26,7 @@ void slabs_unlist(struct heap *heap, struct slab *slab) {
   else if (partial) slabs->last = slab->prev;
   slab->next = slab->prev = NULL;
   slab->listed = LIST_NONE;
-  if (partial) count_partial(slabs, slab, -1);
+  if (partial) count_partial(slabs, -1);
 }
 
 static void enlist_given(struct class_slabs *slabs, struct slab *slab) {
@@ -51,14 +50,14 @@ void slabs_enlist(struct heap *heap, struct slab *slab) {
   else slabs->first = slab;
   slabs->last = slab;
   slab->listed = LIST_PARTIAL;
-  count_partial(slabs, slab, 1);
+  count_partial(slabs, 1);
 }
 
 void slabs_own(struct heap *heap, struct slab *slab) {
   atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
-  heap->free_bytes += slabs_free_in(slab);
+  slabs_count_free(heap, slab, slab_free_count(slab));
   heap->given_bytes += slab_given_bytes(slab);
   size_t in_memory = slabs_owned(heap) - heap->given_bytes;
   if (in_memory > heap->most_bytes) heap->most_bytes = in_memory;
@@ -69,7 +68,7 @@ void slabs_disown(struct heap *heap, struct slab *slab) {
   atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
   atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
-  heap->free_bytes -= slabs_free_in(slab);
+  slabs_count_free(heap, slab, -(int64_t)slab_free_count(slab));
   heap->given_bytes -= slab_given_bytes(slab);
 }
 
@@ -100,8 +99,7 @@ static void put_run(struct heap *heap, void *first, void *last, unsigned count, 
 void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
                    bool keep_last) {
   slab_put(slab, first, last, count);
-  if (slab->listed == LIST_PARTIAL) slabs_count_free(&heap->classes[slab->size_class], count);
-  heap->free_bytes += (size_t)count * slab_block_size(slab);
+  slabs_count_free(heap, slab, count);
   if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */

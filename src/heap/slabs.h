@@ -13,15 +13,12 @@ HAK_INLINE size_t slabs_owned(const struct heap *heap) {
   return atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed);
 }
 
-/** Bytes in the free list of one slab. */
-HAK_INLINE size_t slabs_free_in(const struct slab *slab) {
-  return (size_t)slab_free_count(slab) * slab_block_size(slab);
-}
-
-/** After blocks went into the free list of a partial slab of the class, or out of it (below 0). */
-HAK_INLINE void slabs_count_free(struct class_slabs *slabs, int64_t blocks) {
-  uint32_t before = atomic_load_explicit(&slabs->free_blocks, memory_order_relaxed);
-  atomic_store_explicit(&slabs->free_blocks, (uint32_t)(before + blocks), memory_order_relaxed);
+/** Counts blocks that came into free lists of the heap's slabs, or went out of them (below 0): those of this slab. */
+HAK_INLINE void slabs_count_free(struct heap *heap, const struct slab *slab, int64_t blocks) {
+  _Atomic uint32_t *free_blocks = &heap->free_blocks[slab->size_class];
+  uint32_t before = atomic_load_explicit(free_blocks, memory_order_relaxed);
+  atomic_store_explicit(free_blocks, (uint32_t)(before + blocks), memory_order_relaxed);
+  heap->free_bytes += (size_t)(blocks * (int64_t)slab_block_size(slab));
 }
 
 /** Counts, for the observe variant alone, what a refill or an overflow consists of. */

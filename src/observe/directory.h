@@ -44,7 +44,10 @@ struct directory {
   directory_distance started; /* a byte: 0 before the first malloc, when options are not read yet */
   directory_distance option_values;
   directory_distance option_table;
-  directory_distance samples; /* observe/samples.h */
+  directory_distance samples;  /* observe/samples.h */
+  directory_distance requests; /* observe/requests.h */
+  directory_distance
+      heap_none; /* the heap of threads that have none, and of veiled ones in `thread.heap` */
 };
 
 struct directory_field {
@@ -80,7 +83,7 @@ struct directory_layout {
   struct {
     uint32_t bytes, classes;
     struct directory_field next, state, slab_bytes, inbox_bytes, counters, more_outgoing, cached,
-        free_bytes, given_bytes, mark;
+        free_bytes, given_bytes, thread; /* address of a thread-local variable of its thread */
     uint32_t parked, samples; /* values of `state`: its thread has ended; it is the sampler's */
     struct directory_array bins, outgoing, inbox, pile;
     uint32_t more_outgoing_count;
@@ -124,6 +127,9 @@ struct directory_layout {
     uint32_t age_clean,
         age_huge; /* values of its age: nothing more is to be given back; too little of a huge page */
   } free_blocks;
+  struct { /* what heap.thread leads to */
+    struct directory_field heap, sample_left;
+  } thread;
 };
 
 #endif

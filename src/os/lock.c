@@ -11,8 +11,8 @@ _Atomic uint32_t lock_forking_thread;
 _Thread_local char lock_self_mark;
 _Atomic(void (*)(void)) lock_settle_child HAK_START_DATA;
 
-/* The lock for which the thread sleeps, or slept just now, or that it releases. A wake may have ended its sleep, or be owed. When a signal handler runs before
- * the thread has acted on it, nobody else learns that the lock is free. */
+/* The lock for which the thread sleeps or slept just now, or which it releases. It may have got a wake, or owe one. When a signal
+ * handler runs before it has acted on that, nobody else learns that the lock is free. */
 static _Thread_local struct lock *slept_for __attribute__((tls_model("initial-exec")));
 
 /* Sections under these locks are short (a refill: under a microsecond), so a short spin finds most

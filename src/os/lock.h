@@ -59,7 +59,7 @@ HAK_INLINE void lock_acquire(struct lock *lock) {
 }
 
 HAK_INLINE void lock_release(struct lock *lock) {
-  /* release: pairs with the acquire of the next holder. Not so: somebody sleeps, or it is held for a fork. */
+  /* release: pairs with the acquire of the next holder. It fails where somebody sleeps, and for a fork. */
   uint32_t state = lock_self();
   if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(
           &lock->state, &state, 0, memory_order_release, memory_order_relaxed)))

@@ -70,7 +70,7 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
       continue;
     }
     slabs_unlist(heap, slab);
-    heap->free_bytes -= (size_t)slab_free_count(slab) * slab_block_size(slab);
+    slabs_count_free(heap, slab, -(int64_t)slab_free_count(slab));
     purge_begin(&purges[count++], slab);
   }
   return count;
@@ -83,7 +83,7 @@ static void end(struct heap *heap, struct purge *purge, bool gone) {
   size_t after = slab_given_bytes(slab);
   heap->given_bytes += after - before;
   if (after > before) heap->reopened_bytes = 0;
-  heap->free_bytes += (size_t)purge->count * slab_block_size(slab);
+  slabs_count_free(heap, slab, purge->count);
   if (slab_is_empty(slab)) slabs_give_up(heap, slab);
   else if (slab_has_room(slab)) slabs_enlist(heap, slab);
 }
@@ -142,7 +142,7 @@ bool look_begin(struct heap *heap) {
 bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) {
   lock_acquire(&heap->lock);
   bool more = false;
-  if (heap->quiet[size_class] > pass->looks) {
+  if (pass->looks == 0 || heap->quiet[size_class] > pass->looks) {
     bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
     more = parked && heap->bins[size_class].head != NULL;
     if (more) slabs_put_parked_bin(heap, size_class);
@@ -260,16 +260,19 @@ size_t release_pass(unsigned looks) {
   return young;
 }
 
+void release_own_caches(void) {
+  struct heap *mine = heap_if_any();
+  if (mine == NULL) return;
+  remote_flush(mine);
+  span_cache_flush(&mine->spans);
+  slabs_drain_bins(mine);
+}
+
 size_t release_purge(void) {
   struct unit_stats units_before, units_after;
   if (!heap_start()) return 0;
   unit_stats_get(&units_before);
-  struct heap *mine = heap_if_any();
-  if (mine != NULL) {
-    remote_flush(mine);
-    span_cache_flush(&mine->spans);
-    slabs_drain_bins(mine);
-  }
+  release_own_caches();
   look_at_all(0);
   /* Once more: a block that went home to another heap just now may have been that heap's last. */
   look_at_all(0);

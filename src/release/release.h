@@ -31,6 +31,8 @@ enum { LOOKS = 2 };
 /** One look at everything, by the helper; what has not changed for `looks` of them goes, with 0 the warm pool as
  * well. Returns the bytes that are still too young. */
 size_t release_pass(unsigned looks);
+/** Empties the calling thread's caches: into its slabs, to other heaps, to the SuperSlabs. */
+void release_own_caches(void);
 /** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
 size_t release_purge(void);
 /** Where there is no helper: a bounded part of a look at the calling thread's heap, those of threads that have ended, the free slices and the warm

@@ -22,6 +22,7 @@ static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
 /* One batch of the slabs of a class; false: there are no more. */
 static bool ride_slabs(struct heap *heap, unsigned size_class, struct pass *pass) {
   struct class_slabs *slabs = &heap->classes[size_class];
+  if (atomic_load_explicit(&slabs->count, memory_order_relaxed) == 0) return false;
   lock_acquire(&heap->lock);
   if (slabs->next_look == NULL) slabs->next_look = slabs->first;
   bool any = slabs->next_look != NULL;

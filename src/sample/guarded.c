@@ -25,6 +25,7 @@ struct event {
 
 struct slot {
   uint8_t state;
+  bool busy; /* its page is being opened or closed, without the lock */
   bool told; /* something was wrong with it, and was reported: it is not used again */
   uint32_t size;
   uintptr_t block;
@@ -91,7 +92,7 @@ static bool make_places(void) {
 static struct slot *next_slot(void) {
   struct slot *next = NULL;
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].state != SLOT_LIVE && !slots[i].told &&
+    if (slots[i].state != SLOT_LIVE && !slots[i].busy && !slots[i].told &&
         (next == NULL || slots[i].order < next->order))
       next = &slots[i];
   return next;
@@ -103,21 +104,47 @@ static void note(struct event *event, struct guarded_call call) {
   memcpy(event->addresses, call.addresses, event->depth * sizeof event->addresses[0]);
 }
 
+/* A handler may have interrupted who holds it. */
+static bool acquire(void) {
+  bool mine = lock_holder(&heap_samples.lock) == LOCK_MINE;
+  if (!mine) lock_acquire(&heap_samples.lock);
+  return !mine;
+}
+
+static void release(bool acquired) {
+  if (acquired) lock_release(&heap_samples.lock);
+}
+
+static struct slot *claim(bool *at_end) {
+  lock_acquire(&heap_samples.lock);
+  struct slot *slot = make_places() ? next_slot() : NULL;
+  if (slot != NULL) slot->busy = true;
+  *at_end = taken++ % 2 == 0;
+  lock_release(&heap_samples.lock);
+  return slot;
+}
+
 void *guarded_take(size_t size, size_t alignment, struct guarded_call by) {
-  if (!make_places()) return NULL;
-  struct slot *slot = next_slot();
+  bool at_end;
+  struct slot *slot = claim(&at_end);
   if (slot == NULL) return NULL;
   char *page = page_of(slot);
-  size_t bytes = os_page_size(), before = taken++ % 2 == 0 ? (bytes - size) & ~(alignment - 1) : 0;
-  if (!os_protect(page, bytes, true)) return NULL;
-  memset(page, PATTERN, before);
-  memset(page + before + size, PATTERN, bytes - before - size);
-  slot->order = order++;
-  slot->block = (uintptr_t)page + before;
-  slot->size = (uint32_t)size;
-  slot->state = SLOT_LIVE;
-  note(&slot->allocated, by);
-  return page + before;
+  size_t bytes = os_page_size(), before = at_end ? (bytes - size) & ~(alignment - 1) : 0;
+  bool opened = os_protect(page, bytes, true);
+  if (opened) {
+    memset(page, PATTERN, before);
+    memset(page + before + size, PATTERN, bytes - before - size);
+  }
+  lock_acquire(&heap_samples.lock);
+  slot->busy = false;
+  if (opened) {
+    slot->block = (uintptr_t)page + before;
+    slot->size = (uint32_t)size;
+    slot->state = SLOT_LIVE;
+    note(&slot->allocated, by);
+  }
+  lock_release(&heap_samples.lock);
+  return opened ? page + before : NULL;
 }
 
 /* The slot whose page it is, or beside whose block it lies most likely. */
@@ -172,19 +199,30 @@ static void tell_stack(const char *what, const struct event *event) {
 
 /* "24 bytes into", "1 byte behind". */
 static void tell_place(struct report *line, const struct slot *slot, uintptr_t address) {
-  uint64_t distance = address < slot->block                ? slot->block - address
-                      : address < slot->block + slot->size ? address - slot->block
-                                                           : address - slot->block - slot->size;
+  uintptr_t end = slot->block + slot->size;
+  const char *side = "into";
+  uint64_t distance = address - slot->block;
+  if (address < slot->block) {
+    side = "before";
+    distance = slot->block - address;
+  } else if (address >= end) {
+    side = "behind the end of";
+    distance = address - end;
+  }
   report_number(line, distance);
   report_text(line, distance == 1 ? " byte " : " bytes ");
-  report_text(line, address < slot->block                ? "before"
-                    : address < slot->block + slot->size ? "into"
-                                                         : "behind the end of");
+  report_text(line, side);
 }
 
-static void tell(const char *what, const struct slot *slot, uintptr_t address,
-                 const struct event *event, const char *happened) {
+/* The first error of a block alone. Written without the lock: stderr may be slow. */
+static void tell(const char *what, struct slot *of, uintptr_t address, const struct event *event,
+                 const char *happened) {
   struct report line;
+  bool acquired = acquire();
+  struct slot copy = *of, *slot = &copy;
+  of->told = true;
+  release(acquired);
+  if (slot->told || slot->state == SLOT_NEW) return;
   report_start(&line);
   report_text(&line, what);
   report_text(&line, ": ");
@@ -212,31 +250,15 @@ static struct event event_here(void) {
   return event;
 }
 
-/* A handler may have interrupted who holds it. */
-static bool acquire(void) {
-  bool mine = lock_holder(&heap_samples.lock) == LOCK_MINE;
-  if (!mine) lock_acquire(&heap_samples.lock);
-  return !mine;
-}
-
-static void release(bool acquired) {
-  if (acquired) lock_release(&heap_samples.lock);
-}
-
 void guarded_explain(const char *function, const void *pointer, const char *wrong) {
   struct event event = event_here();
-  bool acquired = acquire();
-  struct slot *slot = slot_near(pointer);
   struct report what;
   report_start_bare(&what);
   report_text(&what, function);
   report_text(&what, "(): ");
   report_text(&what, wrong);
   what.text[what.length] = 0;
-  if (!slot->told && slot->state != SLOT_NEW)
-    tell(what.text, slot, (uintptr_t)pointer, &event, " called it here:");
-  slot->told = true;
-  release(acquired);
+  tell(what.text, slot_near(pointer), (uintptr_t)pointer, &event, " called it here:");
 }
 
 /* --- what the processor finds --------------------------------------------------------------------------------- */
@@ -253,18 +275,13 @@ static bool on_fault(void *address, bool knows_write, bool is_write) {
   if (event.depth > 0) /* where the kernel called the handler from */
     memmove(event.addresses, event.addresses + 1, --event.depth * sizeof event.addresses[0]);
   if (event.depth > 0) event.addresses[0]++; /* the very instruction, no return address */
-  bool acquired = acquire();
   struct slot *slot = slot_near(address);
-  if (slot->state != SLOT_NEW && !slot->told)
-    tell(kind_of(slot, (uintptr_t)address), slot, (uintptr_t)address, &event,
-         !knows_write ? " touched it here:"
-         : is_write   ? " wrote to it here:"
-                      : " read it here:");
-  slot->told = true;
+  tell(kind_of(slot, (uintptr_t)address), slot, (uintptr_t)address, &event,
+       !knows_write ? " touched it here:"
+       : is_write   ? " wrote to it here:"
+                    : " read it here:");
   char *page = (char *)((uintptr_t)address & ~(uintptr_t)(os_page_size() - 1));
-  bool goes_on = option_value(GUARD_RECOVER) && os_protect(page, os_page_size(), true);
-  release(acquired);
-  if (!goes_on) os_abort();
+  if (!option_value(GUARD_RECOVER) || !os_protect(page, os_page_size(), true)) os_abort();
   return true;
 }
 
@@ -281,14 +298,19 @@ void guarded_put(void *block, struct guarded_call by) {
   const char *written = written_beside(slot);
   struct event event;
   note(&event, by);
-  if (written != NULL && !slot->told) {
+  if (written != NULL) {
     tell("written beside a block", slot, (uintptr_t)written, &event, " found it in free, here:");
-    slot->told = true;
     if (!option_value(GUARD_RECOVER)) os_abort();
   }
+  lock_acquire(&heap_samples.lock);
   slot->freed = event;
-  slot->order = order++;
   slot->state = SLOT_FREED;
+  slot->busy = true;
+  slot->order = ++order; /* behind those that were never used */
+  lock_release(&heap_samples.lock);
   (void)os_decommit(page_of(slot), os_page_size());
   (void)os_protect(page_of(slot), os_page_size(), false);
+  lock_acquire(&heap_samples.lock);
+  slot->busy = false;
+  lock_release(&heap_samples.lock);
 }

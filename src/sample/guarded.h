@@ -5,7 +5,7 @@
  * the block is freed. A freed block's page cannot be touched; of all free places the one that was freed first is used next.
  * After Electric Fence, and GWP-ASan (LLVM's GwpAsan document), which made it a matter of chance.
  *
- * Everything is under heap_samples.lock.
+ * What is known of the places is under heap_samples.lock, which these functions take themselves. System calls are made without it.
  */
 #ifndef HAK_GUARDED_H
 #define HAK_GUARDED_H

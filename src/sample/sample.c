@@ -48,6 +48,12 @@ static uint64_t seed(const struct heap *heap) {
   return chance_mix((uintptr_t)&mine + chance_mix(os_clock_ms() + chance_mix(uses)));
 }
 
+/* The distribution has no memory: a new number at a moment that allocations do not choose changes no probability. */
+static bool crosses_anew(size_t size) {
+  draw();
+  return sample_crosses(size);
+}
+
 bool sample_is_due(size_t size) {
   if (HAK_UNLIKELY(mine.rate == 0)) { /* the thread's first allocation */
     mine.rate = RATE_OFF;
@@ -55,9 +61,9 @@ bool sample_is_due(size_t size) {
     const struct heap *heap = heap_of_thread();
     if (heap == NULL && heap_calls_libc()) return false;
     mine.random = seed(heap);
-    draw();
-    malloc_thread.sample_left -= (int64_t)size;
-    if (malloc_thread.sample_left >= 0) return false;
+    if (!crosses_anew(size)) return false;
+  } else if (sample_is_asked() && !crosses_anew(size)) {
+    return false;
   }
   mine.rate_of_sample = mine.rate;
   draw();
@@ -97,16 +103,16 @@ static struct guarded_call guarded_call(const struct call *call) {
 }
 
 /* Under the lock. `*weight`: the bytes that it stands for. */
-static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call,
-                 uint64_t *weight) {
+static bool keep_with(const void *block, size_t size, unsigned size_class, uint32_t stack,
+                      int64_t rate, uint64_t *weight) {
   struct sample_record record = {0};
-  *weight = chance_weight(size, mine.rate_of_sample);
+  *weight = chance_weight(size, rate);
   STORE(record.size, size);
   STORE(record.weight, *weight);
   STORE(record.since_ms, os_clock_ms());
   STORE(record.heap, (uintptr_t)heap_if_any());
   STORE(record.size_class, size_class);
-  STORE(record.stack, stack_enter(call->addresses, call->depth));
+  STORE(record.stack, stack);
   if (!record_add((uintptr_t)block, &record)) {
     STORE(samples.dropped, LOAD(samples.dropped) + 1);
     return false;
@@ -118,13 +124,25 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
   return true;
 }
 
-/* Under the lock. The class that it was counted in; NOT_THERE. */
-static unsigned forget(const void *block) {
+static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call,
+                 uint64_t *weight) {
+  uint32_t stack = stack_enter(call->addresses, call->depth);
+  return keep_with(block, size, size_class, stack, mine.rate_of_sample, weight);
+}
+
+/* Under the lock. The class that it was counted in; NOT_THERE. `*stack`: where it was allocated, as in its record. */
+static unsigned forget_but(const void *block, uint32_t *stack) {
   struct sample_record record;
   if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
   probe_free(block);
-  if (LOAD(record.stack) != 0) count(&stack_at(LOAD(record.stack))->freed, &record);
+  *stack = LOAD(record.stack);
+  if (*stack != 0) count(&stack_at(*stack)->freed, &record);
   return LOAD(record.size_class);
+}
+
+static unsigned forget(const void *block) {
+  uint32_t stack;
+  return forget_but(block, &stack);
 }
 
 /* --- small blocks ------------------------------------------------------------------------------------------ */
@@ -143,18 +161,19 @@ void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
   uint64_t weight = 0;
   if (!heap_samples_start()) return NULL;
   take_call(&call);
-  bool guards = guarded_is_due(size, alignment, &mine.random);
+  void *block = NULL;
+  if (guarded_is_due(size, alignment, &mine.random))
+    block = guarded_take(size, alignment, guarded_call(&call));
+  bool guarded = block != NULL;
   lock_acquire(&heap_samples.lock);
-  void *block = guards ? guarded_take(size, alignment, guarded_call(&call)) : NULL;
-  if (block == NULL) block = heap_samples_take(class_of_slot(size, alignment));
-  if (block != NULL && !keep(block, size, size_class, &call, &weight)) {
-    if (guarded_has(block)) guarded_put(block, guarded_call(&call));
-    else heap_samples_put(slab_head(map_slab(block)), block);
-    block = NULL;
-  }
+  if (!guarded) block = heap_samples_take(class_of_slot(size, alignment));
+  bool kept = block != NULL && keep(block, size, size_class, &call, &weight);
+  if (block != NULL && !kept && !guarded) heap_samples_put(slab_head(map_slab(block)), block);
   lock_release(&heap_samples.lock);
   superslab_settle();
-  if (block != NULL) probe_alloc(block, size, weight);
+  if (guarded && !kept) guarded_put(block, guarded_call(&call));
+  if (!kept) return NULL;
+  probe_alloc(block, size, weight);
   return block;
 }
 
@@ -168,14 +187,14 @@ unsigned sample_free(struct slab *slab, void *block) {
   return size_class;
 }
 
-unsigned sample_free_guarded(void *block) {
+unsigned sample_free_guarded(void *block, size_t size) {
   struct call call;
-  if (HAK_UNLIKELY(are_lost())) return CLASS_COUNT - 1; /* it stays where it is */
+  if (HAK_UNLIKELY(are_lost())) return class_for(size); /* it stays where it is */
   take_call(&call);
   lock_acquire(&heap_samples.lock);
   unsigned size_class = forget(block);
-  guarded_put(block, guarded_call(&call));
   lock_release(&heap_samples.lock);
+  guarded_put(block, guarded_call(&call));
   return size_class;
 }
 
@@ -202,9 +221,22 @@ void sample_mark(struct slab *descriptor, const void *block, size_t size) {
   if (kept) probe_alloc(block, size, weight);
 }
 
-void sample_unmark(struct slab *descriptor, const void *block) {
+uint32_t sample_unmark(struct slab *descriptor, const void *block) {
+  uint32_t stack = 0;
   lock_acquire(&heap_samples.lock);
   STORE(descriptor->sampled, 0);
-  if (!are_lost()) (void)forget(block);
+  if (!are_lost()) (void)forget_but(block, &stack);
   lock_release(&heap_samples.lock);
+  return stack;
+}
+
+void sample_mark_again(struct slab *descriptor, const void *block, size_t size, uint32_t stack) {
+  uint64_t weight = 0;
+  int64_t rate = mine.rate > 0 ? mine.rate : rate_now();
+  if (rate <= 0 || are_lost()) return;
+  lock_acquire(&heap_samples.lock);
+  bool kept = keep_with(block, size, CLASS_COUNT, stack, rate, &weight);
+  if (kept) STORE(descriptor->sampled, 1);
+  lock_release(&heap_samples.lock);
+  if (kept) probe_alloc(block, size, weight);
 }

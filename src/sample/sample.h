@@ -14,6 +14,12 @@
 #define HAK_SAMPLE_H
 
 #include "heap/heap.h"
+#include "observe/requests.h"
+
+/** Has a tool asked this thread for something (observe/requests.h)? What sample_crosses has found is no sample then. */
+HAK_INLINE bool sample_is_asked(void) {
+  return HAK_UNLIKELY(malloc_thread.sample_left < SAMPLE_LEFT_ASKED / 2);
+}
 
 /** Counts an allocation of `size` bytes; true: sample_is_due has to be asked. */
 HAK_INLINE bool sample_crosses(size_t size) {
@@ -28,14 +34,18 @@ bool sample_is_due(size_t size);
 void *sample_allocate(size_t size, size_t alignment, unsigned size_class);
 /** Frees it; returns the class it was counted in, CLASS_COUNT: there is no such block (any more). */
 unsigned sample_free(struct slab *slab, void *block);
-/** Frees one that is guarded (guarded.h), and live. */
-unsigned sample_free_guarded(void *block);
+/** Frees one that is guarded (guarded.h), live, and of this size; returns the class it was counted in. */
+unsigned sample_free_guarded(void *block, size_t size);
 /** Bytes that the program may use of it: as many as of an ordinary block of the size that it asked for. */
 size_t sample_usable(const struct slab *slab, const void *block);
 
 /** The same for Large and Huge blocks, which stay where they are. `descriptor`: the first one. */
 void sample_mark(struct slab *descriptor, const void *block, size_t size);
-void sample_unmark(struct slab *descriptor, const void *block);
+/** Returns where its stack lies (observe/samples.h), 0: nowhere. */
+uint32_t sample_unmark(struct slab *descriptor, const void *block);
+/** Marks it again once it has grown to `size` bytes, with that stack, which is not 0: a sample of fewer bytes is one of more, too. Not
+ * where nothing is sampled any more. */
+void sample_mark_again(struct slab *descriptor, const void *block, size_t size, uint32_t stack);
 
 /** Is the slab the sampler's, or the Large or Huge block a sample? */
 HAK_INLINE bool sample_has(const struct slab *descriptor) {

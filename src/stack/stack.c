@@ -2,13 +2,13 @@
 #define _GNU_SOURCE /* dl_find_object */
 #include "stack/stack.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "os/os.h"
 #include "stack/cfi.h"
 #include "stack/expression.h"
+#include "stack/object.h"
 #include "stack/reach.h"
 #include "stack/rules_cache.h"
 #include "stack/segment.h"
@@ -40,13 +40,9 @@ static bool step_by_frame_pointer(struct walk *walk) {
 /* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
 
-/* glibc 2.35. Takes no lock, and may be called from anywhere, also while an object comes or goes. */
-/* NOLINTNEXTLINE(readability-redundant-declaration): weak */
-extern int _dl_find_object(void *, struct dl_find_object *) __attribute__((weak));
-
 static bool find_object(uintptr_t code, struct cfi_object *object) {
   struct dl_find_object found;
-  if (&_dl_find_object == NULL || _dl_find_object((void *)code, &found) != 0) return false;
+  if (!object_of(code, &found)) return false;
   *object = (struct cfi_object){(uintptr_t)found.dlfo_map_start, (uintptr_t)found.dlfo_map_end,
                                 found.dlfo_eh_frame};
   return object->table != NULL && segment_of_table(object);

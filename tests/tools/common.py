@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 TOOL = os.environ.get("HAKMEM_TEST_TOOL", "")
+NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"  # places in code have names
 LIBRARY = os.path.realpath(os.environ.get("HAKMEM_TEST_LIBRARY", ""))
 API_LIBRARY = os.environ.get("HAKMEM_TEST_API", "")
 SUBJECT = os.environ.get("HAKMEM_TEST_SUBJECT", "")
@@ -121,6 +122,6 @@ class TestCase(unittest.TestCase):
 
 
 __all__ = [
-    "API_LIBRARY", "CC", "LIBRARY", "SOURCE", "STATIC", "SUBJECT", "TOOL", "TestCase", "environment",
+    "API_LIBRARY", "CC", "LIBRARY", "NAMES", "SOURCE", "STATIC", "SUBJECT", "TOOL", "TestCase", "environment",
     "execute", "hakmem", "library_path", "os", "shutil", "signal", "subprocess", "sys", "unittest",
 ]  # fmt: skip

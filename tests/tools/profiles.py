@@ -5,7 +5,6 @@ import re
 from common import *
 
 SITES = os.environ.get("HAKMEM_TEST_SITES", "")
-NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"
 PPROF = os.environ.get("HAKMEM_TEST_PPROF", "") == "1"
 HEAD = re.compile(r"^covers ([\d.]+) (\w+) of ([\d.]+) (\w+) live bytes, by (\d+) samples \(one in (.*)\)$")
 ROW = re.compile(r"^ *([\d.]+) (\w+) +([\d.]+)%  about (\d+) blocks, (\d+) samples")
@@ -17,12 +16,16 @@ def amount(number, unit):
 
 
 class ProfCase(TestCase):
-    def start(self, *arguments, program=SITES, **changes):
+    def launch(self, *arguments, program=SITES, **changes):
         env = environment(LD_PRELOAD=LIBRARY, **changes)
         process = subprocess.Popen([program, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
-        words = process.stdout.readline().split()
-        self.assertEqual(words[0], "ready")
+        process.words = process.stdout.readline().split()
+        self.assertEqual(process.words[0], "ready")
+        return process
+
+    def start(self, *arguments, **changes):
+        words = self.launch(*arguments, **changes).words
         return int(words[1]), int(words[2])
 
     def end(self, process):
@@ -57,4 +60,4 @@ class ProfCase(TestCase):
         self.assertLess(abs(estimate / truth - 1), 5 / samples**0.5 + 0.02, (estimate, truth, samples))
 
 
-__all__ = ["HEAD", "NAMES", "PPROF", "SITES", "ProfCase", "amount"]
+__all__ = ["HEAD", "PPROF", "SITES", "ProfCase", "amount"]

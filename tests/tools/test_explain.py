@@ -1,27 +1,33 @@
 """hakmem explain: why memory of a running process does not come back."""
 
 import json
+import time
 
 from common import *
+from profiles import ProfCase
 
 PLANTED = os.environ.get("HAKMEM_TEST_PLANTED", "")
-NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"
+TRIMMED = os.environ.get("HAKMEM_TEST_TRIMMED", "")
 MIB = 1 << 20
 
 
-class Explain(TestCase):
-    def start(self, what, **changes):
-        env = environment(LD_PRELOAD=LIBRARY, HAKMEM_BACKGROUND="0", **changes)
-        process = subprocess.Popen([PLANTED, what], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, process)
-        words = process.stdout.readline().split()
-        self.assertEqual(words[0], "ready")
-        return int(words[1]), int(words[2])
+# Seizes it, says what came of it, and lets it go when its standard input ends.
+PTRACE_SEIZE = 0x4206
+TRACER = f"""
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+print(libc.ptrace({PTRACE_SEIZE}, int(sys.argv[1]), 0, 0), flush=True)
+sys.stdin.read()
+"""
 
-    def end(self, process):
-        process.stdin.close()
-        process.wait(timeout=60)
-        process.stdout.close()
+
+KEEPS = {"HAKMEM_BACKGROUND": "0", "HAKMEM_WARM_POOL_DECAY_MS": "100000"}
+
+
+class Explain(ProfCase):
+    def plant(self, what, **changes):
+        return self.start(what, program=PLANTED, HAKMEM_BACKGROUND="0", **changes)
 
     def explain(self, pid, *arguments):
         result = hakmem("explain", *arguments, str(pid))
@@ -30,7 +36,7 @@ class Explain(TestCase):
         return result.out
 
     def test_planted_survivors_are_named(self):
-        pid, kept = self.start("few", HAKMEM_PROF_RATE="16384")
+        pid, kept = self.plant("few", HAKMEM_PROF_RATE="16384")
         figures = json.loads(self.explain(pid, "--format=json"))
         first = figures["reasons"][0]
         self.assertEqual(first["kind"], "pinned", figures)
@@ -47,7 +53,7 @@ class Explain(TestCase):
         self.assertGreater(figures["mappings"][0]["bytes"], 0)
 
     def test_text_says_it_in_sentences(self):
-        pid, _ = self.start("few", HAKMEM_PROF_RATE="16384")
+        pid, _ = self.plant("few", HAKMEM_PROF_RATE="16384")
         lines = self.explain(pid).splitlines()
         self.assertTrue(lines[0].startswith("resident "), lines)
         self.assertRegex(lines[2], r"^Of .* that are resident the program holds .* the largest reason first:$")
@@ -56,14 +62,81 @@ class Explain(TestCase):
             self.assertTrue(any("kept_for_long (planted.c:" in line for line in lines), lines)
 
     def test_nothing_is_wrong(self):
-        pid, _ = self.start("full")
+        pid, _ = self.plant("full")
         out = self.explain(pid)
         self.assertTrue(out.splitlines()[2].startswith("Nothing is wrong: "), out)
         self.assertEqual(json.loads(self.explain(pid, "--format=json"))["reasons"], [])
 
     def test_without_samples(self):
-        pid, _ = self.start("few", HAKMEM_PROF_RATE="0")
+        pid, _ = self.plant("few", HAKMEM_PROF_RATE="0")
         self.assertIn("no sample of a live block of this size", self.explain(pid))
+
+    # Threads whose one call in 10 ms finds its block in their bins.
+    def start_trimmed(self, threads, sleepers, **changes):
+        pid, _ = self.start(str(threads), str(sleepers), program=TRIMMED, **KEEPS, **changes)
+        return pid
+
+    def test_trim_of_a_program_that_is_idle(self):
+        process = self.launch("3", "0", program=TRIMMED, **KEEPS)
+        pid = process.pid
+        figures = json.loads(self.explain(pid, "--trim", "--format=json"))
+        self.assertGreater(figures["resident"], 10 * MIB)
+        self.assertEqual(figures["trimmed"]["done"], True)
+        self.assertEqual((figures["trimmed"]["threads"], figures["trimmed"]["emptied"]), (4, 3), "the first thread waits")
+        self.assertLess(figures["trimmed"]["resident"], 6 * MIB)
+        lines = self.explain(pid, "--trim").splitlines()
+        self.assertRegex(lines[-2], r"^trim: done, resident .* -> .*; 3 of 4 threads emptied their caches \(the others do at their next malloc\)$")
+        self.assertTrue(lines[-1].startswith("resident "), lines)
+        process.stdin.close()
+        self.assertEqual(process.stdout.readline().split(), ["0", "0"], "no sleep was cut short")
+
+    def test_trim_loses_no_signal(self):
+        process = self.launch("2", "0", program=TRIMMED, HAKMEM_BACKGROUND="0")
+        tool = subprocess.Popen([TOOL, "explain", "--trim", str(process.pid)], stdout=subprocess.PIPE)
+        sent = 0
+        while tool.poll() is None:
+            for _ in range(10):
+                os.kill(process.pid, signal.SIGRTMIN)
+                sent += 1
+            time.sleep(0.001)
+        self.assertIn(b"trim: done", tool.communicate()[0])
+        process.stdin.close()
+        self.assertEqual(int(process.stdout.readline().split()[0]), sent)
+
+    def test_trim_beside_another_tool_and_without_samples(self):
+        pid = self.start_trimmed(2, 0, HAKMEM_PROF_RATE="0")
+        both = [subprocess.Popen([TOOL, "explain", "--trim", str(pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for tool in both:
+            out, err = tool.communicate(timeout=60)
+            # One of them may find the threads in the other's hands.
+            self.assertTrue(tool.returncode == 0 or "cannot be stopped" in err, (out, err))
+        self.assertLess(json.loads(self.explain(pid, "--format=json"))["resident"], 6 * MIB)
+
+    def test_trim_where_nobody_calls(self):
+        pid = self.start_trimmed(0, 2)
+        result = hakmem("explain", "--trim", str(pid))
+        self.assert_code(result, 1)
+        self.assertIn("none of the 3 threads that have memory has called malloc for 5 s", result.out)
+
+    def test_trim_leaves_signals_and_stops_alone(self):
+        pid = self.start_trimmed(2, 0)
+        os.kill(pid, signal.SIGSTOP)
+        result = hakmem("explain", "--trim", str(pid))
+        self.assert_code(result, 1)
+        with open(f"/proc/{pid}/stat") as file:
+            self.assertEqual(file.read().rpartition(")")[2].split()[0], "T")
+        os.kill(pid, signal.SIGCONT)
+        self.assertEqual(json.loads(self.explain(pid, "--trim", "--format=json"))["trimmed"]["done"], True)
+
+    def test_trim_under_a_tracer(self):
+        pid = self.start_trimmed(1, 0)
+        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(tracer.stdout.close)
+        self.assertEqual(tracer.stdout.readline(), b"0\n")
+        result = hakmem("explain", "--trim", str(pid))
+        tracer.communicate(timeout=60)
+        self.assert_code(result, 126)
+        self.assertIn("is a debugger or strace attached", result.err)
 
     def test_errors(self):
         for arguments, code, words in (

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from common import *
 
-NAMES = os.environ.get("HAKMEM_TEST_LIBDW", "") == "1"
 FREED = """
 #include <stdlib.h>
 __attribute__((noinline)) char *get_block(void) { return malloc(100); }

@@ -63,7 +63,7 @@ class Top(TestCase):
         self.assertEqual(re.sub(r"\d", "", hakmem("top", str(pid)).out.split("\n")[0]), re.sub(r"\d", "", lines[0]))
 
     def test_places_are_named(self):
-        if os.environ.get("HAKMEM_TEST_LIBDW", "") != "1":
+        if not NAMES:
             self.skipTest("libdw is not installed")
         process = subprocess.Popen([os.environ["HAKMEM_TEST_SITES"]], env=environment(LD_PRELOAD=LIBRARY), text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip

@@ -215,6 +215,34 @@ static void realloc_keeps_bytes_and_records(void **state) {
     }
 }
 
+/* A block that grows in place is a sample with the probability of its size, in however many steps it got there. */
+static void huge_blocks_that_grow_are_samples_by_their_size(void **state) {
+  (void)state;
+  enum { BLOCKS_IN_TURN = 300, STEPS = 20 };
+  const size_t first = 2 * MIB, step = 300000, last = first + STEPS * step;
+  const int64_t rate = 8 * (int64_t)MIB;
+  set_rate(rate);
+  uint64_t live_before = figure(&samples.live), bytes = 0, count = 0;
+  struct sums before = sums();
+  uint64_t bytes_before = before.allocated_bytes - before.freed_bytes;
+  for (int i = 0; i < BLOCKS_IN_TURN; i++) {
+    char *block = hak_malloc(first);
+    for (int s = 1; s <= STEPS; s++) {
+      block = hak_realloc(block, first + (size_t)s * step);
+      assert_non_null(block);
+    }
+    struct sums now = sums();
+    bytes += now.allocated_bytes - now.freed_bytes - bytes_before;
+    count += figure(&samples.live) - live_before;
+    hak_free(block);
+    assert_int_equal(figure(&samples.live), live_before);
+  }
+  double p = 1 - exp(-(double)last / (double)rate);
+  assert_true(fabs((double)count - BLOCKS_IN_TURN * p) < 5 * sqrt(BLOCKS_IN_TURN * p * (1 - p)));
+  assert_near(bytes, (double)last * BLOCKS_IN_TURN, count);
+  set_rate(RATE);
+}
+
 /* --- all at once ------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, SHARED = 512, ROUNDS = 60000 };
@@ -340,6 +368,7 @@ int main(void) {
     cmocka_unit_test(samples_look_like_other_blocks),
     cmocka_unit_test(calloc_of_a_sample_is_zeros),
     cmocka_unit_test(realloc_keeps_bytes_and_records),
+    cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
     cmocka_unit_test(wrong_frees_of_samples_are_told),
     cmocka_unit_test(nothing_is_sampled_when_it_is_off),
     cmocka_unit_test(threads_and_forks_lose_no_record),
