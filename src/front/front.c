@@ -191,11 +191,15 @@ static void mark_sample(void *pointer, size_t size) {
   if (descriptor != NULL) sample_mark(descriptor, pointer, size);
 }
 
-/* Returns as sample_unmark; 0 as well where it was none. */
-static uint32_t unmark_sample(const struct block *block, void *pointer) {
+static void unmark_sample(const struct block *block, void *pointer) {
   struct slab *descriptor = descriptor_of(block);
-  if (descriptor == NULL || !sample_has(descriptor)) return 0;
-  return sample_unmark(descriptor, pointer);
+  if (descriptor != NULL && sample_has(descriptor)) sample_unmark(descriptor, pointer);
+}
+
+/* As sample_lift; false as well where it was none. */
+static bool lift_sample(const struct block *block, void *pointer, struct sample_record *record) {
+  struct slab *descriptor = descriptor_of(block);
+  return descriptor != NULL && sample_has(descriptor) && sample_lift(descriptor, pointer, record);
 }
 
 /* After sample_crosses. */
@@ -357,27 +361,38 @@ static void *move(void *pointer, size_t usable, size_t size) {
 
 /* A Huge block that grows was a sample, or has a chance by what it grows by: together that of its new size, since the
  * distribution has no memory. What was asked for before is known to a page there. A Large block, and one that shrinks, is another
- * one to the sampler. `stack`: of what it was before as a sample, else 0. */
-static void sample_resized(void *block, enum block_tier tier, size_t usable, size_t size,
-                           uint32_t stack) {
+ * one to the sampler. */
+static void sample_resized(void *block, enum block_tier tier, size_t usable, size_t size) {
   bool grows = tier == BLOCK_HUGE && size >= usable;
-  if (grows && stack != 0) {
-    struct block now = block_find(block);
-    struct slab *descriptor = descriptor_of(&now);
-    if (descriptor != NULL) sample_mark_again(descriptor, block, size, stack);
-    return;
-  }
   size_t counted = grows ? size - usable : size;
   if (sample_crosses(counted) && is_sample(counted)) mark_sample(block, size);
+}
+
+/* `record`: of what it was as a sample. False: it counts as another block. */
+static bool sample_grown(void *block, enum block_tier tier, size_t size,
+                         struct sample_record *record) {
+  struct block now = block_find(block);
+  struct slab *descriptor = descriptor_of(&now);
+  if (tier != BLOCK_HUGE || size < record->size || descriptor == NULL) {
+    sample_drop(record);
+    return false;
+  }
+  sample_put_back(descriptor, block, size, record);
+  return true;
 }
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return fail();
   size_t usable = block_usable(block, pointer);
-  uint32_t stack = unmark_sample(block, pointer);
+  struct sample_record record;
+  bool lifted = lift_sample(block, pointer, &record);
   void *same = resize_in_place(pointer, block, size);
-  if (same == NULL) return move(pointer, usable, size);
-  if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size, stack);
+  if (same == NULL) {
+    if (lifted) sample_drop(&record);
+    return move(pointer, usable, size);
+  }
+  if (lifted && sample_grown(same, block->tier, size, &record)) return same;
+  if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size);
   return same;
 }
 

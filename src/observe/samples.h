@@ -4,7 +4,8 @@
  * a reader in another process takes a chunk as it is, and leaves out the few that were being written.
  *
  * A block of `size` bytes is a sample with probability p = 1 - e^(-size / rate), and then stands for 1 / p blocks
- * and size / p bytes: sums over samples are unbiased estimates of the sums over all blocks.
+ * and size / p bytes: sums over samples are unbiased estimates of the sums over all blocks. The rate may be another one for each
+ * sample; its weight tells.
  */
 #ifndef HAK_SAMPLES_H
 #define HAK_SAMPLES_H
@@ -36,7 +37,7 @@ struct sample_record {
       stack; /* where its stack lies, in 8 bytes from the first chunk's start on; 0: nobody knows */
   _Atomic uint32_t
       size_class; /* of the slab that it would lie in if it were none; CLASS_COUNT: a Large or Huge block */
-  uint32_t unused[2];
+  double exposure; /* the sampler's own: chance.h */
 };
 _Static_assert(sizeof(struct sample_record) == 64, "a line each");
 
@@ -57,7 +58,7 @@ struct sample_stack {
 struct samples {
   uint32_t version;      /* SAMPLES_VERSION, from the first sample on */
   _Atomic uint32_t lost; /* 1: in this process, a fork's child, the records cannot be trusted */
-  /* A tool's: bytes, -1: off; 0: none has said anything, HAKMEM_PROF_RATE counts. Each thread hears of it after its
+  /* A tool's: bytes, -1: off; 0: none has said anything, HAKMEM_PROF_RATE and HAKMEM_PROF_MOST count. Each thread hears of it after its
    * next sample, or its next 64 MiB. */
   _Atomic int64_t rate;
   _Atomic uint64_t samples;    /* taken so far */

@@ -41,7 +41,7 @@ static double chance_of(double x) {
   return p;
 }
 
-uint64_t chance_weight(uint64_t size, int64_t rate) {
-  double weight = (double)size / chance_of((double)size / (double)rate) + 0.5;
+uint64_t chance_weight(uint64_t size, double exposure) {
+  double weight = (double)size / chance_of(exposure) + 0.5;
   return weight < 0x1p63 ? (uint64_t)weight : UINT64_C(1) << 63;
 }

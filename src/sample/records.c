@@ -62,7 +62,7 @@ static uint32_t free_record(void) {
   if (number % SAMPLE_RECORDS_A_CHUNK == 0) {
     struct sample_record *chunk = meta_allocate(sizeof *chunk * SAMPLE_RECORDS_A_CHUNK, 64);
     if (chunk == NULL) return 0;
-    chunk->unused[0] = 1; /* written before it is read, a page takes one fault */
+    chunk->exposure = 1; /* written before it is read, a page takes one fault */
     /* release: a tool that sees the chunk finds zeros */
     atomic_store_explicit(&samples.record_chunks[number / SAMPLE_RECORDS_A_CHUNK], chunk,
                           memory_order_release);
@@ -108,6 +108,7 @@ bool record_add(uint64_t address, const struct sample_record *as) {
   STORE(record->heap, LOAD(as->heap));
   STORE(record->stack, LOAD(as->stack));
   STORE(record->size_class, LOAD(as->size_class));
+  record->exposure = as->exposure;
   end_write(record);
   uint32_t *bucket = bucket_of(&by_address, hash_of_address(address));
   record->next = *bucket;

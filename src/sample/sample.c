@@ -16,6 +16,9 @@ static _Thread_local struct {
   int64_t rate; /* that the bytes left were drawn with; 0: not drawn yet, RATE_OFF */
   int64_t rate_of_sample;
   uint64_t random;
+  uint64_t window_ms; /* os_clock_ms() at its start */
+  uint32_t in_window; /* samples since then, of those as far apart as now */
+  uint32_t doublings; /* of the rate */
 } mine __attribute__((tls_model("initial-exec")));
 
 enum { RATE_OFF = -1 };
@@ -32,8 +35,35 @@ static bool are_lost(void) {
 static int64_t rate_now(void) {
   int64_t rate = LOAD(samples.rate);
   if (HAK_LIKELY(rate == 0))
-    rate = option_value(PROF_RATE) > 0 ? option_value(PROF_RATE) : RATE_OFF;
+    rate =
+        option_value(PROF_RATE) > 0 ? (int64_t)option_value(PROF_RATE) << mine.doublings : RATE_OFF;
   return are_lost() || heap_calls_libc() ? RATE_OFF : rate;
+}
+
+/* A sample's 2,000 instructions count where a thread allocates many gigabytes a second: blocks that nobody touches, the same few for
+ * ever. More samples tell nothing new there. WINDOW_MS: some ticks of the clock that is read. 64 times: so that a thread that is slow again is soon
+ * seen as before. */
+enum { WINDOW_MS = 16, DOUBLINGS_MOST = 6 };
+
+static void reconsider(uint32_t most, uint64_t now, uint64_t elapsed) {
+  uint64_t in_one = mine.in_window * (uint64_t)WINDOW_MS / elapsed;
+  for (; mine.doublings > 0 && 2 * in_one <= most; in_one *= 2) mine.doublings--;
+  mine.window_ms = now;
+  mine.in_window = 0;
+}
+
+/* After each sample. A rate that a tool has set is kept: somebody looks. */
+static void pace(void) {
+  uint32_t most = (uint32_t)option_value(PROF_MOST) * WINDOW_MS / 1000;
+  if (option_value(PROF_MOST) == 0 || LOAD(samples.rate) != 0) {
+    mine.doublings = 0;
+    return;
+  }
+  uint64_t now = os_clock_ms(), elapsed = now - mine.window_ms;
+  if (elapsed >= WINDOW_MS) reconsider(most, now, elapsed);
+  if (++mine.in_window <= most || mine.doublings == DOUBLINGS_MOST) return;
+  mine.in_window /= 2;
+  mine.doublings++;
 }
 
 static void draw(void) {
@@ -66,19 +96,37 @@ bool sample_is_due(size_t size) {
     return false;
   }
   mine.rate_of_sample = mine.rate;
+  if (mine.rate > 0) pace();
   draw();
   return mine.rate_of_sample > 0;
 }
 
 /* --- what is kept ------------------------------------------------------------------------------------------ */
 
-/* Under the lock: nobody else writes them. */
+static uint64_t blocks_of(const struct sample_record *record) {
+  double blocks = (double)LOAD(record->weight) / (double)LOAD(record->size);
+  return (uint64_t)(blocks * SAMPLE_BLOCK + 0.5);
+}
+
+/* Under the lock, as the next ones: nobody else writes them. */
+static void add(struct sample_totals *totals, uint64_t count, uint64_t blocks, uint64_t bytes) {
+  STORE(totals->samples, LOAD(totals->samples) + count);
+  STORE(totals->blocks, LOAD(totals->blocks) + blocks);
+  STORE(totals->bytes, LOAD(totals->bytes) + bytes);
+}
+
 static void count(struct sample_totals *totals, const struct sample_record *record) {
-  uint64_t weight = LOAD(record->weight);
-  double blocks = (double)weight / (double)LOAD(record->size);
-  STORE(totals->samples, LOAD(totals->samples) + 1);
-  STORE(totals->blocks, LOAD(totals->blocks) + (uint64_t)(blocks * SAMPLE_BLOCK + 0.5));
-  STORE(totals->bytes, LOAD(totals->bytes) + weight);
+  add(totals, 1, blocks_of(record), LOAD(record->weight));
+}
+
+/* Neither total ever falls. */
+static void count_growth(struct sample_stack *stack, const struct sample_record *from,
+                         const struct sample_record *to) {
+  uint64_t blocks = blocks_of(from) - blocks_of(to); /* it stands for fewer */
+  uint64_t before = LOAD(from->weight), now = LOAD(to->weight);
+  add(&stack->allocated, 0, 0, now > before ? now - before : 0);
+  add(&stack->freed, 0, blocks <= INT64_MAX ? blocks : 0, now < before ? before - now : 0);
+  if (blocks > INT64_MAX) add(&stack->allocated, 0, 0 - blocks, 0);
 }
 
 enum { NOT_THERE = CLASS_COUNT };
@@ -102,21 +150,25 @@ static struct guarded_call guarded_call(const struct call *call) {
   return (struct guarded_call){call->addresses, call->depth};
 }
 
+static bool add_record(const void *block, const struct sample_record *record) {
+  if (record_add((uintptr_t)block, record)) return true;
+  STORE(samples.dropped, LOAD(samples.dropped) + 1);
+  return false;
+}
+
 /* Under the lock. `*weight`: the bytes that it stands for. */
-static bool keep_with(const void *block, size_t size, unsigned size_class, uint32_t stack,
-                      int64_t rate, uint64_t *weight) {
+static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call,
+                 uint64_t *weight) {
   struct sample_record record = {0};
-  *weight = chance_weight(size, rate);
+  record.exposure = (double)size / (double)mine.rate_of_sample;
+  *weight = chance_weight(size, record.exposure);
   STORE(record.size, size);
   STORE(record.weight, *weight);
   STORE(record.since_ms, os_clock_ms());
   STORE(record.heap, (uintptr_t)heap_if_any());
   STORE(record.size_class, size_class);
-  STORE(record.stack, stack);
-  if (!record_add((uintptr_t)block, &record)) {
-    STORE(samples.dropped, LOAD(samples.dropped) + 1);
-    return false;
-  }
+  STORE(record.stack, stack_enter(call->addresses, call->depth));
+  if (!add_record(block, &record)) return false;
   if (LOAD(samples.samples) == 0) STORE(samples.since_ms, os_clock_ms());
   samples.version = SAMPLES_VERSION;
   STORE(samples.samples, LOAD(samples.samples) + 1);
@@ -124,25 +176,17 @@ static bool keep_with(const void *block, size_t size, unsigned size_class, uint3
   return true;
 }
 
-static bool keep(const void *block, size_t size, unsigned size_class, const struct call *call,
-                 uint64_t *weight) {
-  uint32_t stack = stack_enter(call->addresses, call->depth);
-  return keep_with(block, size, size_class, stack, mine.rate_of_sample, weight);
+static void count_freed(const struct sample_record *record) {
+  if (LOAD(record->stack) != 0) count(&stack_at(LOAD(record->stack))->freed, record);
 }
 
-/* Under the lock. The class that it was counted in; NOT_THERE. `*stack`: where it was allocated, as in its record. */
-static unsigned forget_but(const void *block, uint32_t *stack) {
+/* Under the lock. The class that it was counted in; NOT_THERE. */
+static unsigned forget(const void *block) {
   struct sample_record record;
   if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
   probe_free(block);
-  *stack = LOAD(record.stack);
-  if (*stack != 0) count(&stack_at(*stack)->freed, &record);
+  count_freed(&record);
   return LOAD(record.size_class);
-}
-
-static unsigned forget(const void *block) {
-  uint32_t stack;
-  return forget_but(block, &stack);
 }
 
 /* --- small blocks ------------------------------------------------------------------------------------------ */
@@ -221,22 +265,44 @@ void sample_mark(struct slab *descriptor, const void *block, size_t size) {
   if (kept) probe_alloc(block, size, weight);
 }
 
-uint32_t sample_unmark(struct slab *descriptor, const void *block) {
-  uint32_t stack = 0;
+void sample_unmark(struct slab *descriptor, const void *block) {
   lock_acquire(&heap_samples.lock);
   STORE(descriptor->sampled, 0);
-  if (!are_lost()) (void)forget_but(block, &stack);
+  if (!are_lost()) (void)forget(block);
   lock_release(&heap_samples.lock);
-  return stack;
 }
 
-void sample_mark_again(struct slab *descriptor, const void *block, size_t size, uint32_t stack) {
-  uint64_t weight = 0;
-  int64_t rate = mine.rate > 0 ? mine.rate : rate_now();
-  if (rate <= 0 || are_lost()) return;
+bool sample_lift(struct slab *descriptor, const void *block, struct sample_record *record) {
   lock_acquire(&heap_samples.lock);
-  bool kept = keep_with(block, size, CLASS_COUNT, stack, rate, &weight);
-  if (kept) STORE(descriptor->sampled, 1);
+  STORE(descriptor->sampled, 0);
+  bool lifted = !are_lost() && record_remove((uintptr_t)block, record);
+  if (lifted) probe_free(block);
   lock_release(&heap_samples.lock);
-  if (kept) probe_alloc(block, size, weight);
+  return lifted;
+}
+
+void sample_put_back(struct slab *descriptor, const void *block, size_t size,
+                     struct sample_record *record) {
+  if (are_lost()) return;
+  struct sample_record before = *record;
+  int64_t rate = mine.rate != 0 ? mine.rate : rate_now();
+  /* Where nothing is sampled now, the growth adds no chance. */
+  if (rate > 0) record->exposure += (double)(size - LOAD(record->size)) / (double)rate;
+  STORE(record->size, size);
+  STORE(record->weight, chance_weight(size, record->exposure));
+  lock_acquire(&heap_samples.lock);
+  bool kept = add_record(block, record);
+  uint32_t stack = LOAD(record->stack);
+  if (kept) STORE(descriptor->sampled, 1);
+  if (kept && stack != 0) count_growth(stack_at(stack), &before, record);
+  if (!kept) count_freed(&before);
+  lock_release(&heap_samples.lock);
+  if (kept) probe_alloc(block, size, LOAD(record->weight));
+}
+
+void sample_drop(const struct sample_record *record) {
+  if (are_lost()) return;
+  lock_acquire(&heap_samples.lock);
+  count_freed(record);
+  lock_release(&heap_samples.lock);
 }

@@ -4,7 +4,9 @@
  * exponential distribution with the rate as its mean (a Poisson process over bytes). The block that takes it below 0
  * is a sample, and a new number is drawn. Since the distribution has no memory, a block of `size` bytes is one
  * with probability 1 - e^(-size / rate), whatever came before it: also where one block is freed and allocated for ever.
- * After jemalloc's PROFILING_INTERNALS and tcmalloc's sampling documents, which derive it.
+ * After jemalloc's PROFILING_INTERNALS and tcmalloc's sampling documents, which derive it. A thread whose samples come more often
+ * than HAKMEM_PROF_MOST a second draws with a higher rate until they do not: what a sample stands for is worked out with the rate that it
+ * was drawn with, which depends on nothing that comes after.
  *
  * Samples that fit into slabs lie in slabs of a heap that no thread has, of which the address map names no bin. So free()
  * leaves its fast path for them by the branch that it has for blocks that are not its own. Large and Huge ones have a mark in
@@ -15,6 +17,7 @@
 
 #include "heap/heap.h"
 #include "observe/requests.h"
+#include "observe/samples.h"
 
 /** Has a tool asked this thread for something (observe/requests.h)? What sample_crosses has found is no sample then. */
 HAK_INLINE bool sample_is_asked(void) {
@@ -41,11 +44,15 @@ size_t sample_usable(const struct slab *slab, const void *block);
 
 /** The same for Large and Huge blocks, which stay where they are. `descriptor`: the first one. */
 void sample_mark(struct slab *descriptor, const void *block, size_t size);
-/** Returns where its stack lies (observe/samples.h), 0: nowhere. */
-uint32_t sample_unmark(struct slab *descriptor, const void *block);
-/** Marks it again once it has grown to `size` bytes, with that stack, which is not 0: a sample of fewer bytes is one of more, too. Not
- * where nothing is sampled any more. */
-void sample_mark_again(struct slab *descriptor, const void *block, size_t size, uint32_t stack);
+/** It is freed. */
+void sample_unmark(struct slab *descriptor, const void *block);
+/** While its size changes: takes the record out; false: there is none. Then one of the next two. */
+bool sample_lift(struct slab *descriptor, const void *block, struct sample_record *record);
+/** It has grown to `size` bytes: a sample of fewer is one of more, too. */
+void sample_put_back(struct slab *descriptor, const void *block, size_t size,
+                     struct sample_record *record);
+/** It has been freed, or counts as another block from now on. */
+void sample_drop(const struct sample_record *record);
 
 /** Is the slab the sampler's, or the Large or Huge block a sample? */
 HAK_INLINE bool sample_has(const struct slab *descriptor) {

@@ -20,7 +20,9 @@ CC = os.environ.get("HAKMEM_TEST_CC", "cc")
 
 
 def environment(**changes):
-    """The environment of the tests without anything that concerns an allocator; None removes."""
+    """The environment of the tests without anything that concerns an allocator; None removes. Who sets a rate counts samples."""
+    if changes.get("HAKMEM_PROF_RATE") is not None:
+        changes.setdefault("HAKMEM_PROF_MOST", "0")
     kept = {
         name: value
         for name, value in os.environ.items()

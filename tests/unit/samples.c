@@ -8,6 +8,7 @@
 
 #include "front/block.h"
 #include "heap/samples.h"
+#include "policy/options.h"
 #include "sample/chance.h"
 #include "sample/records.h"
 #include "sample/sample.h"
@@ -41,7 +42,8 @@ static void weights_are_what_the_formula_says(void **state) {
   for (int r = 0; r < 6; r++)
     for (uint64_t size = 1; size < UINT64_C(1) << 46; size += size / 3 + 1) {
       double right = (double)size / -expm1(-(double)size / (double)rates[r]);
-      assert_true(fabs((double)chance_weight(size, rates[r]) - right) <= 0.5 + right * 1e-6);
+      assert_true(fabs((double)chance_weight(size, (double)size / (double)rates[r]) - right) <=
+                  0.5 + right * 1e-6);
     }
 }
 
@@ -243,6 +245,41 @@ static void huge_blocks_that_grow_are_samples_by_their_size(void **state) {
   set_rate(RATE);
 }
 
+/* --- how often --------------------------------------------------------------------------------- */
+
+static uint64_t weight_of_next_sample(void) {
+  void *block = sample_of(16, 1);
+  uint64_t weight = figure(&record_find((uintptr_t)block)->weight);
+  hak_free(block);
+  return weight;
+}
+
+/* Less often from a thread that allocates much, with the right weights, and as before once it allocates little. */
+static void samples_a_second_are_limited(void **state) {
+  (void)state;
+  enum { SIZE = 2048, AT_ONCE = 1000 };
+  const uint64_t most = 2000, rate = 8 * MIB;
+  SET_OPTION(PROF_RATE, (int32_t)rate);
+  SET_OPTION(PROF_MOST, (int32_t)most);
+  atomic_store(&samples.rate, 0);
+  weight_of_next_sample(); /* draws with the options */
+  struct sums before = sums(), after = before;
+  uint64_t start = os_clock_ms(), passed = 0, freed = 0;
+  for (; passed < 400; passed = os_clock_ms() - start, freed += AT_ONCE)
+    for (int i = 0; i < AT_ONCE; i++) hak_free(hak_malloc(SIZE));
+  after = sums();
+  uint64_t taken = after.allocated_samples - before.allocated_samples;
+  assert_true(taken <= most * passed / 1000 * 3 / 2 + 50);
+  assert_near(after.allocated_bytes - before.allocated_bytes, (double)freed * SIZE, taken);
+  usleep(200000);
+  weight_of_next_sample();
+  uint64_t weight = weight_of_next_sample();
+  assert_true(weight == rate || weight == rate + 1); /* rounded */
+  SET_OPTION(PROF_MOST, 0);
+  atomic_store(&samples.rate, RATE);
+  weight_of_next_sample();
+}
+
 /* --- all at once ------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, SHARED = 512, ROUNDS = 60000 };
@@ -369,6 +406,7 @@ int main(void) {
     cmocka_unit_test(calloc_of_a_sample_is_zeros),
     cmocka_unit_test(realloc_keeps_bytes_and_records),
     cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
+    cmocka_unit_test(samples_a_second_are_limited),
     cmocka_unit_test(wrong_frees_of_samples_are_told),
     cmocka_unit_test(nothing_is_sampled_when_it_is_off),
     cmocka_unit_test(threads_and_forks_lose_no_record),
