@@ -381,10 +381,21 @@ static bool sample_grown(void *block, enum block_tier tier, size_t size,
   return true;
 }
 
+/* For certain: the address space is its own already. */
+static bool grows_where_it_is(const struct block *block, size_t usable, size_t size) {
+  return block->tier == BLOCK_HUGE && size >= usable &&
+         size <= (size_t)block->superslab->huge_units << UNIT_SHIFT;
+}
+
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return fail();
   size_t usable = block_usable(block, pointer);
   struct sample_record record;
+  if (grows_where_it_is(block, usable, size) && sample_has(descriptor_of(block))) {
+    void *here = resize_in_place(pointer, block, size);
+    if (here != NULL) sample_grow(here, size);
+    return here;
+  }
   bool lifted = lift_sample(block, pointer, &record);
   void *same = resize_in_place(pointer, block, size);
   if (same == NULL) {

@@ -31,7 +31,7 @@ int64_t chance_exponential(uint64_t *state, int64_t mean) {
 /* 1 - e^-x. Halved until the series is short, then 1 - e^-2x = (1 - e^-x) (1 + e^-x). */
 static double chance_of(double x) {
   unsigned doublings = 0;
-  if (x > 64) return 1;
+  if (x > 20) return 1;
   while (x > 0.125) {
     x /= 2;
     doublings++;

@@ -130,6 +130,14 @@ struct sample_record *record_find(uint64_t address) {
   return *link != 0 ? record_at(*link - 1) : NULL;
 }
 
+void record_resize(struct sample_record *record, const struct sample_record *as) {
+  begin_write(record);
+  STORE(record->size, LOAD(as->size));
+  STORE(record->weight, LOAD(as->weight));
+  end_write(record);
+  record->exposure = as->exposure;
+}
+
 bool record_remove(uint64_t address, struct sample_record *copy) {
   uint32_t *link = link_to(address), number = *link;
   if (number == 0) return false;

@@ -19,6 +19,8 @@ extern struct samples samples HAK_HIDDEN;
 bool record_add(uint64_t address, const struct sample_record *as);
 /** The record of a block, NULL without one. */
 struct sample_record *record_find(uint64_t address);
+/** Writes size, weight and exposure of `as` into it. */
+void record_resize(struct sample_record *record, const struct sample_record *as);
 /** Takes the record of a block out, and copies it; false: there is none. */
 bool record_remove(uint64_t address, struct sample_record *copy);
 

@@ -281,15 +281,35 @@ bool sample_lift(struct slab *descriptor, const void *block, struct sample_recor
   return lifted;
 }
 
+/* Where nothing is sampled now, the growth adds no chance. */
+static void grow(struct sample_record *record, size_t size) {
+  int64_t rate = mine.rate != 0 ? mine.rate : rate_now();
+  if (rate > 0) record->exposure += (double)(size - LOAD(record->size)) / (double)rate;
+  STORE(record->size, size);
+  STORE(record->weight, chance_weight(size, record->exposure));
+}
+
+/* Blocks that are appended to grow by little and often: a record may stay behind by so small a part of its size. */
+enum { BEHIND_PART = 128 };
+
+void sample_grow(const void *block, size_t size) {
+  if (are_lost()) return;
+  lock_acquire(&heap_samples.lock);
+  struct sample_record *record = record_find((uintptr_t)block);
+  if (record != NULL && LOAD(record->size) + size / BEHIND_PART < size) {
+    struct sample_record now = *record;
+    grow(&now, size);
+    if (LOAD(record->stack) != 0) count_growth(stack_at(LOAD(record->stack)), record, &now);
+    record_resize(record, &now);
+  }
+  lock_release(&heap_samples.lock);
+}
+
 void sample_put_back(struct slab *descriptor, const void *block, size_t size,
                      struct sample_record *record) {
   if (are_lost()) return;
   struct sample_record before = *record;
-  int64_t rate = mine.rate != 0 ? mine.rate : rate_now();
-  /* Where nothing is sampled now, the growth adds no chance. */
-  if (rate > 0) record->exposure += (double)(size - LOAD(record->size)) / (double)rate;
-  STORE(record->size, size);
-  STORE(record->weight, chance_weight(size, record->exposure));
+  grow(record, size);
   lock_acquire(&heap_samples.lock);
   bool kept = add_record(block, record);
   uint32_t stack = LOAD(record->stack);

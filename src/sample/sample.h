@@ -46,9 +46,11 @@ size_t sample_usable(const struct slab *slab, const void *block);
 void sample_mark(struct slab *descriptor, const void *block, size_t size);
 /** It is freed. */
 void sample_unmark(struct slab *descriptor, const void *block);
-/** While its size changes: takes the record out; false: there is none. Then one of the next two. */
+/** It has grown to `size` bytes where it is: a sample of fewer is one of more, too. What is kept may stay 1% behind. */
+void sample_grow(const void *block, size_t size);
+/** While its size changes in another way: takes the record out; false: there is none. Then one of the next two. */
 bool sample_lift(struct slab *descriptor, const void *block, struct sample_record *record);
-/** It has grown to `size` bytes: a sample of fewer is one of more, too. */
+/** It has grown to `size` bytes, or has this size still. */
 void sample_put_back(struct slab *descriptor, const void *block, size_t size,
                      struct sample_record *record);
 /** It has been freed, or counts as another block from now on. */
