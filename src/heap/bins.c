@@ -32,16 +32,16 @@ static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
 }
 
 void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
-  *(void **)block = NULL;
+  link_set(block, NULL);
   to_slabs(heap, (unsigned)(bin - heap->bins), block);
 }
 
 void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
-  void **link = &bin->head;
+  void *last = NULL, *cold = bin->head;
   uint32_t kept = 0;
-  for (; kept < keep; kept++) link = *link;
-  void *cold = *link;
-  *link = NULL;
+  for (; kept < keep; kept++, cold = link_next(cold)) last = cold;
+  if (last == NULL) bin->head = NULL;
+  else link_set(last, NULL);
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
   heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - kept);

@@ -7,7 +7,7 @@
 HAK_INLINE void *bin_pop(struct bin *bin) {
   void *block = bin->head;
   if (HAK_LIKELY(block != NULL)) {
-    bin->head = *(void **)block;
+    bin->head = link_next(block);
     /* The next call reads the next block's link, which another processor may have written: docs/decisions/0014. */
     __builtin_prefetch(bin->head);
     bin->room++;
@@ -17,7 +17,7 @@ HAK_INLINE void *bin_pop(struct bin *bin) {
 
 /* True when the bin is over its capacity now. */
 HAK_INLINE bool bin_push(struct bin *bin, void *block) {
-  *(void **)block = bin->head;
+  link_set(block, bin->head);
   bin->head = block;
   return --bin->room < 0;
 }

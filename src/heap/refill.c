@@ -53,11 +53,6 @@ static size_t populate_piece(struct heap *heap, const struct slab *slab) {
   return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
 }
 
-static void *last_of(void *list) {
-  while (*(void **)list != NULL) list = *(void **)list;
-  return list;
-}
-
 /* The next partial slab: what was never used comes last. */
 static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
   struct slab *slab = heap->classes[size_class].first;
@@ -116,7 +111,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
     unsigned taken = slab_take_list(slab, &blocks);
     slabs_count_free(heap, slab, -(int64_t)taken);
     if (taken > 0) {
-      if (*list != NULL) *(void **)last_of(blocks) = *list;
+      if (*list != NULL) link_set(link_last(blocks), *list);
       *list = blocks;
       slabs_count(heap, size_class, COUNT_FROM_SLABS, taken);
     } else {
@@ -192,7 +187,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   if (count == 0) return NULL;
   probe_refill(heap, class_size(size_class), count);
   HAK_CHECK(bin->head == NULL);
-  if (count > 1) bin->head = *(void **)list;
+  if (count > 1) bin->head = link_next(list);
   bin->room -= (int32_t)count - 1;
   /* A load came back: huge pages that were broken up are wanted again. */
   if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {

@@ -23,7 +23,7 @@ HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *own
 
 /** Puts a block into the slot of its owner; true: the slot has to be sent now. */
 HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
-  *(void **)block = slot->head;
+  link_set(block, slot->head);
   slot->head = block;
   return ++slot->count >= slot->limit;
 }

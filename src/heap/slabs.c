@@ -125,7 +125,7 @@ static unsigned put_some(struct heap *heap, void **list, bool keep_last) {
     unsigned count = 0;
     do {
       last = next;
-      next = *(void **)last;
+      next = link_next(last);
       count++;
     } while (next != NULL && ((uintptr_t)next ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
              count < SLICE_BYTES / BLOCK_ALIGNMENT);

@@ -361,6 +361,17 @@ static ptrdiff_t read_small(const char *path, char *text, size_t room) {
   return length;
 }
 
+void os_random(uint64_t numbers[2]) {
+  enum { NEVER_WAIT = 1, BYTES = 2 * sizeof(uint64_t) }; /* GRND_NONBLOCK */
+  int saved = errno;
+  if (syscall(SYS_getrandom, numbers, BYTES, NEVER_WAIT) != BYTES) {
+    const void *given = (const void *)getauxval(AT_RANDOM); /* 16 bytes */
+    if (given != NULL) memcpy(numbers, given, BYTES);
+    numbers[0] ^= os_clock_ms() << 20;
+  }
+  errno = saved;
+}
+
 bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 size_t os_resident_bytes(void) {

@@ -125,6 +125,9 @@ bool os_is_loader(const void *code);
 /** False where os_is_loader() can only say no: in static programs, and those started through the loader by name. */
 bool os_loader_is_known(void);
 
+/** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */
+void os_random(uint64_t numbers[2]);
+
 /** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
 uint64_t os_clock_ms(void);
 

@@ -58,7 +58,7 @@ static void find_free(const struct purge *purge, struct bits *is_free) {
   unsigned left = purge->count;
   /* The links lie in the program's memory. One that it overwrote names no block of this slab, or one twice. */
   const void *from = NULL;
-  for (const void *block = purge->list; block != NULL; block = *(void *const *)block, left--) {
+  for (const void *block = purge->list; block != NULL; block = link_next(block), left--) {
     uintptr_t offset = (uintptr_t)block - (uintptr_t)base, i = offset / size;
     if (left == 0 || i >= purge->carved || offset % size != 0 || bit(is_free, (unsigned)i))
       report_bad_pointer("free", from, REPORT_WRITTEN_AFTER);
@@ -88,7 +88,7 @@ static void relink(struct purge *purge, const struct bits *is_free) {
       continue;
     }
     void *block = base + (size_t)i * size;
-    *(void **)block = purge->list;
+    link_set(block, purge->list);
     purge->list = block;
     purge->count++;
   }
@@ -164,9 +164,8 @@ void purge_end(struct purge *purge, bool gone) {
   if (gone && purge->tail < slab->touched) slab->touched = purge->tail;
   if (purge->tail_end > purge->tail && purge->carved < slab->capacity) slab->tail_given = true;
   /* Blocks that came back meanwhile go in front: they are the warm ones. */
-  void **last = &slab->free_list;
-  while (*last != NULL) last = (void **)*last;
-  *last = purge->list;
+  if (slab->free_list == NULL) slab->free_list = purge->list;
+  else link_set(link_last(slab->free_list), purge->list);
   atomic_store_explicit(&slab->free_count, (uint16_t)(returned + purge->count),
                         memory_order_relaxed);
   slab->purging = false;
@@ -206,7 +205,7 @@ void hole_open(struct slab *slab) {
     for (uint32_t i = (uint32_t)(p * page / size); i <= last && i < slab_carved(slab); i++) {
       if (in_hole(holes, i, size)) continue;
       void *block = slab_base(slab) + (size_t)i * size;
-      *(void **)block = slab->free_list;
+      link_set(block, slab->free_list);
       slab->free_list = block;
       found++;
     }

@@ -64,8 +64,8 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   char *first = slab_base(slab) + (size_t)carved * size;
   populate_to(slab, (carved + wanted) * size, populate);
   char *block = first;
-  for (unsigned i = 1; i < wanted; i++, block += size) *(void **)(void *)block = block + size;
-  *(void **)(void *)block = *list;
+  for (unsigned i = 1; i < wanted; i++, block += size) link_set(block, block + size);
+  link_set(block, *list);
   *list = first;
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + wanted), memory_order_relaxed);
@@ -94,7 +94,7 @@ unsigned slab_take_list(struct slab *slab, void **list) {
 void *slab_take_one(struct slab *slab) {
   void *block = slab->free_list;
   if (block == NULL) return slab_carve(slab, 1, 0, &block) > 0 ? block : NULL;
-  slab->free_list = *(void **)block;
+  slab->free_list = link_next(block);
   slab->age = 0;
   atomic_store_explicit(&slab->free_count, (uint16_t)(slab_free_count(slab) - 1),
                         memory_order_relaxed);
@@ -106,7 +106,7 @@ void slab_put(struct slab *slab, void *first, void *last, unsigned count) {
   /* More blocks back than were ever made: one of them came twice. */
   if (HAK_UNLIKELY(now_free + slab_hole_count(slab) > slab_carved(slab)))
     report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
-  *(void **)last = slab->free_list;
+  link_set(last, slab->free_list);
   slab->free_list = first;
   slab->age = 0;
   atomic_store_explicit(&slab->free_count, (uint16_t)now_free, memory_order_relaxed);

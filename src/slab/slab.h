@@ -3,6 +3,7 @@
 #define HAK_SLAB_H
 
 #include "observe/counters.h"
+#include "slab/link.h"
 #include "slab/size_class.h"
 
 _Static_assert(CLASS_COUNT == COUNTED_LARGE, "each class has its counters");

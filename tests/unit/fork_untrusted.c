@@ -53,9 +53,9 @@ static void *hold_blocks(void *unused) {
 
 static void overwrite_list(void *list, void **saved, size_t *count) {
   while (list != NULL) {
-    void *next = *(void **)list;
+    void *next = link_next(list);
     saved[(*count)++] = list;
-    saved[(*count)++] = next;
+    saved[(*count)++] = *(void **)list;
     *(void **)list = STALE;
     list = next;
   }

@@ -53,7 +53,7 @@ static size_t check_list(struct slab *slab, enum slab_list list, uint32_t size,
     char *base = slab_base(slab);
     unsigned in_list = 0, in_holes = 0;
     assert_false(slab->purging);
-    for (char *block = slab->free_list; block != NULL; block = *(char **)(void *)block) {
+    for (char *block = slab->free_list; block != NULL; block = link_next(block)) {
       in_list++;
       for (uintptr_t at = (uintptr_t)block / page * page; at < (uintptr_t)block + size;
            at += page) {

@@ -31,7 +31,7 @@ static void check_bins(const struct heap *heap) {
   size_t used = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     int64_t held = 0;
-    for (void *block = heap->bins[c].head; block != NULL; block = *(void **)block) held++;
+    for (void *block = heap->bins[c].head; block != NULL; block = link_next(block)) held++;
     assert_int_equal(heap->bins[c].room, (int64_t)heap->bins[c].capacity - held);
     used += (size_t)heap->bins[c].capacity * class_size(c);
   }

@@ -144,7 +144,7 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
   guard_freed(blocks[i]);
   lock_acquire(&mine()->lock);
-  *(void **)blocks[i] = NULL; /* a list of one */
+  link_set(blocks[i], NULL); /* a list of one */
   slabs_put_list(mine(), slab->size_class, blocks[i], true);
   lock_release(&mine()->lock);
   assert_ptr_equal(slabs->first, slab);

@@ -150,8 +150,7 @@ static void check_free_list(const struct slab *slab) {
   static bool seen[SLICE_BYTES / BLOCK_ALIGNMENT];
   memset(seen, 0, sizeof seen);
   unsigned count = 0;
-  for (const char *block = slab->free_list; block != NULL;
-       block = *(void *const *)(const void *)block) {
+  for (const char *block = slab->free_list; block != NULL; block = link_next(block)) {
     size_t offset = (size_t)(block - slab_base(slab));
     assert_int_equal(offset % slab_block_size(slab), 0);
     size_t number = offset / slab_block_size(slab);

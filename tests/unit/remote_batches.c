@@ -48,6 +48,17 @@ static void allocate(size_t count, size_t size) {
   }
 }
 
+/* As free does it. */
+static void send(struct heap *heap, void *block) {
+  guard_freed(block);
+  remote_free(heap, map_bin(block), block);
+}
+
+static void send_now(void *block) {
+  guard_freed(block);
+  remote_free_now(map_bin(block), block);
+}
+
 /* The program has them again, as far as the rest of the library knows. */
 static void free_all(size_t count) {
   for (size_t i = 0; i < count; i++) hak_free(blocks[i]);
@@ -61,8 +72,11 @@ static void takes(struct heap *heap, size_t size, size_t last, unsigned count) {
   assert_int_equal(remote_take_batch(heap, class_for(size), &list), count);
   lock_release(&heap->lock);
   assert_int_equal(before - inbox_bytes(heap), count * size);
-  for (unsigned i = 0; i < count; i++, list = *(void **)list)
+  for (unsigned i = 0; i < count; i++) {
     assert_ptr_equal(list, blocks[last - i]);
+    list = link_next(list);
+    guard_allocated(blocks[last - i]);
+  }
   assert_null(list);
 }
 
@@ -84,14 +98,14 @@ static void batches_come_as_they_were_sent(void **state) {
     allocate(count, size);
     for (size_t i = 0; i < count; i++) {
       assert_int_equal(inbox_bytes(owner), i / batch * batch * size);
-      remote_free(other, map_bin(blocks[i]), blocks[i]);
+      send(other, blocks[i]);
     }
     remote_flush(other);
     assert_int_equal(inbox_bytes(owner), count * size);
     takes(owner, size, count - 1, (unsigned)(count - 2 * batch));
     takes(owner, size, 2 * batch - 1, batch);
     /* What is sent now waits until the pile is used up. */
-    remote_free_now(map_bin(blocks[count - 1]), blocks[count - 1]);
+    send_now(blocks[count - 1]);
     takes(owner, size, batch - 1, batch);
     takes(owner, size, count - 1, 1);
     takes_nothing(owner, size);
@@ -111,7 +125,7 @@ static bool steals(size_t size) {
 }
 
 static void send_one_by_one(size_t from, size_t to) {
-  for (size_t i = from; i < to; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
+  for (size_t i = from; i < to; i++) send_now(blocks[i]);
 }
 
 static void few_batches_are_not_stolen(void **state) {
@@ -160,6 +174,7 @@ static void stolen_blocks_find_home(void **state) {
   assert_true(steals(size));
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
+    guard_freed(blocks[i - 1]);
     lock_acquire(&other->lock);
     slabs_put_list(other, class_for(size), blocks[i - 1], true);
     lock_release(&other->lock);
@@ -179,7 +194,8 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   allocate(COUNT, size);
   void *list = NULL;
   for (size_t i = 0; i < COUNT; i++) {
-    *(void **)blocks[i] = list;
+    guard_freed(blocks[i]);
+    link_set(blocks[i], list);
     list = blocks[i];
     bool same = i > 0 && ((uintptr_t)blocks[i] ^ (uintptr_t)blocks[i - 1]) >> SLICE_SHIFT == 0;
     if (!same || of_slice == batch) {
@@ -201,6 +217,7 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   lock_release(&owner->lock);
   assert_int_equal(taken, COUNT);
   takes_nothing(owner, size);
+  for (int i = 0; i < COUNT; i++) guard_allocated(blocks[i]);
   free_all(COUNT);
 }
 
@@ -297,8 +314,8 @@ static void *send_for_ever(void *seed) {
     }
     if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
     uint64_t choice = random_below(&random, 4);
-    if (choice == 0) remote_free(heap, map_bin(block), block);
-    else remote_free_now(map_bin(block), block);
+    if (choice == 0) send(heap, block);
+    else send_now(block);
     if (choice == 1) remote_flush(heap);
   }
   if (heap == NULL) atomic_fetch_add(&errors, 1);
@@ -309,7 +326,8 @@ static void *send_for_ever(void *seed) {
 static void take_list(void *list, unsigned count) {
   unsigned found = 0;
   while (list != NULL) {
-    void *next = *(void **)list;
+    void *next = link_next(list);
+    guard_allocated(list);
     if (atomic_fetch_sub(&sent[*number_of(list)], 1) != 1) atomic_fetch_add(&errors, 1);
     memset(list, 0xee, 16); /* the program writes to it */
     hand_to_program(list);

@@ -18,6 +18,7 @@
 
 #define FOREIGN "not a block of this allocator"
 #define INTERIOR "pointer into the middle of a block"
+#define WRITTEN_AFTER "block was written to after it was freed"
 #define DOUBLE_FREE "double free (block is already free)"
 
 #ifdef __cplusplus

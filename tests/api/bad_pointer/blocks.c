@@ -142,6 +142,34 @@ void case_abort_handler(void) {
   case_double_free();
 }
 
+/* --- written to after it was freed ----------------------------------------------------------------- */
+
+/* Two free blocks in one list; the one that is handed out next has had its link written. */
+static void overwrite_link(uintptr_t kept, uintptr_t flipped) {
+  void *next = take(block_size), *block = take(block_size);
+  free(next);
+  free(block);
+  uintptr_t *link = opaque(block);
+  *link = (*link & kept) ^ flipped;
+  announce("malloc", block, WRITTEN_AFTER);
+  for (int i = 0; i < 3; i++) opaque(malloc(block_size));
+}
+
+/* Where malloc would hand out the program's stack. */
+void case_write_link_to_stack(void) {
+  _Alignas(16) char fake[64] = {0};
+  overwrite_link(0, (uintptr_t)opaque(fake));
+}
+
+/* Where malloc would hand out a block that lives. */
+void case_write_link_to_live(void) { overwrite_link(0, (uintptr_t)take(block_size)); }
+
+/* Where its list would end. */
+void case_write_link_null(void) { overwrite_link(0, 0); }
+
+/* As an overflow by one byte does. */
+void case_write_link_byte(void) { overwrite_link(UINTPTR_MAX, 0x10); }
+
 /* --- addresses inside --------------------------------------------------------------------------- */
 
 void case_free_interior(void) { free_badly((char *)take(block_size) + into, INTERIOR); }
