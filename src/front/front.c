@@ -116,9 +116,11 @@ static void *allocate_beyond(size_t size) {
 
 static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
 
+/* Larger ones fail. With a tool's question (SAMPLE_LEFT_ASKED) they would count below what the number can hold. */
+static bool crosses(size_t size) { return size <= PTRDIFF_MAX / 4 && sample_crosses(size); }
+
 HAK_NOINLINE void *front_allocate_beyond(size_t size) {
-  if (size <= PTRDIFF_MAX && sample_crosses(size))
-    return allocate_sample(BLOCK_ALIGNMENT, size, NULL);
+  if (crosses(size)) return allocate_sample(BLOCK_ALIGNMENT, size, NULL);
   return allocate_beyond(size);
 }
 
@@ -142,9 +144,8 @@ static void *allocate_zeroed(size_t size, bool *zeroed) {
 void *front_allocate_zeroed(size_t size) {
   bool zeroed = false;
   void *block = size < UNTOUCHED_FROM ? front_allocate(size)
-                : size <= PTRDIFF_MAX && sample_crosses(size)
-                    ? allocate_sample(BLOCK_ALIGNMENT, size, &zeroed)
-                    : allocate_zeroed(size, &zeroed);
+                : crosses(size)       ? allocate_sample(BLOCK_ALIGNMENT, size, &zeroed)
+                                      : allocate_zeroed(size, &zeroed);
   if (block != NULL && !zeroed) memset(block, 0, size);
   return block;
 }
@@ -167,7 +168,7 @@ static void *allocate_aligned(size_t alignment, size_t size) {
 
 void *front_allocate_aligned(size_t alignment, size_t size) {
   if (alignment <= BLOCK_ALIGNMENT) return front_allocate(size);
-  if (sample_crosses(size)) return allocate_sample(alignment, size, NULL);
+  if (crosses(size)) return allocate_sample(alignment, size, NULL);
   return allocate_aligned(alignment, size);
 }
 
@@ -346,9 +347,16 @@ static size_t size_to_ask_for(size_t size, size_t usable) {
   return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? size + size / 8 : size;
 }
 
+/* What the program asked for is `size`: a sample has no room beyond. */
+static void *allocate_with_room(size_t size, size_t room) {
+  if (room == size) return front_allocate(size);
+  if (crosses(size)) return front_allocate_sample(size);
+  return allocate_ordinary(BLOCK_ALIGNMENT, room, NULL);
+}
+
 static void *move(void *pointer, size_t usable, size_t size) {
   int saved = errno;
-  void *moved = front_allocate(size_to_ask_for(size, usable));
+  void *moved = allocate_with_room(size, size_to_ask_for(size, usable));
   if (moved == NULL) {
     if (size > usable) return NULL;
     errno = saved; /* a shrink never fails */
@@ -365,7 +373,7 @@ static void *move(void *pointer, size_t usable, size_t size) {
 static void sample_resized(void *block, enum block_tier tier, size_t usable, size_t size) {
   bool grows = tier == BLOCK_HUGE && size >= usable;
   size_t counted = grows ? size - usable : size;
-  if (sample_crosses(counted) && is_sample(counted)) mark_sample(block, size);
+  if (crosses(counted) && is_sample(counted)) mark_sample(block, size);
 }
 
 /* `record`: of what it was as a sample. False: it counts as another block. */

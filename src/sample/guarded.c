@@ -214,7 +214,14 @@ static void tell_place(struct report *line, const struct slot *slot, uintptr_t a
   report_text(line, side);
 }
 
-/* The first error of a block alone. Written without the lock: stderr may be slow. */
+/* A page is closed while nothing lives there. */
+static const char *kind_of(const struct slot *slot, uintptr_t page, uintptr_t address) {
+  uintptr_t own = slot->block & ~(uintptr_t)(os_page_size() - 1);
+  if (slot->state == SLOT_FREED || page == own) return "use after free";
+  return address < slot->block ? "underflow" : "overflow";
+}
+
+/* The first error of a block alone. Written without the lock: stderr may be slow. `what`: NULL: the processor found it. */
 static void tell(const char *what, struct slot *of, uintptr_t address, const struct event *event,
                  const char *happened) {
   struct report line;
@@ -223,8 +230,9 @@ static void tell(const char *what, struct slot *of, uintptr_t address, const str
   of->told = true;
   release(acquired);
   if (slot->told || slot->state == SLOT_NEW) return;
+  uintptr_t page = address & ~(uintptr_t)(os_page_size() - 1);
   report_start(&line);
-  report_text(&line, what);
+  report_text(&line, what != NULL ? what : kind_of(slot, page, address));
   report_text(&line, ": ");
   report_pointer(&line, (const void *)address);
   report_text(&line, ", ");
@@ -263,11 +271,6 @@ void guarded_explain(const char *function, const void *pointer, const char *wron
 
 /* --- what the processor finds --------------------------------------------------------------------------------- */
 
-static const char *kind_of(const struct slot *slot, uintptr_t address) {
-  if (slot->state == SLOT_FREED) return "use after free";
-  return address < slot->block ? "underflow" : "overflow";
-}
-
 /* True: the program goes on, and finds the page open. */
 static bool on_fault(void *address, bool knows_write, bool is_write) {
   if (!guarded_has(address)) return false;
@@ -275,8 +278,7 @@ static bool on_fault(void *address, bool knows_write, bool is_write) {
   if (event.depth > 0) /* where the kernel called the handler from */
     memmove(event.addresses, event.addresses + 1, --event.depth * sizeof event.addresses[0]);
   if (event.depth > 0) event.addresses[0]++; /* the very instruction, no return address */
-  struct slot *slot = slot_near(address);
-  tell(kind_of(slot, (uintptr_t)address), slot, (uintptr_t)address, &event,
+  tell(NULL, slot_near(address), (uintptr_t)address, &event,
        !knows_write ? " touched it here:"
        : is_write   ? " wrote to it here:"
                     : " read it here:");

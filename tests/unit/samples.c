@@ -217,6 +217,37 @@ static void realloc_keeps_bytes_and_records(void **state) {
     }
 }
 
+/* A block that grows by little at a time gets more room than it asks for; what is kept is what it asked for. */
+static void what_was_asked_for_is_kept(void **state) {
+  (void)state;
+  for (size_t size = 1000; size < 500000; size += size / 3) {
+    unsigned char *block = hak_malloc(size);
+    size_t asked = hak_usable_size(block) + 100; /* has to move */
+    uint64_t before = figure(&samples.samples);
+    malloc_thread.sample_left = 0;
+    block = hak_realloc(block, asked);
+    assert_int_equal(figure(&samples.samples), before + 1);
+    struct sample_record *record = record_find((uintptr_t)block);
+    assert_non_null(record);
+    assert_int_equal(figure(&record->size), asked);
+    hak_free(block);
+  }
+}
+
+/* Nothing can be had of such a size, nor does it disturb the count of a thread that a tool has asked something. */
+static void impossible_sizes_leave_the_count_alone(void **state) {
+  (void)state;
+  const size_t sizes[] = {PTRDIFF_MAX, PTRDIFF_MAX / 2, PTRDIFF_MAX / 4 + 1, SIZE_MAX};
+  for (int s = 0; s < 4; s++) {
+    malloc_thread.sample_left = SAMPLE_LEFT_ASKED;
+    assert_null(hak_malloc(sizes[s]));
+    assert_null(hak_calloc(1, sizes[s]));
+    assert_null(hak_aligned_alloc(64, sizes[s]));
+    assert_true(malloc_thread.sample_left == SAMPLE_LEFT_ASKED);
+  }
+  malloc_thread.sample_left = 0;
+}
+
 /* A block that grows in place is a sample with the probability of its size, in however many steps it got there. */
 static void huge_blocks_that_grow_are_samples_by_their_size(void **state) {
   (void)state;
@@ -405,6 +436,8 @@ int main(void) {
     cmocka_unit_test(samples_look_like_other_blocks),
     cmocka_unit_test(calloc_of_a_sample_is_zeros),
     cmocka_unit_test(realloc_keeps_bytes_and_records),
+    cmocka_unit_test(what_was_asked_for_is_kept),
+    cmocka_unit_test(impossible_sizes_leave_the_count_alone),
     cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
     cmocka_unit_test(samples_a_second_are_limited),
     cmocka_unit_test(wrong_frees_of_samples_are_told),
