@@ -93,9 +93,7 @@ static void keep_live(struct profile *profile, struct live_sample sample) {
 
 static void add_record(struct profile *profile, const struct sample_record *record, uint64_t now) {
   uint64_t size = atomic_load(&record->size), weight = atomic_load(&record->weight);
-  /* Odd: it was being written. Its sample is as good as not there. */
-  if (atomic_load(&record->version) % 2 != 0 || atomic_load(&record->address) == 0 || size == 0)
-    return;
+  if (atomic_load(&record->address) == 0 || size == 0) return;
   profile->live_samples++;
   profile->live_bytes += (double)weight;
   struct site *site = profile_site(profile, atomic_load(&record->stack));
@@ -114,6 +112,37 @@ static void add_record(struct profile *profile, const struct sample_record *reco
             (struct live_sample){site->place, atomic_load(&record->size_class), weight, age});
 }
 
+/* Even, and the same before and after all else was read: nobody wrote to it meanwhile. */
+static bool is_whole(const struct sample_record *record, const struct sample_record *after) {
+  uint32_t version = atomic_load(&record->version);
+  return version % 2 == 0 && version == atomic_load(&after->version);
+}
+
+/* The few that were being written are read again; one that is never at rest is left out, as good as not there. */
+static bool settle(const struct remote *remote, uint64_t address, struct sample_record *record,
+                   const struct sample_record *after) {
+  enum { TRIES = 8 };
+  struct sample_record next = *after;
+  for (int i = 0; i < TRIES && !is_whole(record, &next); i++) {
+    *record = next;
+    if (!remote_read(remote, address, &next, sizeof next)) return false;
+  }
+  if (!is_whole(record, &next)) atomic_store(&record->address, 0);
+  return true;
+}
+
+/* A chunk of the process' memory, read twice. */
+static bool read_chunk(const struct remote *remote, uint64_t address, struct sample_record *chunk,
+                       uint32_t records) {
+  static struct sample_record again[SAMPLE_RECORDS_A_CHUNK];
+  if (!remote_read(remote, address, chunk, records * sizeof chunk[0]) ||
+      !remote_read(remote, address, again, records * sizeof again[0]))
+    return false;
+  for (uint32_t i = 0; i < records; i++)
+    if (!settle(remote, address + i * sizeof chunk[0], &chunk[i], &again[i])) return false;
+  return true;
+}
+
 static bool read_records(struct profile *profile, const struct remote *remote,
                          const struct samples *head) {
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
@@ -126,7 +155,7 @@ static bool read_records(struct profile *profile, const struct remote *remote,
     uint32_t records =
         count - first < SAMPLE_RECORDS_A_CHUNK ? count - first : SAMPLE_RECORDS_A_CHUNK;
     uint64_t address = (uintptr_t)atomic_load(&head->record_chunks[first / SAMPLE_RECORDS_A_CHUNK]);
-    if (!remote_read(remote, address, chunk, records * sizeof chunk[0])) return false;
+    if (!read_chunk(remote, address, chunk, records)) return false;
     for (uint32_t i = 0; i < records; i++) add_record(profile, &chunk[i], now);
   }
   return true;

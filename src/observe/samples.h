@@ -1,7 +1,7 @@
 /* samples.h - what the sampler keeps (sample/sample.h), as a tool reads it in the memory of a process.
  *
  * Nothing here is ever freed or moved. Records and stacks lie in chunks, and tell for themselves whether they are whole:
- * a reader in another process takes a chunk as it is, and leaves out the few that were being written.
+ * a reader in another process takes a chunk, and reads the few again that were being written.
  *
  * A block of `size` bytes is a sample with probability p = 1 - e^(-size / rate), and then stands for 1 / p blocks
  * and size / p bytes: sums over samples are unbiased estimates of the sums over all blocks. The rate may be another one for each

@@ -1,0 +1,59 @@
+"""The sampler is turned on and off a thousand times under load, from two places at once, while the process forks."""
+
+import threading
+
+from common import *
+from profiles import *
+
+TOGGLED = os.environ.get("HAKMEM_TEST_TOGGLED", "")
+RATES = ("0", "4096", "0", "1048576", "512")
+TIMES = 500
+
+
+def seen_of(pid):
+    """What a tool might leave behind in a process."""
+    files = sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+    names = sorted(
+        open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8").read() for task in os.listdir(f"/proc/{pid}/task")
+    )
+    return files, [name for name in names if name != "hakmem\n"], sorted(os.listdir("/dev/shm"))
+
+
+class Toggle(ProfCase):
+    def toggle(self, pid, turn):
+        for i in range(TIMES):
+            result = hakmem("prof", str(pid), f"--rate={RATES[(i + turn) % len(RATES)]}", "--sites=1")
+            if result.code != 0 or result.err or not HEAD.match(result.out.splitlines()[0]):
+                self.wrong.append(result)
+                return
+
+    def head(self, pid, rate):
+        return HEAD.match(self.prof(pid, f"--rate={rate}").splitlines()[0])
+
+    def test_nothing_is_lost_and_nothing_stays_behind(self):
+        self.wrong = []
+        process = self.launch(program=TOGGLED)
+        pid = int(process.words[1])
+        before = seen_of(pid)
+        shells = [threading.Thread(target=self.toggle, args=(pid, turn)) for turn in range(2)]
+        for shell in shells:
+            shell.start()
+        for shell in shells:
+            shell.join()
+        self.assertEqual(self.wrong, [])
+        self.assertEqual(seen_of(pid), before)
+        self.assertGreater(int(self.head(pid, 4096)[5]), 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        word, forks = process.stdout.readline().split()
+        self.assertEqual(word, "freed")
+        self.assertGreater(int(forks), 100)
+        # The buffers of its standard input and output may be samples, and what libc keeps of a thread.
+        self.assertLess(int(self.head(pid, 4096)[5]), 5)
+        process.stdin.close()
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(sorted(os.listdir("/dev/shm")), before[2])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
