@@ -9,6 +9,7 @@
 #                                   docs/results where nothing was: build/bench/report.html
 #   make report-kept                of the results in docs/results in any case
 #   make charts                     the charts of README.md, from the suite in docs/results
+#   make pictures                   the picture of hakmem top in docs/looking-inside.md
 #   make scorecard                  docs/scorecard.md from them
 #
 # RESUME=1 make bench goes on with a run that was stopped, on the same commit, peers and machine only.
@@ -82,6 +83,16 @@ CHART_FILE ?= docs/results/suite-$(KEPT_VERSION).json
 charts: lab-setup
 	@$(HAKMEM_LAB) chart "$(CHART_FILE)" -o docs/results/overview.svg
 	@$(HAKMEM_LAB) chart "$(CHART_FILE)" --narrow -o docs/results/overview-narrow.svg
+
+# Of hakmem top, for the documentation.
+.PHONY: pictures
+pictures: lab-setup
+	@bash scripts/setup.sh build test
+	@cmake --preset standard -DBUILD_TESTING=ON >/dev/null
+	@cmake --build build/standard -j $(JOBS) --target hakmem_targets tools_server
+	@build/lab/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	  -r docs/pictures/requirements.txt
+	@build/lab/venv/bin/python docs/pictures/top.py docs/pictures/top.svg
 
 .PHONY: scorecard
 scorecard: lab-setup
