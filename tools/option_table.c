@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "os/variant.h"
+
 const struct option_row option_table[] = {
 #define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
   {name, OPTION_##type, {speed, balanced, lean}, low, high, accepted, help},

@@ -186,6 +186,16 @@ static void prepare_statistics(void) {
   report_end(&line);
 }
 
+/* A security team that asks for checks has to learn that there are none. */
+static void say_without_guards(void) {
+  struct report line;
+  option_values[OPTION_GUARD] = GUARD_OFF;
+  if (is_told(option_table[OPTION_GUARD].name, strlen(option_table[OPTION_GUARD].name))) return;
+  report_start(&line);
+  report_text(&line, "HAKMEM_GUARD: only the hardened library has such checks; none are made");
+  report_end(&line);
+}
+
 void options_read(void) {
   bool secure = os_is_secure();
   int32_t profile = PROFILE_BALANCED;
@@ -201,6 +211,7 @@ void options_read(void) {
     else read_option((enum option_id)id, option_table[id].defaults[profile]);
   }
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
+  if (!HAK_HARDENED && option_value(GUARD) != GUARD_OFF) say_without_guards();
   prepare_statistics();
   if (!secure) warn_of_unknown();
 }

@@ -22,6 +22,7 @@ enum { PROFILE_SPEED, PROFILE_BALANCED, PROFILE_LEAN };
 enum { HUGEPAGE_OFF, HUGEPAGE_THP, HUGEPAGE_EXPLICIT };
 enum { DECOMMIT_OFF, DECOMMIT_FREE, DECOMMIT_DONTNEED };
 enum { BACKGROUND_NEVER, BACKGROUND_ALWAYS, BACKGROUND_AUTO };
+enum { GUARD_OFF, GUARD_LIGHT, GUARD_FULL };
 enum { STATS_OFF, STATS_TEXT, STATS_JSON };
 
 #if HAK_FAST
@@ -52,6 +53,9 @@ static inline bool option_counting(void) {
   return HAK_OBSERVE || option_value(TINY_HEAP_STATS) || option_value(TINY_FRONT_CLASS_STATS) ||
          option_value(STATS) != STATS_OFF;
 }
+
+/** What is checked of each block; GUARD_OFF in all variants but the hardened one. */
+static inline int32_t option_guard(void) { return HAK_HARDENED ? option_value(GUARD) : GUARD_OFF; }
 
 /** Does anything print statistics? */
 static inline bool option_printing(void) {

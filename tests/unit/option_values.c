@@ -54,7 +54,9 @@ static int clear(void **state) {
 }
 
 /* Options that other options set as well are looked at on their own below. */
-static bool is_plain(int id) { return id != OPTION_PROFILE && id != OPTION_SS_HUGEPAGE; }
+static bool is_plain(int id) {
+  return id != OPTION_PROFILE && id != OPTION_SS_HUGEPAGE && id != OPTION_GUARD;
+}
 
 static void the_table_is_sound(void **state) {
   (void)state;
@@ -267,6 +269,20 @@ static void the_experiment_is_another_name_of_explicit(void **state) {
   assert_int_equal(option_value(SS_HUGEPAGE), HUGEPAGE_OFF);
 }
 
+static void guards_are_in_the_hardened_library_alone(void **state) {
+  (void)state;
+  static const char *const words[] = {"off", "light", "full"};
+  const char *none =
+      "hakmem: HAKMEM_GUARD: only the hardened library has such checks; none are made\n";
+  assert_string_equal(read_options(), "");
+  assert_int_equal(option_guard(), HAK_HARDENED ? GUARD_LIGHT : GUARD_OFF);
+  for (int i = 0; i < 3; i++) {
+    setenv("HAKMEM_GUARD", words[i], 1);
+    assert_string_equal(read_options(), HAK_HARDENED || i == GUARD_OFF ? "" : none);
+    assert_int_equal(option_guard(), HAK_HARDENED ? i : GUARD_OFF);
+  }
+}
+
 static void unknown_names_are_told(void **state) {
   (void)state;
   setenv("HAKMEM_UNKNOWN", "1", 1);
@@ -289,6 +305,7 @@ int main(void) {
       cmocka_unit_test_setup(a_handler_of_the_programs_stays, clear),
       cmocka_unit_test_setup(the_default_named_is_the_one_used, clear),
       cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
+      cmocka_unit_test_setup(guards_are_in_the_hardened_library_alone, clear),
       cmocka_unit_test_setup(unknown_names_are_told, clear),
   };
   return cmocka_run_group_tests_name("option values", tests, NULL, NULL);
