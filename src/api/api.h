@@ -25,9 +25,15 @@ HAK_INLINE void *api_malloc(size_t size) { return front_allocate(size); }
 
 HAK_INLINE void api_free(void *pointer) { front_free(pointer); }
 
-/** For callers that know the size; it tells nothing that the descriptor does not. */
+/** For callers that know the size; it tells nothing that the descriptor does not, but the hardened variant compares. */
 HAK_INLINE void api_free_sized(void *pointer, size_t size) {
-  (void)size;
+  guard_freed_sized(pointer, size, 0);
+  api_free(pointer);
+}
+
+/** The same with the alignment that was asked for. */
+HAK_INLINE void api_free_aligned_sized(void *pointer, size_t alignment, size_t size) {
+  guard_freed_sized(pointer, size, alignment);
   api_free(pointer);
 }
 

@@ -164,8 +164,8 @@ static void initialise(void) {
   lock_acquire(&heap_list_lock);
   bool first = !atomic_load_explicit(&heap_started, memory_order_relaxed);
   if (first) {
-    link_start();
     read_options_and_make_key();
+    link_start();
     /* release: options are read without the lock afterwards */
     atomic_store_explicit(&heap_started, true, memory_order_release);
   }
