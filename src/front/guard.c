@@ -3,7 +3,7 @@
 
 #if HAK_HARDENED
 
-#include "front/block.h"
+#include "front/full.h"
 #include "observe/report.h"
 
 HAK_COLD void guard_refuse(const void *block) {
@@ -39,8 +39,9 @@ void guard_check_size(const char *function, const void *pointer, size_t size, si
   if (alignment == 0) alignment = 1;
   if ((alignment & (alignment - 1)) != 0 || ((uintptr_t)pointer & (alignment - 1)) != 0)
     report_bad_pointer(function, pointer, REPORT_WRONG_ALIGNMENT);
-  if (!fits(&block, block_usable(&block, pointer), size, alignment))
-    report_bad_pointer(function, pointer, REPORT_WRONG_SIZE);
+  bool right = full_is_on() ? full_size(&block, pointer) == size
+                            : fits(&block, block_usable(&block, pointer), size, alignment);
+  if (!right) report_bad_pointer(function, pointer, REPORT_WRONG_SIZE);
 }
 
 #endif

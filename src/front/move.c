@@ -4,7 +4,7 @@
  * What is asked is what valkey asks of jemalloc: how full the slab is beside the others of its class that are not full. It is
  * asked of counts that change under the heap's lock and are read without it: an answer is a hint, never more.
  */
-#include "front/front.h"
+#include "front/full.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -50,6 +50,10 @@ bool front_should_move(const void *pointer) {
 }
 
 void front_free_moved(void *pointer) {
+  if (full_is_on()) {
+    full_free(pointer);
+    return;
+  }
   struct heap *heap = heap_of_thread();
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
   if (heap == NULL || !heap_has_bin(heap, bin)) {

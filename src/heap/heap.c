@@ -11,6 +11,7 @@
 
 #include "heap/engine.h"
 #include "heap/fork.h"
+#include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "observe/report.h"
@@ -85,6 +86,7 @@ static void set_state(struct heap *heap, enum heap_state state) {
 }
 
 static void park(struct heap *heap) {
+  quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   set_state(heap, HEAP_PARKED);

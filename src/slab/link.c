@@ -8,16 +8,19 @@
 
 struct link_secret link_secret;
 uint32_t link_zeroed_most;
+uint8_t link_mode;
 uint32_t link_sizes[LINK_CLASSES];
 _Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
 _Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told apart");
 
 void link_start(void) {
   uint64_t numbers[4];
+  if (option_value(FORCE_LIBC_ALLOC)) option_values[OPTION_GUARD] = GUARD_OFF;
+  link_mode = option_guard() == GUARD_FULL ? LINK_MODE_FULL : LINK_MODE_OTHER;
   os_random(numbers);
   os_random(numbers + 2);
-  link_secret = (struct link_secret){
-      .add = numbers[0], .multiply = numbers[1] | 1, .code = numbers[2]};
+  link_secret =
+      (struct link_secret){.add = numbers[0], .multiply = numbers[1] | 1, .code = numbers[2]};
   if (option_guard() == GUARD_FULL) link_zeroed_most = SMALL_MAX;
   if (option_guard() == GUARD_LIGHT) link_zeroed_most = (uint32_t)option_value(GUARD_ZERO);
   for (unsigned c = 0; c < CLASS_COUNT; c++) link_sizes[c] = class_size(c);

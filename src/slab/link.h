@@ -33,6 +33,10 @@ extern uint32_t link_zeroed_most HAK_HIDDEN;
 enum { LINK_CLASSES = 77 };
 extern uint32_t link_sizes[LINK_CLASSES] HAK_HIDDEN;
 
+/* Which mode it is, once the options are read. */
+enum { LINK_MODE_UNKNOWN, LINK_MODE_OTHER, LINK_MODE_FULL };
+extern uint8_t link_mode HAK_HIDDEN;
+
 /** Draws the secret numbers, when options are read and before the first block, by one thread. */
 void link_start(void);
 /** Ends the program: what a free block holds was changed. */
@@ -126,7 +130,8 @@ HAK_INLINE void link_clear(void *block, unsigned size_class) {
   link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + size / sizeof(link_pair);
   for (; pair < end; pair++) {
     *pair = (link_pair){0, 0};
-    __asm__ volatile(""); /* or compilers make a call of it, which costs small blocks more than all else here */
+    __asm__ volatile(
+        ""); /* or compilers make a call of it, which costs small blocks more than all else here */
   }
 }
 
