@@ -37,47 +37,70 @@ static void **size_entry(const struct block *block) {
   return &slab->free_list;
 }
 
-static void set_end(void *pointer, size_t size) {
-  struct block block = block_find(pointer);
-  size_t room = block_usable(&block, pointer);
-  char *end = (char *)pointer + size;
-  uint64_t unused = 0;
-  if (is_small(&block)) {
-    unused = room - CANARY_BYTES - size;
-    memset(end, filler_of(pointer), unused);
-    end += unused;
-  } else {
-    *size_entry(&block) = (void *)size;
-  }
-  uint64_t canary = canary_of(pointer, unused);
+/* Bytes of a live block of a thread's slab, 0: it is none. */
+static size_t room_of_small(const void *pointer) {
+  if (!map_has_entry(pointer) || map_bin(pointer) == NULL) return 0;
+  unsigned state = link_state(pointer);
+  return state >= STATE_LIVE && (uintptr_t)pointer % STATE_BYTES == 0
+             ? class_size(state - STATE_LIVE)
+             : 0;
+}
+
+static void set_small_end(void *pointer, size_t room, size_t size) {
+  char *end = (char *)pointer + room - CANARY_BYTES;
+  uint64_t unused = room - CANARY_BYTES - size, canary = canary_of(pointer, unused);
+  memset(end - unused, filler_of(pointer), unused);
   memcpy(end, &canary, sizeof canary);
 }
 
-/* True: nothing was written behind the block. */
-static bool end_is_whole(const struct block *block, const void *pointer, size_t *size) {
-  size_t room = block_usable(block, pointer);
-  uint64_t canary, unused = 0;
-  if (is_small(block)) {
-    const char *end = (const char *)pointer + room - CANARY_BYTES;
-    memcpy(&canary, end, sizeof canary);
-    unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
-    if (unused > room - CANARY_BYTES) return false;
-    *size = room - CANARY_BYTES - unused;
-    unsigned char filler = filler_of(pointer);
-    for (uint64_t i = 1; i <= unused; i++)
-      if ((unsigned char)end[-(ptrdiff_t)i] != filler) return false;
-  } else {
-    *size = (size_t)*size_entry(block);
-    if (*size > room - CANARY_BYTES) return false;
-    memcpy(&canary, (const char *)pointer + *size, sizeof canary);
+/* The size of a block that ends as it should, SIZE_MAX: it does not. */
+static size_t size_of_small(const void *pointer, size_t room) {
+  const unsigned char *end = (const unsigned char *)pointer + room - CANARY_BYTES;
+  uint64_t canary, word;
+  memcpy(&canary, end, sizeof canary);
+  uint64_t unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
+  if (unused > room - CANARY_BYTES || canary != canary_of(pointer, unused)) return SIZE_MAX;
+  const unsigned char *first = end - unused;
+  unsigned char filler = filler_of(pointer);
+  uint64_t words = filler * UINT64_C(0x0101010101010101), other = 0;
+  for (; end - first >= (ptrdiff_t)sizeof word; end -= sizeof word) {
+    memcpy(&word, end - sizeof word, sizeof word);
+    other |= word ^ words;
   }
-  return canary == canary_of(pointer, unused);
+  while (end > first) other |= *--end ^ filler;
+  return other == 0 ? room - CANARY_BYTES - unused : SIZE_MAX;
+}
+
+static void set_end(void *pointer, size_t size) {
+  size_t room = room_of_small(pointer);
+  if (HAK_LIKELY(room != 0)) {
+    set_small_end(pointer, room, size);
+    return;
+  }
+  struct block block = block_find(pointer);
+  if (is_small(&block)) {
+    set_small_end(pointer, block_usable(&block, pointer), size);
+  } else {
+    uint64_t canary = canary_of(pointer, 0);
+    *size_entry(&block) = (void *)size;
+    memcpy((char *)pointer + size, &canary, sizeof canary);
+  }
+}
+
+/* As size_of_small. */
+static size_t size_of(const struct block *block, const void *pointer) {
+  size_t room = block_usable(block, pointer);
+  if (is_small(block)) return size_of_small(pointer, room);
+  size_t size = (size_t)*size_entry(block);
+  uint64_t canary;
+  if (size > room - CANARY_BYTES) return SIZE_MAX;
+  memcpy(&canary, (const char *)pointer + size, sizeof canary);
+  return canary == canary_of(pointer, 0) ? size : SIZE_MAX;
 }
 
 static size_t checked_size(const char *function, const struct block *block, const void *pointer) {
-  size_t size;
-  if (HAK_UNLIKELY(!end_is_whole(block, pointer, &size)))
-    report_bad_pointer(function, pointer, REPORT_WRITTEN_BEYOND);
+  size_t size = size_of(block, pointer);
+  if (HAK_UNLIKELY(size == SIZE_MAX)) report_bad_pointer(function, pointer, REPORT_WRITTEN_BEYOND);
   return size;
 }
 
@@ -98,27 +121,30 @@ void *full_allocate(size_t alignment, size_t size, bool zero) {
   return block;
 }
 
+static void free_other(void *pointer) {
+  struct block block = block_look_up(pointer);
+  if (HAK_LIKELY(block.wrong == NULL)) {
+    (void)checked_size("free", &block, pointer);
+    if (block.tier >= BLOCK_LARGE) *size_entry(&block) = NULL;
+  }
+  front_free(pointer); /* says what is wrong */
+}
+
 void full_free(void *pointer) {
   if (pointer == NULL) return;
-  struct block block = block_look_up(pointer);
-  if (HAK_UNLIKELY(block.wrong != NULL)) {
-    front_free(pointer); /* says so */
-    return;
-  }
-  (void)checked_size("free", &block, pointer);
+  size_t room = room_of_small(pointer);
   struct heap *heap = heap_of_thread();
-  struct bin *bin = map_bin(pointer);
-  if (block.tier != BLOCK_SMALL || heap == NULL || bin == NULL) {
-    if (block.tier >= BLOCK_LARGE) *size_entry(&block) = NULL;
-    front_free(pointer);
+  if (HAK_UNLIKELY(room == 0 || heap == NULL)) {
+    free_other(pointer);
     return;
   }
-  int saved = errno;
+  if (HAK_UNLIKELY(size_of_small(pointer, room) == SIZE_MAX))
+    report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
+  unsigned size_class = link_state(pointer) - STATE_LIVE;
   release_note_caller(__builtin_return_address(0));
-  guard_freed(pointer, bin);
-  quarantine_put(heap, pointer, block.slab->size_class);
+  guard_freed(pointer, map_bin(pointer));
+  quarantine_put(heap, pointer, size_class);
   release_answer(heap);
-  errno = saved;
 }
 
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {

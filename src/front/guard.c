@@ -13,7 +13,7 @@ HAK_COLD void guard_refuse(const void *block) {
 
 bool guard_is_zero(const void *block) {
   return map_has_entry(block) && map_bin(block) != NULL &&
-         link_zeroes(slab_block_size(map_slab(block)));
+         link_zeroes(link_state(block) - STATE_LIVE);
 }
 
 bool guard_is_live(const void *pointer) {

@@ -7,11 +7,13 @@
 #include "heap/remote.h"
 
 /* One page of metadata for each thread. */
-enum { QUARANTINE_BLOCKS = 510 };
+enum { QUARANTINE_BLOCKS = 507, PUTS = 256 };
 
 struct quarantine {
   uint32_t count;
-  size_t bytes;
+  uint32_t puts; /* since `most` was found */
+  size_t bytes, most;
+  uint64_t draws; /* state of the generator */
   void *blocks[QUARANTINE_BLOCKS];
 };
 
@@ -26,7 +28,10 @@ static void release(struct heap *heap, void *block) {
 }
 
 static void release_one(struct heap *heap, struct quarantine *quarantine) {
-  uint32_t which = link_draw(quarantine->count);
+  /* A Weyl sequence mixed with secrets: one multiplication, and no line that other threads write. */
+  quarantine->draws += UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t draw = link_fold(quarantine->draws, link_secret.multiply) >> 32;
+  uint32_t which = (uint32_t)(draw * quarantine->count >> 32);
   void *block = quarantine->blocks[which];
   quarantine->blocks[which] = quarantine->blocks[--quarantine->count];
   quarantine->bytes -= class_size(class_of(block));
@@ -40,19 +45,27 @@ static size_t most_bytes(void) {
   return active > FEW_HEAPS ? most * FEW_HEAPS / active : most;
 }
 
+static struct quarantine *quarantine_of(struct heap *heap) {
+  if (HAK_UNLIKELY(heap->quarantine == NULL)) {
+    heap->quarantine = meta_allocate(sizeof(struct quarantine), 64);
+    if (heap->quarantine == NULL) return NULL;
+    heap->quarantine->draws = link_secret.code ^ (uintptr_t)heap;
+  }
+  if (heap->quarantine->puts++ % PUTS == 0) heap->quarantine->most = most_bytes();
+  return heap->quarantine;
+}
+
 void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
   uint64_t *words = block;
-  size_t size = class_size(size_class), most = most_bytes();
+  size_t size = class_size(size_class);
   words[0] = words[1] = 0; /* link_clear leaves them to the list that the block will be in */
-  if (heap->quarantine == NULL && size <= most)
-    heap->quarantine = meta_allocate(sizeof(struct quarantine), 64);
-  struct quarantine *quarantine = heap->quarantine;
-  if (quarantine == NULL || size > most) {
+  struct quarantine *quarantine = quarantine_of(heap);
+  if (HAK_UNLIKELY(quarantine == NULL || size > quarantine->most)) {
     release(heap, block);
     return;
   }
   while (quarantine->count == QUARANTINE_BLOCKS ||
-         (quarantine->count > 0 && quarantine->bytes + size > most))
+         (quarantine->count > 0 && quarantine->bytes + size > quarantine->most))
     release_one(heap, quarantine);
   quarantine->blocks[quarantine->count++] = block;
   quarantine->bytes += size;

@@ -7,11 +7,21 @@
 #include "slab/slab.h"
 
 struct link_secret link_secret;
-uint32_t link_zeroed_most;
 uint8_t link_mode;
-uint32_t link_sizes[LINK_CLASSES];
+uint32_t link_zeros_end[LINK_CLASSES];
 _Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
 _Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told apart");
+
+/* HAKMEM_GUARD_ZERO=0: what a mode clears unless told otherwise. docs/decisions/0023 has what it costs. */
+enum { ZERO_LIGHT = 128, ZERO_FULL = 1024 };
+
+bool link_is_zero(const void *from, size_t bytes) {
+  const link_pair *pair = from, *end = pair + bytes / sizeof *pair;
+  link_pair any = {0, 0};
+  for (; end - pair >= 4; pair += 4) any |= (pair[0] | pair[1]) | (pair[2] | pair[3]);
+  for (; pair < end; pair++) any |= *pair;
+  return (any[0] | any[1]) == 0;
+}
 
 void link_start(void) {
   uint64_t numbers[4];
@@ -20,10 +30,12 @@ void link_start(void) {
   os_random(numbers);
   os_random(numbers + 2);
   link_secret =
-      (struct link_secret){.add = numbers[0], .multiply = numbers[1] | 1, .code = numbers[2]};
-  if (option_guard() == GUARD_FULL) link_zeroed_most = SMALL_MAX;
-  if (option_guard() == GUARD_LIGHT) link_zeroed_most = (uint32_t)option_value(GUARD_ZERO);
-  for (unsigned c = 0; c < CLASS_COUNT; c++) link_sizes[c] = class_size(c);
+      (struct link_secret){.add = numbers[0], .multiply = numbers[1] | 1, .code = numbers[2] | 1};
+  uint32_t most = (uint32_t)option_value(GUARD_ZERO);
+  if (most == 0) most = option_guard() == GUARD_FULL ? ZERO_FULL : ZERO_LIGHT;
+  if (option_guard() == GUARD_OFF) most = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    link_zeros_end[c] = class_size(c) <= most ? class_size(c) : LINK_WORDS_BYTES;
 }
 
 HAK_COLD void link_report(const void *block) {

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "policy/options.h"
 #include "superslab/superslab.h"
@@ -24,18 +25,18 @@
 #if HAK_HARDENED
 
 struct link_secret {
-  uint64_t add, multiply, code; /* the second: odd */
+  uint64_t add, multiply, code; /* the last two: odd */
 };
 extern struct link_secret link_secret HAK_HIDDEN;
-/* Blocks up to this size are zeros while they are free. */
-extern uint32_t link_zeroed_most HAK_HIDDEN;
-/* class_size() takes 20 instructions. */
 enum { LINK_CLASSES = 77 };
-extern uint32_t link_sizes[LINK_CLASSES] HAK_HIDDEN;
+/* Of each class, where the zeros of a free block end: behind its first two words, or its end. */
+extern uint32_t link_zeros_end[LINK_CLASSES] HAK_HIDDEN;
 
 /* Which mode it is, once the options are read. */
 enum { LINK_MODE_UNKNOWN, LINK_MODE_OTHER, LINK_MODE_FULL };
 extern uint8_t link_mode HAK_HIDDEN;
+
+enum { LINK_WORDS_BYTES = 2 * sizeof(uint64_t) };
 
 /** Draws the secret numbers, when options are read and before the first block, by one thread. */
 void link_start(void);
@@ -78,8 +79,9 @@ HAK_INLINE uint64_t link_mask(const void *block) {
   return link_fold((uintptr_t)block + link_secret.add, link_secret.multiply);
 }
 
+/* Who has read one of a block could make others for it: they lead to free blocks of its class, or nowhere (link_hand_out). */
 HAK_INLINE uint64_t link_code(uint64_t link, uint64_t mask) {
-  return link_fold(link ^ link_secret.code, mask | 1);
+  return mask * link_secret.code + link;
 }
 
 HAK_INLINE void link_set(void *block, void *next) {
@@ -102,14 +104,20 @@ HAK_INLINE void link_restore(void *block) {
   words[1] = link_code(words[0], link_mask(block));
 }
 
-/** Are free blocks of this size zeros behind their first two words? */
-HAK_INLINE bool link_zeroes(uint32_t size) { return size <= link_zeroed_most; }
+/** Are free blocks of this class zeros behind their first two words? */
+HAK_INLINE bool link_zeroes(unsigned size_class) {
+  return link_zeros_end[size_class] > LINK_WORDS_BYTES || size_class == 0;
+}
 
 typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
+/** Are they all zeros? Both are multiples of 16. */
+bool link_is_zero(const void *from, size_t bytes);
+enum { LINK_BY_CALL = 256 }; /* from here on a call costs less than it saves */
+
 /** A block has left its list: ends the program unless it is free, and as it was when it became so. */
 HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
-  uint32_t size = link_sizes[size_class];
+  uint32_t end = link_zeros_end[size_class];
   link_pair *pairs = block, any = {0, 0};
   const struct superslab *superslab =
       atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
@@ -118,16 +126,23 @@ HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
     link_report(block);
   atomic_store_explicit(state, (uint8_t)(STATE_LIVE | size_class), memory_order_relaxed);
   pairs[0] = any;
-  if (!link_zeroes(size)) return;
-  for (uint32_t i = 1; i < size / sizeof(link_pair); i++) any |= pairs[i];
+  if (end <= LINK_WORDS_BYTES) return;
+  if (end > LINK_BY_CALL) {
+    if (!link_is_zero(pairs + 1, end - LINK_WORDS_BYTES)) link_report(block);
+    return;
+  }
+  for (uint32_t i = 1; i < end / sizeof(link_pair); i++) any |= pairs[i];
   if (HAK_UNLIKELY((any[0] | any[1]) != 0)) link_report(block);
 }
 
 /** Clears a block that becomes a free one; its link is still to be set. */
 HAK_INLINE void link_clear(void *block, unsigned size_class) {
-  uint32_t size = link_sizes[size_class];
-  if (!link_zeroes(size)) return;
-  link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + size / sizeof(link_pair);
+  uint32_t bytes = link_zeros_end[size_class];
+  if (bytes > LINK_BY_CALL) {
+    memset((char *)block + LINK_WORDS_BYTES, 0, bytes - LINK_WORDS_BYTES);
+    return;
+  }
+  link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + bytes / sizeof(link_pair);
   for (; pair < end; pair++) {
     *pair = (link_pair){0, 0};
     __asm__ volatile(
@@ -141,8 +156,8 @@ HAK_INLINE void link_start(void) {}
 HAK_INLINE void link_set(void *block, void *next) { *(void **)block = next; }
 HAK_INLINE void *link_next(const void *block) { return *(void *const *)block; }
 HAK_INLINE void link_restore(void *block) { (void)block; }
-HAK_INLINE bool link_zeroes(uint32_t size) {
-  (void)size;
+HAK_INLINE bool link_zeroes(unsigned size_class) {
+  (void)size_class;
   return false;
 }
 HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
