@@ -97,16 +97,22 @@ void explore_note(unsigned thread, const char *operation, int order,
 
 static const char *name_of_order(int order) {
   switch (order) {
-  case memory_order_relaxed: return "";
-  case memory_order_acquire: return " acquire";
-  case memory_order_release: return " release";
-  case memory_order_acq_rel: return " acq_rel";
-  default: return " seq_cst";
+  case memory_order_relaxed:
+    return "";
+  case memory_order_acquire:
+    return " acquire";
+  case memory_order_release:
+    return " release";
+  case memory_order_acq_rel:
+    return " acq_rel";
+  default:
+    return " seq_cst";
   }
 }
 
 void explore_print(void) {
-  for (unsigned i = 0; i < step_count; i++) {
+  enum { MOST = 120 };
+  for (unsigned i = step_count > MOST ? step_count - MOST : 0; i < step_count; i++) {
     const struct step *step = &steps[i];
     const char *file = strstr(step->site->file, "src/");
     printf("%5u  thread %u  %s:%d %s: %s%s %s %s\n", i + 1, step->thread,
@@ -125,9 +131,9 @@ enum schedule_fault explore_fault(struct schedule_site *site, const char *operat
   site->order = order;
   site->of_mutant = mutant_number;
   bool here = the_mutant.function != NULL &&
-              (the_mutant.line != 0 ? site->line == the_mutant.line &&
-                                          strcmp(site->file, the_mutant.function) == 0
-                                    : strcmp(site->function, the_mutant.function) == 0) &&
+              (the_mutant.line != 0
+                   ? site->line == the_mutant.line && strcmp(site->file, the_mutant.function) == 0
+                   : strcmp(site->function, the_mutant.function) == 0) &&
               strcmp(operation, the_mutant.operation) == 0;
   if (here) outcome.was_broken = true;
   site->fault = here ? the_mutant.fault : FAULT_NONE;
@@ -274,11 +280,11 @@ static bool run_steps(void) {
   while (!all_have_ended()) {
     bool alone = false;
     unsigned enabled = enabled_threads(false);
-    if (enabled == 0) enabled = enabled_threads(true);
-    if (enabled == 0) {
-      alone = true;
+    if (enabled == 0) { /* nothing happens but that time passes */
       enabled = timed_sleepers();
+      alone = enabled != 0;
     }
+    if (enabled == 0) enabled = enabled_threads(true);
     if (enabled == 0) schedule_fail("deadlock: who is left sleeps, and nobody wakes it");
     unsigned thread = choose_thread(enabled, &sleep, last, &preempted);
     if (thread == SCHEDULE_THREADS) return false;

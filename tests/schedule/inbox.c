@@ -9,7 +9,11 @@
 #include "heap/remote.h"
 #include "world.h"
 
-enum { BLOCKS = 4, SMALL = 3 /* 64 bytes */, LARGEST = CLASS_COUNT - 1 /* 64 KiB: one passes the mark */ };
+enum {
+  BLOCKS = 4,
+  SMALL = 3 /* 64 bytes */,
+  LARGEST = CLASS_COUNT - 1 /* 64 KiB: one passes the mark */
+};
 
 static struct heap heaps[2];
 static unsigned size_class;
@@ -17,7 +21,9 @@ static unsigned taken[SCHEDULE_THREADS][BLOCKS]; /* by each thread: it has them 
 
 uint64_t heap_active(void) { return 2; }
 
-static char *block(unsigned number) { return world_units[0] + (size_t)number * class_size(size_class); }
+static char *block(unsigned number) {
+  return world_units[0] + (size_t)number * class_size(size_class);
+}
 
 static unsigned number_of(const void *one) {
   return (unsigned)((size_t)((const char *)one - world_units[0]) / class_size(size_class));
@@ -110,10 +116,10 @@ static void one_place_each(unsigned in_use) {
   unsigned found[BLOCKS] = {0};
   uint32_t full = 0;
   for (unsigned heap = 0; heap < 2; heap++) {
-    uint64_t blocks = blocks_in(heaps[heap].pile[size_class], found) +
-                      blocks_in(atomic_load_explicit(&heaps[heap].inbox[size_class],
-                                                     memory_order_relaxed),
-                                found);
+    uint64_t blocks =
+        blocks_in(heaps[heap].pile[size_class], found) +
+        blocks_in(atomic_load_explicit(&heaps[heap].inbox[size_class], memory_order_relaxed),
+                  found);
     int64_t bytes = atomic_load_explicit(&heaps[heap].inbox_bytes, memory_order_relaxed);
     SCHEDULE_CHECK(bytes == (int64_t)(blocks * class_size(size_class)));
     full += bytes >= SLEEPING_INBOX_BYTES;
@@ -155,21 +161,53 @@ static void steal_twice(void) {
 }
 
 static const struct schedule_case cases[] = {
-    {.name = "two_send", .start = start_empty, .body = {send_0, send_1}, .end = end_2,
-     .stale = 2, .spurious = 1},
-    {.name = "send_and_take", .start = start_empty, .body = {send_0_1, take_twice}, .end = end_2,
-     .stale = 2, .spurious = 1},
-    {.name = "head_comes_back", .start = start_with_one, .body = {send_1, take_and_send_again},
-     .end = end_2, .stale = 2, .spurious = 1},
-    {.name = "two_take", .start = start_with_two, .body = {take, take}, .end = end_2, .stale = 2},
-    {.name = "take_and_steal", .start = start_with_two, .body = {take, steal}, .end = end_2, .stale = 2},
-    {.name = "crossing", .start = start_largest, .body = {send_0, take}, .end = end_1, .stale = 2,
+    {.name = "two_send",
+     .start = start_empty,
+     .body = {send_0, send_1},
+     .end = end_2,
+     .stale = 2,
      .spurious = 1},
-    {.name = "two_cross", .start = start_largest, .body = {send_0, send_1}, .end = end_2, .stale = 1},
-    {.name = "two_send_one_takes", .start = start_empty, .body = {send_0, send_1, take_twice},
-     .end = end_2, .stale = 1, .slow = true},
-    {.name = "send_take_steal", .start = start_with_two, .body = {send_2, take_twice, steal_twice},
-     .end = end_3, .preemptions = 2, .slow = true},
+    {.name = "send_and_take",
+     .start = start_empty,
+     .body = {send_0_1, take_twice},
+     .end = end_2,
+     .stale = 2,
+     .spurious = 1},
+    {.name = "head_comes_back",
+     .start = start_with_one,
+     .body = {send_1, take_and_send_again},
+     .end = end_2,
+     .stale = 2,
+     .spurious = 1},
+    {.name = "two_take", .start = start_with_two, .body = {take, take}, .end = end_2, .stale = 2},
+    {.name = "take_and_steal",
+     .start = start_with_two,
+     .body = {take, steal},
+     .end = end_2,
+     .stale = 2},
+    {.name = "crossing",
+     .start = start_largest,
+     .body = {send_0, take},
+     .end = end_1,
+     .stale = 2,
+     .spurious = 1},
+    {.name = "two_cross",
+     .start = start_largest,
+     .body = {send_0, send_1},
+     .end = end_2,
+     .stale = 1},
+    {.name = "two_send_one_takes",
+     .start = start_empty,
+     .body = {send_0, send_1, take_twice},
+     .end = end_2,
+     .stale = 1,
+     .slow = true},
+    {.name = "send_take_steal",
+     .start = start_with_two,
+     .body = {send_2, take_twice, steal_twice},
+     .end = end_3,
+     .preemptions = 2,
+     .slow = true},
     {.name = NULL}};
 
 static const struct schedule_mutant mutants[] = {
@@ -181,7 +219,8 @@ static const struct schedule_mutant mutants[] = {
     {"two_take", "lock_acquire", "compare", FAULT_DROPPED, "race"},
     {"two_take", "lock_release", "compare", FAULT_RELAXED, "race"},
     {"take_and_steal", "change", "compare", FAULT_DROPPED, "race"},
-    {"crossing", "count_inbox", "add", FAULT_TORN, "not so: atomic_load_explicit(&remote_full_inboxes"},
+    {"crossing", "count_inbox", "add", FAULT_TORN,
+     "not so: atomic_load_explicit(&remote_full_inboxes"},
     {"two_cross", "count_inbox", "add", FAULT_TORN, "not so"},
     {.in_case = NULL}};
 

@@ -41,7 +41,8 @@ static unsigned store_count;
 static unsigned run_number;
 
 static struct {
-  struct view now, fenced /* by a release fence */, heard /* by relaxed loads, for an acquire fence */;
+  struct view now, fenced /* by a release fence */,
+      heard /* by relaxed loads, for an acquire fence */;
 } views[SCHEDULE_THREADS];
 static struct view in_sequence; /* what all seq_cst operations so far have seen */
 
@@ -176,12 +177,18 @@ static void do_load(unsigned thread, struct request *request, struct word *word)
 
 static uint64_t changed(uint64_t was, uint64_t value, enum schedule_change how) {
   switch (how) {
-  case SCHEDULE_ADD: return was + value;
-  case SCHEDULE_SUB: return was - value;
-  case SCHEDULE_AND: return was & value;
-  case SCHEDULE_OR: return was | value;
-  case SCHEDULE_XOR: return was ^ value;
-  default: return value;
+  case SCHEDULE_ADD:
+    return was + value;
+  case SCHEDULE_SUB:
+    return was - value;
+  case SCHEDULE_AND:
+    return was & value;
+  case SCHEDULE_OR:
+    return was | value;
+  case SCHEDULE_XOR:
+    return was ^ value;
+  default:
+    return value;
   }
 }
 
@@ -219,7 +226,9 @@ static void do_swap(unsigned thread, struct request *request, struct word *word)
   if (request->done) write_to(thread, word, request->value, request->order, true);
   explore_note(thread, "compare", request->order, request->site, "%#llx -> %#llx: %s%#llx",
                (unsigned long long)request->expected, (unsigned long long)request->value,
-               request->done ? "done, " : for_nothing ? "fails without cause, " : "fails, ",
+               request->done ? "done, "
+               : for_nothing ? "fails without cause, "
+                             : "fails, ",
                (unsigned long long)request->result);
 }
 
@@ -287,18 +296,32 @@ void memory_do(unsigned thread, bool alone) {
     races_access(thread, request->address, request->size, writes, true);
   }
   switch (request->what) {
-  case DO_LOAD: do_load(thread, request, word); break;
+  case DO_LOAD:
+    do_load(thread, request, word);
+    break;
   case DO_STORE:
     write_to(thread, word, request->value, request->order, false);
     explore_note(thread, "store", request->order, request->site, "%#llx",
                  (unsigned long long)request->value);
     break;
-  case DO_CHANGE: do_change(thread, request, word); break;
-  case DO_SWAP: do_swap(thread, request, word); break;
-  case DO_FENCE: do_fence(thread, request); break;
-  case DO_SLEEP: do_sleep(thread, request, word); break;
-  case DO_WAKE: do_wake(thread, request); break;
-  case DO_YIELD: threads[thread].yielded = true; break;
+  case DO_CHANGE:
+    do_change(thread, request, word);
+    break;
+  case DO_SWAP:
+    do_swap(thread, request, word);
+    break;
+  case DO_FENCE:
+    do_fence(thread, request);
+    break;
+  case DO_SLEEP:
+    do_sleep(thread, request, word);
+    break;
+  case DO_WAKE:
+    do_wake(thread, request);
+    break;
+  case DO_YIELD:
+    threads[thread].yielded = true;
+    break;
   }
   if (in_order) join_seen(&in_sequence, &views[thread].now);
   views[thread].now.clock[thread]++;
@@ -312,7 +335,7 @@ bool memory_is_independent(const struct request *one, const struct request *othe
   if (one->what == DO_YIELD || other->what == DO_YIELD) return false;
   if (is_in_sequence(one) && is_in_sequence(other)) return false;
   if (one->address == 0 || other->address == 0) return true;
-  bool apart = one->address + one->size <= other->address ||
-               other->address + other->size <= one->address;
+  bool apart =
+      one->address + one->size <= other->address || other->address + other->size <= one->address;
   return apart || (one->what == DO_LOAD && other->what == DO_LOAD);
 }

@@ -68,12 +68,18 @@ void schedule_store(uintptr_t address, size_t size, uint64_t value, int order,
 
 static uint64_t changed(uint64_t was, uint64_t value, enum schedule_change how) {
   switch (how) {
-  case SCHEDULE_ADD: return was + value;
-  case SCHEDULE_SUB: return was - value;
-  case SCHEDULE_AND: return was & value;
-  case SCHEDULE_OR: return was | value;
-  case SCHEDULE_XOR: return was ^ value;
-  default: return value;
+  case SCHEDULE_ADD:
+    return was + value;
+  case SCHEDULE_SUB:
+    return was - value;
+  case SCHEDULE_AND:
+    return was & value;
+  case SCHEDULE_OR:
+    return was | value;
+  case SCHEDULE_XOR:
+    return was ^ value;
+  default:
+    return value;
   }
 }
 
@@ -91,13 +97,17 @@ uint64_t schedule_change(uintptr_t address, size_t size, uint64_t value, enum sc
     return was;
   }
   switch (explore_fault(site, names[how], order)) {
-  case FAULT_DROPPED: return peek(address, size);
+  case FAULT_DROPPED:
+    return peek(address, size);
   case FAULT_TORN:
     was = plain_load(address, size, site);
     plain_store(address, size, low_bytes(changed(was, value, how), size), order, site);
     return was;
-  case FAULT_RELAXED: order = memory_order_relaxed; break;
-  default: break;
+  case FAULT_RELAXED:
+    order = memory_order_relaxed;
+    break;
+  default:
+    break;
   }
   return ask((struct request){.what = DO_CHANGE,
                               .address = address,
@@ -130,11 +140,17 @@ _Bool schedule_swap(uintptr_t address, size_t size, uint64_t *expected, uint64_t
     return equal;
   }
   switch (explore_fault(site, "compare", success)) {
-  case FAULT_DROPPED: return true;
-  case FAULT_TORN: return torn_swap(address, size, expected, value, success, true, site);
-  case FAULT_UNCOMPARED: return torn_swap(address, size, expected, value, success, false, site);
-  case FAULT_RELAXED: success = failure = memory_order_relaxed; break;
-  default: break;
+  case FAULT_DROPPED:
+    return true;
+  case FAULT_TORN:
+    return torn_swap(address, size, expected, value, success, true, site);
+  case FAULT_UNCOMPARED:
+    return torn_swap(address, size, expected, value, success, false, site);
+  case FAULT_RELAXED:
+    success = failure = memory_order_relaxed;
+    break;
+  default:
+    break;
   }
   struct request *request = ask((struct request){.what = DO_SWAP,
                                                  .address = address,

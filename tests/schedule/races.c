@@ -26,9 +26,7 @@ static struct cell {
 } cells[CELLS];
 static unsigned run_number;
 
-static struct {
-  uintptr_t start, end;
-} excused[EXCUSED];
+static struct { uintptr_t start, end; } excused[EXCUSED];
 static unsigned excused_count;
 
 void races_reset(void) {

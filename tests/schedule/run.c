@@ -2,7 +2,7 @@
  *
  * Usage: PROGRAM [--slow]                      all cases and mutants; with --slow those of the slow cases alone
  *        PROGRAM --case NAME [--replay STEPS] [--mutant N] [--steps]
- *        PROGRAM --must-fail TEXT              a program with a fault compiled in: some case has to fail, and say TEXT
+ *        PROGRAM --must-fail NAME TEXT         a program with a fault compiled in: the case has to fail, and say TEXT
  *        PROGRAM --weaken                      which memory orders no case here needs: each is made relaxed in turn
  */
 #include <stdatomic.h>
@@ -72,18 +72,14 @@ static int run_all(const struct schedule_case *cases, const struct schedule_muta
   return failed > 0;
 }
 
-static int must_fail(const struct schedule_case *cases, const char *expected) {
-  for (const struct schedule_case *one = cases; one->name != NULL; one++) {
-    struct outcome outcome = explore(one, NULL, NULL);
-    if (!outcome.failed) continue;
-    bool found = strstr(outcome.why, expected) != NULL;
-    printf("%s: %s%s\n", one->name, found ? "found: " : "NOT FOUND: ", outcome.why);
-    if (!found) print_run(one, NULL, outcome.replay);
-    free(outcome.replay);
-    return !found;
-  }
-  printf("NOT FOUND: no run fails\n");
-  return 1;
+static int must_fail(const struct schedule_case *one, const char *expected) {
+  struct outcome outcome = explore(one, NULL, NULL);
+  bool found = outcome.failed && strstr(outcome.why, expected) != NULL;
+  printf("%-24s %8llu runs: %s%s\n", one->name, (unsigned long long)outcome.runs,
+         found ? "found: " : "NOT FOUND: ", outcome.failed ? outcome.why : "no run fails");
+  if (outcome.failed) print_run(one, NULL, outcome.replay);
+  free(outcome.replay);
+  return !found;
 }
 
 /* Which orders are there is known after all cases have run once. */
@@ -116,7 +112,8 @@ int schedule_main(int count, char **arguments, const struct schedule_case *cases
     if (strcmp(arguments[i], "--slow") == 0) slow = true;
     else if (strcmp(arguments[i], "--steps") == 0) steps = true;
     else if (strcmp(arguments[i], "--weaken") == 0) return weaken(cases);
-    else if (strcmp(arguments[i], "--must-fail") == 0) return must_fail(cases, next);
+    else if (strcmp(arguments[i], "--must-fail") == 0)
+      return must_fail(find(cases, next), i + 2 < count ? arguments[i + 2] : "");
     else if (strcmp(arguments[i], "--case") == 0) name = next, i++;
     else if (strcmp(arguments[i], "--replay") == 0) replay = next, i++;
     else if (strcmp(arguments[i], "--mutant") == 0) chosen = &mutants[atoi(next)], i++;

@@ -40,10 +40,10 @@ struct schedule_case {
 
 enum schedule_fault {
   FAULT_NONE,
-  FAULT_RELAXED,   /* the memory order is relaxed */
-  FAULT_TORN,      /* a read-modify-write is a load and a store */
+  FAULT_RELAXED, /* the memory order is relaxed */
+  FAULT_TORN,    /* a read-modify-write is a load and a store */
   FAULT_UNCOMPARED /* a compare-and-swap succeeds whatever is there */,
-  FAULT_DROPPED    /* not done at all; of what can fail, with success */
+  FAULT_DROPPED /* not done at all; of what can fail, with success */
 };
 
 /* A case with one operation broken: it has to fail, and say `expected`. */

@@ -128,9 +128,7 @@ static void run_body(void) {
   abort();
 }
 
-bool thread_owns(uintptr_t address) {
-  return address - (uintptr_t)stacks[running] < STACK_BYTES;
-}
+bool thread_owns(uintptr_t address) { return address - (uintptr_t)stacks[running] < STACK_BYTES; }
 
 int schedule_thread(void) { return running; }
 

@@ -42,8 +42,8 @@
     SCHEDULE_AT(#from);                                                                            \
     __auto_type schedule_object = (from);                                                          \
     __typeof__((void)0, *schedule_object) schedule_result;                                         \
-    uint64_t schedule_was = schedule_load((uintptr_t)schedule_object, sizeof schedule_result,      \
-                                          order, &schedule_site);                                  \
+    uint64_t schedule_was =                                                                        \
+        schedule_load((uintptr_t)schedule_object, sizeof schedule_result, order, &schedule_site);  \
     __builtin_memcpy(&schedule_result, &schedule_was, sizeof schedule_result);                     \
     schedule_result;                                                                               \
   })
@@ -88,8 +88,7 @@
     _Bool schedule_done =                                                                          \
         schedule_swap((uintptr_t)schedule_object, sizeof schedule_new, &schedule_expected,         \
                       SCHEDULE_BITS(schedule_new), success, failure, weak, &schedule_site);        \
-    if (!schedule_done)                                                                            \
-      __builtin_memcpy(schedule_was, &schedule_expected, sizeof schedule_new);                     \
+    if (!schedule_done) __builtin_memcpy(schedule_was, &schedule_expected, sizeof schedule_new);   \
     schedule_done;                                                                                 \
   })
 
