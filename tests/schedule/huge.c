@@ -55,8 +55,8 @@ bool os_advise_huge(void *address, size_t bytes) {
   (void)address, (void)bytes;
   return true;
 }
-enum whole_answer whole_expected(enum whole_kind kind, struct superslab *superslab) {
-  (void)kind, (void)superslab;
+enum whole_answer whole_expected(enum whole_kind of, struct superslab *superslab) {
+  (void)of, (void)superslab;
   return WHOLE_NO;
 }
 void whole_last_look(struct superslab *superslab) { (void)superslab; }

@@ -81,12 +81,12 @@ uint32_t memory_clock(unsigned thread, unsigned of) { return views[thread].now.c
 
 static uint64_t read_memory(uintptr_t address, size_t size) {
   uint64_t value = 0;
-  memcpy(&value, (const void *)address, size); /* NOLINT: whatever the sources gave */
+  memcpy(&value, (const void *)address, size);
   return value;
 }
 
 static void write_memory(uintptr_t address, size_t size, uint64_t value) {
-  memcpy((void *)address, &value, size); /* NOLINT: whatever the sources gave */
+  memcpy((void *)address, &value, size);
 }
 
 static struct store *new_store(struct word *word, uint64_t value) {

@@ -12,7 +12,6 @@ static struct request *ask(struct request request) {
   return mine;
 }
 
-/* NOLINTBEGIN(performance-no-int-to-ptr): addresses as the sources gave them */
 static uint64_t peek(uintptr_t address, size_t size) {
   uint64_t value = 0;
   memcpy(&value, (const void *)address, size);
@@ -22,7 +21,6 @@ static uint64_t peek(uintptr_t address, size_t size) {
 static void poke(uintptr_t address, size_t size, uint64_t value) {
   memcpy((void *)address, &value, size);
 }
-/* NOLINTEND(performance-no-int-to-ptr) */
 
 static uint64_t plain_load(uintptr_t address, size_t size, struct schedule_site *site) {
   return ask((struct request){.what = DO_LOAD,

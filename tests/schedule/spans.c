@@ -51,8 +51,8 @@ void span_release(struct slab *span) {
 
 /* From the first slice on, if they are free. */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
-                          enum span_pages huge, unsigned counted_class, bool *zeroed) {
-  (void)alignment, (void)huge, (void)counted_class;
+                          enum span_pages wanted, unsigned counted_class, bool *zeroed) {
+  (void)alignment, (void)wanted, (void)counted_class;
   *zeroed = false;
   lock_acquire(&lock);
   bool all_free = true;

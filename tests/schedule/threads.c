@@ -61,7 +61,7 @@ static void set_thread_pointer(uintptr_t pointer) {
 static void reset_locals(uintptr_t pointer) {
   if (local_bytes == 0) return;
   size_t below = (local_bytes + local_alignment - 1) & ~(local_alignment - 1);
-  char *locals = (char *)pointer - below; /* NOLINT: a number is what there is */
+  char *locals = (char *)pointer - below;
   memcpy(locals, image, image_bytes);
   memset(locals + image_bytes, 0, local_bytes - image_bytes);
 }

@@ -63,8 +63,8 @@ WEAK uint64_t os_clock_ms(void) { return 1; }
 
 WEAK size_t os_page_size(void) { return 4096; }
 
-void report_bad_pointer(const char *function, const void *pointer, const char *wrong) {
-  schedule_fail("%s of %p: %s", function, pointer, wrong);
+void report_bad_pointer(const char *function, const void *pointer, const char *what) {
+  schedule_fail("%s of %p: %s", function, pointer, what);
 }
 
 void report_corruption(const char *what) { schedule_fail("corruption: %s", what); }
