@@ -273,10 +273,9 @@ void heap_each_lock(lock_visit *visit, void *argument) {
 
 void heap_fork_prepare(void) {
   struct heap *mine = heap_if_any();
-  if (mine == NULL || lock_holder(&mine->lock) != LOCK_MY_FORKS) return;
-  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. */
-  lock_keep_for_fork(&mine->lock);
-  remote_settle(mine);
+  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
+   * the lock by now, and what it guards is its own then. */
+  if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
 }
 
 /* What a thread that is not in the child used without a lock: as in a new heap. */
