@@ -109,7 +109,8 @@ function(hak_set_tool_flags target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    target_link_options(${target} PRIVATE -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack ${HAK_CONTROL_FLOW_LINK})
+    target_link_options(
+      ${target} PRIVATE -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack ${HAK_CONTROL_FLOW_LINK})
   endif()
 endfunction()
 

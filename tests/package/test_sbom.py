@@ -127,8 +127,8 @@ class Sbom(unittest.TestCase):
 
 if __name__ == "__main__":
     validator = SOURCE / "build" / "lab" / "venv" / "bin" / "python"
-    found = validator.exists() and subprocess.run([str(validator), "-c", "import spdx_tools"], stderr=subprocess.DEVNULL)
-    if not found or found.returncode != 0:
+    reader = [str(validator), "-c", "import spdx_tools"]
+    if not validator.exists() or subprocess.run(reader, stderr=subprocess.DEVNULL).returncode != 0:
         print("build/lab/venv has no spdx-tools: run scripts/setup_lab.sh")
         sys.exit(SKIP)
     unittest.main(argv=sys.argv[:1])
