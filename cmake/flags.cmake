@@ -89,8 +89,8 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
 endif()
 
 # A word between a function's arrays and its return address that is compared before it returns. Everywhere it
-# would cost calloc and blocks of 8 to 32 KiB 4% of their instructions; so it is in the files that read what others wrote
-# (cmake/library.cmake), and everywhere in the hardened variant only.
+# would cost calloc and blocks of 8 to 32 KiB 4% of their instructions; so it is in the files that read what others
+# wrote (cmake/library.cmake), and everywhere in the hardened variant only.
 set(HAK_STACK_PROTECTOR -fno-stack-protector)
 if(HAK_VARIANT STREQUAL "hardened")
   set(HAK_STACK_PROTECTOR -fstack-protector-strong)
