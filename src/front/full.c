@@ -29,6 +29,11 @@ static unsigned char filler_of(const void *block) {
   return (unsigned char)(link_mask((const char *)block + 2) | 1);
 }
 
+/* Of a sample its slot: how much an ordinary block of its size would have is not known in every child of a fork. */
+static size_t room_of(const struct block *block) {
+  return block->tier == BLOCK_SAMPLE ? slab_block_size(block->slab) : block->usable;
+}
+
 static bool is_small(const struct block *block) { return block->tier <= BLOCK_GUARDED; }
 
 /* Where it is kept how much was asked for of a Large or Huge block: in words that only free spans and slabs use. */
@@ -79,7 +84,7 @@ static void set_end(void *pointer, size_t size) {
   }
   struct block block = block_find(pointer);
   if (is_small(&block)) {
-    set_small_end(pointer, block_usable(&block, pointer), size);
+    set_small_end(pointer, room_of(&block), size);
   } else {
     uint64_t canary = canary_of(pointer, 0);
     *size_entry(&block) = (void *)size;
@@ -89,7 +94,7 @@ static void set_end(void *pointer, size_t size) {
 
 /* As size_of_small. */
 static size_t size_of(const struct block *block, const void *pointer) {
-  size_t room = block_usable(block, pointer);
+  size_t room = room_of(block);
   if (is_small(block)) return size_of_small(pointer, room);
   size_t size = (size_t)*size_entry(block);
   uint64_t canary;
@@ -152,7 +157,7 @@ void *full_reallocate(void *pointer, const struct block *block, size_t size) {
     errno = ENOMEM;
     return NULL;
   }
-  size_t old = checked_size("realloc", block, pointer), room = block_usable(block, pointer);
+  size_t old = checked_size("realloc", block, pointer), room = room_of(block);
   /* What tells of the end here is not for the program. */
   size_t end = is_small(block) ? room : old + CANARY_BYTES;
   memset((char *)pointer + old, 0, end - old);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "observe/report.h"
+#include "slab/link.h"
 
 #define WEAK __attribute__((weak))
 
@@ -66,5 +67,7 @@ WEAK size_t os_page_size(void) { return 4096; }
 void report_bad_pointer(const char *function, const void *pointer, const char *what) {
   schedule_fail("%s of %p: %s", function, pointer, what);
 }
+
+void link_report(const void *block) { report_bad_pointer("malloc", block, "damaged list"); }
 
 void report_corruption(const char *what) { schedule_fail("corruption: %s", what); }
