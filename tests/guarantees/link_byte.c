@@ -1,0 +1,18 @@
+/* The lowest byte of a link is overwritten, as an overflow by one byte does. The block that it then leads to is one
+ * that lives, where links are plain addresses. */
+#include "guarantee.h"
+
+void run(void) {
+  crowd_take(&crowd_of_others, tier.full, tier.many);
+  unsigned low = 0, high = 0;
+  crowd_neighbours(&crowd_of_others, &low, &high);
+  unsigned char *live = crowd_of_others.block[low], *next = crowd_of_others.block[high];
+  void *block = take(tier.full);
+  free(next);
+  free(block);
+  announce(NULL, block);
+  if (!twin) *opaque(block) = (unsigned char)(uintptr_t)live;
+  for (unsigned i = 0; i < tier.many; i++)
+    if (opaque(malloc(tier.full)) == live) harm(HANDED_OUT_TWICE);
+  survived();
+}

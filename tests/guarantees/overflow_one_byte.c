@@ -1,0 +1,10 @@
+/* One byte is written behind what was asked for, in the part of the block that nobody asked for. */
+#include "guarantee.h"
+
+void run(void) {
+  unsigned char *block = take(tier.size);
+  announce("free", block);
+  if (!twin) opaque(block)[tier.size] = 'A';
+  free(block);
+  survived();
+}

@@ -1,0 +1,10 @@
+/* One byte is written behind what was asked for, and the block is then resized. */
+#include "guarantee.h"
+
+void run(void) {
+  unsigned char *block = take(tier.size);
+  announce("realloc", block);
+  if (!twin) opaque(block)[tier.size] = 'A';
+  opaque(realloc(opaque(block), 3 * tier.size));
+  survived();
+}
