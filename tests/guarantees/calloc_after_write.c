@@ -7,7 +7,9 @@ void run(void) {
   crowd_free(&crowd);
   announce(NULL, NULL);
   /* Huge blocks may have left the process: then this ends by a fault. */
+  access_begins();
   for (unsigned i = 0; i < crowd.count && !twin; i++) memset(opaque(crowd.block[i]) + 64, 'A', 32);
+  access_ends();
   for (unsigned i = 0; i < tier.many; i++) {
     unsigned char *block = opaque(calloc(1, tier.full));
     if (block == NULL) give_up("calloc gave NULL");

@@ -53,6 +53,9 @@ void announce(const char *function, const void *pointer) {
   say(line);
 }
 
+void access_begins(void) { say("access\n"); }
+void access_ends(void) { say("accessed\n"); }
+
 unsigned char *take(size_t size) {
   unsigned char *block = opaque(malloc(size));
   if (block == NULL) give_up("malloc gave NULL");
@@ -80,17 +83,21 @@ static const size_t END = 64; /* bytes of each end that are looked at; all of a 
 
 static unsigned char pattern_of(unsigned number) { return (unsigned char)(number % 200 + 20); }
 
-void crowd_take(struct crowd *blocks, size_t size, unsigned count) {
-  blocks->count = 0;
+void crowd_take_untouched(struct crowd *blocks, size_t size, unsigned count) {
+  blocks->count = count < CROWD_MAX ? count : CROWD_MAX;
   blocks->size = size;
-  for (unsigned i = 0; i < count && i < CROWD_MAX; i++) {
-    unsigned char *block = opaque(malloc(size));
-    if (block == NULL) give_up("malloc gave NULL");
-    blocks->block[i] = block;
-    blocks->count = i + 1;
-    size_t end = size < 2 * END ? size : END;
-    memset(block, pattern_of(i), end);
-    memset(block + size - end, pattern_of(i), end);
+  for (unsigned i = 0; i < blocks->count; i++) {
+    blocks->block[i] = opaque(malloc(size));
+    if (blocks->block[i] == NULL) give_up("malloc gave NULL");
+  }
+}
+
+void crowd_take(struct crowd *blocks, size_t size, unsigned count) {
+  crowd_take_untouched(blocks, size, count);
+  size_t end = size < 2 * END ? size : END;
+  for (unsigned i = 0; i < blocks->count; i++) {
+    memset(blocks->block[i], pattern_of(i), end);
+    memset(blocks->block[i] + size - end, pattern_of(i), end);
   }
 }
 
@@ -139,13 +146,13 @@ void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high)
 /* --- what came of it ---------------------------------------------------------------------------------- */
 
 void end_if_all_differ(size_t size) {
-  crowd_take(&crowd, size, tier.many);
+  crowd_take_untouched(&crowd, size, tier.many);
   if (crowd_overlaps(&crowd)) harm(HANDED_OUT_TWICE);
   survived();
 }
 
 void end_if_untouched(const void *start, size_t length, const char *what) {
-  crowd_take(&crowd, tier.size, tier.many);
+  crowd_take_untouched(&crowd, tier.size, tier.many);
   if (crowd_touches(&crowd, start, length)) harm(what);
   survived();
 }
@@ -171,11 +178,15 @@ bool comes_back(const void *block, size_t size) {
 }
 
 void write_upwards(unsigned char *from, const unsigned char *end) {
+  access_begins();
   for (unsigned char *at = opaque(from); at < end; at++) *(volatile unsigned char *)at = 'A';
+  access_ends();
 }
 
 void write_downwards(unsigned char *from, const unsigned char *end) {
+  access_begins();
   for (unsigned char *at = opaque(from); at > end;) *(volatile unsigned char *)--at = 'A';
+  access_ends();
 }
 
 bool holds_word(const unsigned char *bytes, size_t length, uint64_t word) {

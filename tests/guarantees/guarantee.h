@@ -2,9 +2,10 @@
  *
  * Usage: PROGRAM [tiny|mid|large|huge] [twin]
  * A program defines run(), which makes its mistake unless `twin` is set, does the rest alike, and ends with
- * survived() or harm(). On stdout: "due FUNCTION POINTER" before what may be stopped ("-" where it is open),
- * then "well", "survived" or "harm: WHAT". Exit: 0 well or survived, 1 harm, 2 it could not be tried, 3 a twin
- * that came to harm. Neither stdout nor anything else here allocates: the lists are as the program left them.
+ * survived() or harm(). On stdout: "due FUNCTION POINTER" before what may be stopped ("-" where it is open);
+ * "access" and "accessed" round what a guard page may stop; then "well", "survived" or "harm: WHAT". Exit: 0
+ * well or survived, 1 harm, 2 it could not be tried, 3 a twin that came to harm. Neither stdout nor anything else
+ * here allocates: the lists are as the program left them.
  */
 #ifndef GUARANTEE_H
 #define GUARANTEE_H
@@ -55,6 +56,9 @@ __attribute__((noreturn)) void give_up(const char *why);
 
 /** A call of `function` about `pointer` may be stopped from here on. NULL: whatever they are. */
 void announce(const char *function, const void *pointer);
+/** Round a read or write that is the mistake: a SIGSEGV between them is where it should be. */
+void access_begins(void);
+void access_ends(void);
 /** malloc; the first and the last byte are written. */
 unsigned char *take(size_t size);
 /** Announced, unless this is the twin, which does not do it. */
@@ -62,6 +66,8 @@ void free_badly(void *pointer);
 void *in_a_thread(void *(*function)(void *), void *argument);
 
 void crowd_take(struct crowd *blocks, size_t size, unsigned count);
+/** The same without writing to them: what an allocator keeps in its free blocks stays as it is. */
+void crowd_take_untouched(struct crowd *blocks, size_t size, unsigned count);
 void crowd_free(const struct crowd *blocks);
 /** Does any of them lie in these bytes, in part? */
 bool crowd_touches(const struct crowd *blocks, const void *start, size_t length);

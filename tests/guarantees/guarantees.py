@@ -96,7 +96,8 @@ def load(path: Path = TABLE) -> list[Guarantee]:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of one run. kind: detected, crashed, survived, harm, well, untried, hung or other."""
+    """What came of one run. kind: detected, fault (at the access that is the mistake), crashed (by
+    such a signal elsewhere), survived, harm, well, untried, hung or other."""
 
     kind: str
     text: str
@@ -119,7 +120,8 @@ def judge(code: int, stdout: str, stderr: str) -> Outcome:
         if -code in STOPS:
             return Outcome("detected", "\n".join(first) or name, due)
         if -code in FAULTS:
-            return Outcome("crashed", name, due)
+            at_access = lines and lines[-1] == "access"
+            return Outcome("fault" if at_access else "crashed", name, due)
         return Outcome("other", f"ended by {name}", due)
     last = lines[-1] if lines else ""
     kind, _, text = last.partition(": ")
@@ -165,7 +167,7 @@ MESSAGE = re.compile(r"hakmem: ([a-z_]+)\(\): (0x[0-9a-f]+): (.*)")
 
 def is_kept(verdict: str, guarantee: Guarantee, outcome: Outcome) -> bool:
     """Is this what was promised? Of a message, every word counts."""
-    if outcome.kind == "crashed":
+    if outcome.kind == "fault":
         return FAULT in guarantee.what
     if outcome.kind == "detected":
         found = MESSAGE.fullmatch(outcome.text)

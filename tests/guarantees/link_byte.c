@@ -11,7 +11,9 @@ void run(void) {
   free(next);
   free(block);
   announce(NULL, block);
+  access_begins();
   if (!twin) *opaque(block) = (unsigned char)(uintptr_t)live;
+  access_ends();
   for (unsigned i = 0; i < tier.many; i++)
     if (opaque(malloc(tier.full)) == live) harm(HANDED_OUT_TWICE);
   survived();

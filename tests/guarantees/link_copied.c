@@ -7,6 +7,8 @@ void run(void) {
   free(second);
   free(first);
   announce(NULL, second);
+  access_begins();
   if (!twin) memcpy(opaque(second), opaque(first), sizeof(void *));
+  access_ends();
   end_if_all_differ(tier.full);
 }

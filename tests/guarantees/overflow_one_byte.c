@@ -4,7 +4,9 @@
 void run(void) {
   unsigned char *block = take(tier.size);
   announce("free", block);
+  access_begins();
   if (!twin) opaque(block)[tier.size] = 'A';
+  access_ends();
   free(block);
   survived();
 }

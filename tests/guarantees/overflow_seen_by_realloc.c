@@ -4,7 +4,9 @@
 void run(void) {
   unsigned char *block = take(tier.size);
   announce("realloc", block);
+  access_begins();
   if (!twin) opaque(block)[tier.size] = 'A';
+  access_ends();
   opaque(realloc(opaque(block), 3 * tier.size));
   survived();
 }

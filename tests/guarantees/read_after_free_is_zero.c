@@ -8,6 +8,9 @@ void run(void) {
   /* A twin does not read freed memory. */
   unsigned char *read = twin ? keeper : block;
   announce(NULL, block);
-  if (holds_word(opaque(read), tier.full, SECRET)) harm(SECRET_READ);
+  access_begins();
+  bool found = holds_word(opaque(read), tier.full, SECRET);
+  access_ends();
+  if (found) harm(SECRET_READ);
   survived();
 }

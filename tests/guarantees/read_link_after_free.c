@@ -8,7 +8,9 @@ void run(void) {
   free(twin ? NULL : block);
   announce(NULL, block);
   uint64_t word[2];
+  access_begins();
   memcpy(word, opaque(block), sizeof word);
+  access_ends();
   for (int i = 0; i < 2; i++) {
     uint64_t distance = word[i] - (uintptr_t)other + 65536;
     /* Mixed with the page's number, as safe-linking does: whoever reads it can take that off again. */

@@ -9,7 +9,9 @@ void run(void) {
   free(block);
   crowd_free(&crowd_of_others);
   announce(NULL, block);
+  access_begins();
   if (!twin) memset(opaque(block) + tier.full / 16 * 8, 'A', 8);
+  access_ends();
   /* Taken all at once, so that a list gives all that it has. */
   for (int round = 0; round < 8; round++) {
     crowd_take(&crowd_of_others, tier.full, (unsigned)count);

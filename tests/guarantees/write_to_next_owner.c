@@ -6,7 +6,9 @@ void run(void) {
   free(block);
   crowd_take(&crowd, tier.full, tier.many);
   announce(NULL, block);
+  access_begins();
   memset(opaque(twin ? keeper : block), 'A', 64);
+  access_ends();
   for (unsigned i = 0; i < crowd.count; i++)
     if (!crowd_is_intact(&crowd, i)) harm(OVERWRITTEN);
   survived();

@@ -10,7 +10,9 @@ static inline void write_to_freed(size_t offset, size_t length) {
   free(other);
   free(block);
   announce(NULL, block);
+  access_begins();
   if (!twin) memset(opaque(block) + offset, 'A', length);
+  access_ends();
   opaque(comes_back(block, tier.full) ? block : other);
   survived();
 }
@@ -21,7 +23,9 @@ static inline void write_link(uintptr_t target, size_t length, const char *what)
   free(other);
   free(block);
   announce(NULL, block);
+  access_begins();
   if (!twin) memcpy(opaque(block), &target, length);
+  access_ends();
   for (unsigned i = 0; i < tier.many; i++) {
     void *taken = opaque(malloc(tier.full));
     if ((uintptr_t)taken == target) harm(what);

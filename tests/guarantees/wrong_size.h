@@ -15,7 +15,7 @@ static inline void free_with_size(free_sized_function *function, size_t size) {
   crowd.block[low] = crowd.block[high]; /* the block is not one of those that live any more */
   announce(NULL, block);
   function(opaque(block), size);
-  crowd_take(&crowd_of_others, size, tier.many);
+  crowd_take_untouched(&crowd_of_others, size, tier.many);
   for (unsigned i = 0; i < crowd.count; i++)
     if (crowd_touches(&crowd_of_others, crowd.block[i], crowd.size))
       harm("a block shorter than asked for");
