@@ -282,7 +282,7 @@ def make_from_crate(peer: Peer, table: Path, output: Path, jobs: int) -> dict[st
     project = table.parent / peer.project
     folder = output / peer.name
     # Other flags or another crate: cargo and the crates' scripts do not notice all of these.
-    # What only few peers have is left out of the others' recipes: these were built without the word.
+    # What few peers have is not in the recipes of the others, which were built without it.
     fields = dataclasses.asdict(peer)
     fields = {key: value for key, value in fields.items() if value or key not in FEW_HAVE}
     recipe = json.dumps(fields) + "".join(

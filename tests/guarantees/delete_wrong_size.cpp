@@ -6,6 +6,4 @@
 
 static void delete_sized(void *block, size_t size) { ::operator delete(block, size); }
 
-void run() {
-  free_with_size(delete_sized, twin ? tier.full : 2 * tier.full);
-}
+void run() { free_with_size(delete_sized, twin ? tier.full : 2 * tier.full); }

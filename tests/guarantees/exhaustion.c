@@ -18,7 +18,7 @@ struct link {
 };
 
 void run(void) {
-  size_t room = (size_t)256 << 20;
+  size_t room = (size_t)64 << 20;
   struct rlimit limit = {address_space() + room, address_space() + room};
   if (!twin && setrlimit(RLIMIT_AS, &limit) != 0) give_up("setrlimit failed");
   struct link *all = NULL;

@@ -126,7 +126,8 @@ bool crowd_overlaps(const struct crowd *blocks) {
 bool crowd_is_intact(const struct crowd *blocks, unsigned number) {
   const unsigned char *block = opaque(blocks->block[number]);
   for (size_t i = 0; i < END; i++)
-    if (block[i] != pattern_of(number) || block[blocks->size - 1 - i] != pattern_of(number)) return false;
+    if (block[i] != pattern_of(number) || block[blocks->size - 1 - i] != pattern_of(number))
+      return false;
   return true;
 }
 

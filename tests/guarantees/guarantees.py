@@ -19,7 +19,15 @@ TIMEOUT = 60  # seconds; the longest takes two
 STOPS = (signal.SIGABRT, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS)
 FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 # What sets an allocator up must not come from the caller.
-OTHERS = ("HAKMEM_", "MALLOC_", "MIMALLOC_", "SCUDO_", "GLIBC_TUNABLES", "LD_PRELOAD", "LD_LIBRARY_PATH")
+OTHERS = (
+    "HAKMEM_",
+    "MALLOC_",
+    "MIMALLOC_",
+    "SCUDO_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+)
 
 
 class BadTable(Exception):
@@ -43,7 +51,7 @@ class Guarantee:
     of_hakmem: bool
 
     def is_tried(self, mode: str) -> bool:
-        """Without any promise in this mode there is nothing to run but twins: standard runs these."""
+        """In off without any promise only twins would be run, which standard runs."""
         return mode != "off" or set(self.promises[mode].values()) != {NOT_COVERED}
 
 
@@ -91,6 +99,9 @@ def load(path: Path = TABLE) -> list[Guarantee]:
     names = [guarantee.name for guarantee in found]
     if len(set(names)) < len(names):
         raise BadTable(f"a program twice: {sorted({n for n in names if names.count(n) > 1})}")
+    sources = {file.stem for end in ("*.c", "*.cpp") for file in path.parent.glob(end)}
+    if different := (sources - {"guarantee"}) ^ set(names):
+        raise BadTable(f"a program without promises, or the other way round: {sorted(different)}")
     return found
 
 

@@ -4,5 +4,6 @@
 void run(void) {
   void *small = take(tier.full / 4), *neighbour = take(tier.full / 4);
   free(small);
-  write_link((uintptr_t)(twin ? neighbour : small), sizeof(void *), "a block shorter than asked for");
+  write_link((uintptr_t)(twin ? neighbour : small), sizeof(void *),
+             "a block shorter than asked for");
 }

@@ -5,6 +5,7 @@ void run(void) {
   unsigned char *block = take(tier.full), *keeper = take(tier.full);
   free(block);
   crowd_take(&crowd, tier.full, tier.many < 64 ? tier.many : 64);
-  if (crowd_touches(&crowd, twin ? keeper : block, tier.full)) harm("a freed block is handed out at once");
+  if (crowd_touches(&crowd, twin ? keeper : block, tier.full))
+    harm("a freed block is handed out at once");
   survived();
 }

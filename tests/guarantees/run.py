@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs one program of this folder in one mode, with every kind of block, and checks what was promised.
+"""Runs one program of this folder in one mode, with every kind of block: was the promise kept?
 
 usage: run.py MODE LIBRARY PROGRAM     MODE: standard off light full
        run.py --list VARIANT                what CTest has to know: NAME MODE STATE, a line a test
 Exit: 1 a promise was not kept, or a twin came to harm; 77 nothing could be tried here.
 """
+
 import sys
 from pathlib import Path
 
@@ -22,7 +23,9 @@ def list_tests(variant: str) -> None:
                 print(f"{guarantee.name} {mode} {state}")
 
 
-def check_tier(guarantee: Guarantee, mode: str, tier: str, library: str, program: Path) -> list[str]:
+def check_tier(
+    guarantee: Guarantee, mode: str, tier: str, library: str, program: Path
+) -> list[str]:
     """What is wrong; prints what came of each run."""
     more = {} if mode == "standard" else {"HAKMEM_GUARD": mode}
     verdict = guarantee.promises[mode][tier]
@@ -39,7 +42,9 @@ def check_tier(guarantee: Guarantee, mode: str, tier: str, library: str, program
     print(f"{tier}: {verdict}: {outcome}")
     if not is_kept(verdict, guarantee, outcome):
         accepted = " or ".join(guarantee.what) or "an end without harm"
-        wrong.append(f"{tier}: promised: {verdict} ({accepted}); {outcome}; announced: {outcome.due}")
+        wrong.append(
+            f"{tier}: promised: {verdict} ({accepted}); {outcome}; announced: {outcome.due}"
+        )
     return wrong
 
 

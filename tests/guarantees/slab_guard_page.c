@@ -3,7 +3,8 @@
 
 void run(void) {
   const size_t reach = (size_t)192 << 10, bytes = (size_t)2 << 20;
-  crowd_take(&crowd, tier.full, (unsigned)(bytes / tier.full < CROWD_MAX ? bytes / tier.full : CROWD_MAX));
+  crowd_take(&crowd, tier.full,
+             (unsigned)(bytes / tier.full < CROWD_MAX ? bytes / tier.full : CROWD_MAX));
   unsigned lowest = 0;
   for (unsigned i = 0; i < crowd.count; i++)
     if (crowd.block[i] < crowd.block[lowest]) lowest = i;

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the programs of this folder on hakmem's builds, glibc and hardened peers, and writes what came of it.
+"""Runs the programs of this folder on hakmem's builds, glibc and hardened peers: what came of it?
 
 usage: table.py [--programs FOLDER] [--runs N] [--only NAME,NAME] [--json FILE] [--document FILE]
-Without --document the table goes to standard output; with it between the two marks in that file. Rows
-and columns are in the order of expected.toml and of allocators(). A peer that cannot be had is named
-below the table, with the reason. Where runs differ, as chance decides, a cell has each outcome.
+Without --document the tables go to standard output; with it between the two marks in that file.
+Rows and columns are in the order of expected.toml and of allocators(). A peer that cannot be had is
+named below, with the reason. Where runs differ, as chance decides, a cell has each outcome.
 Exit: 2 wrong arguments, or nothing to run.
 """
+
 import argparse
 import concurrent.futures
 import json
@@ -38,7 +39,8 @@ class Allocator:
 
 def hakmem(name: str, build: str, environment: dict[str, str]) -> Allocator:
     text = (ROOT / "include/hakmem.h").read_text(encoding="utf-8")
-    version = re.search(r'define HAKMEM_VERSION_STRING\s+"([^"]+)"', text)[1]
+    found = re.search(r'define HAKMEM_VERSION_STRING\s+"([^"]+)"', text)
+    version = found[1] if found else "unknown"
     library = ROOT / "build" / build / "libhakmem.so"
     missing = "" if library.is_file() else f"build/{build}/libhakmem.so is not built"
     return Allocator(name, version, str(library), environment, missing)
@@ -69,7 +71,7 @@ def allocators() -> list[Allocator]:
     return [hakmem("standard", "standard", {}), *modes, *peers(), Allocator("glibc", libc)]
 
 
-# --- running ----------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -83,7 +85,7 @@ def without_numbers(text: str) -> str:
 def try_cell(
     guarantee: Guarantee, tier: str, allocator: Allocator, programs: Path, runs: int
 ) -> tuple[Counter, list[str]]:
-    """Outcomes of one program on one allocator, how often each; and messages that it was stopped with."""
+    """Outcomes of one program on one allocator, how often each; and the messages."""
     program = programs / guarantee.name
     twin = run(program, tier, True, allocator.library, allocator.environment)
     if twin.kind == "untried":
@@ -108,14 +110,19 @@ def word_of(outcome: Outcome) -> str:
     return outcome.kind
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
 def in_order(found: Counter) -> list[tuple[str, int]]:
     """Best first."""
     order = ["detected", "fault", "survived", "crashed", "harm"]
-    return sorted(found.items(), key=lambda item: (order.index(item[0].split(":")[0])
-                                                   if item[0].split(":")[0] in order else 9, item[0]))
+    return sorted(
+        found.items(),
+        key=lambda item: (
+            order.index(item[0].split(":")[0]) if item[0].split(":")[0] in order else 9,
+            item[0],
+        ),
+    )
 
 
 def cell_text(found: Counter, notes: dict[str, int]) -> str:
@@ -143,12 +150,49 @@ def rows_of(guarantee: Guarantee, cells: dict) -> list[tuple[str, list[Counter]]
     return [(", ".join(tiers), found) for tiers, found in rows]
 
 
-def markdown(guarantees: list[Guarantee], cells: dict, tried: list[Allocator], all_: list[Allocator],
-             runs: int) -> str:
+def promise_text(guarantee: Guarantee, mode: str) -> str:
+    """One word, or one for each kind of block; and that it is not kept yet."""
+    by_tier = guarantee.promises[mode]
+    words = list(dict.fromkeys(by_tier.values()))
+    parts = [
+        word
+        if len(words) == 1
+        else f"{', '.join(tier for tier in guarantee.tiers if by_tier[tier] == word)}: {word}"
+        for word in words
+    ]
+    late = " (not yet)" if mode in guarantee.pending else ""
+    return "; ".join(parts) + late
+
+
+def promises(guarantees: list[Guarantee]) -> list[str]:
+    lines = [
+        "### What is promised",
+        "",
+        "| attack | program | standard, off | light | full |",
+        "|---|---|---|---|---|",
+    ]
+    for guarantee in guarantees:
+        cells = [promise_text(guarantee, mode) for mode in ("standard", "light", "full")]
+        if guarantee.promises["off"] != guarantee.promises["standard"]:
+            cells[0] = f"{cells[0]}; off: {promise_text(guarantee, 'off')}"
+        lines.append("| " + " | ".join([guarantee.attack, f"`{guarantee.name}`", *cells]) + " |")
+    late = {reason for guarantee in guarantees for reason in guarantee.pending.values()}
+    if late:
+        lines += ["", "Not yet: " + "; ".join(sorted(late)) + "."]
+    return [*lines, "", "### What came of it", ""]
+
+
+def markdown(
+    guarantees: list[Guarantee],
+    cells: dict,
+    tried: list[Allocator],
+    all_: list[Allocator],
+    runs: int,
+) -> str:
     notes: dict[str, int] = {}
-    lines: list[str] = []
+    lines: list[str] = promises(load())
     for attack in dict.fromkeys(guarantee.attack for guarantee in guarantees):
-        lines += [f"### {attack[0].upper()}{attack[1:]}", ""]
+        lines += [f"#### {attack[0].upper()}{attack[1:]}", ""]
         lines += ["| " + " | ".join(["program", "blocks", *(a.name for a in tried)]) + " |"]
         lines += ["|---" * (len(tried) + 2) + "|"]
         for guarantee in guarantees:
@@ -182,12 +226,12 @@ def main() -> int:
     parser.add_argument("--document", type=Path, metavar="FILE")
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else None
-    guarantees = [
-        g for g in load() if not g.of_hakmem and (wanted is None or g.name in wanted)
-    ]
+    guarantees = [g for g in load() if not g.of_hakmem and (wanted is None or g.name in wanted)]
     lacking = [g.name for g in guarantees if not (options.programs / g.name).is_file()]
     if not guarantees or lacking or options.runs < 1:
-        parser.error(f"not built, in {options.programs}: {lacking or wanted}: make security-table does it")
+        parser.error(
+            f"not built, in {options.programs}: {lacking or wanted}: make security-table does it"
+        )
     everything = allocators()
     tried = [allocator for allocator in everything if not allocator.missing]
     cells: dict = {"columns": [allocator.name for allocator in tried]}
@@ -195,7 +239,9 @@ def main() -> int:
     # Every allocator with the same program, in turn; processors share the runs, which nobody times.
     jobs = [(g, tier, a) for g in guarantees for tier in g.tiers for a in tried]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = pool.map(lambda job: try_cell(*job, options.programs, options.runs), jobs)
+        done = pool.map(
+            lambda job: try_cell(job[0], job[1], job[2], options.programs, options.runs), jobs
+        )
         for (guarantee, tier, allocator), (found, said) in zip(jobs, done, strict=True):
             cells[guarantee.name, tier, allocator.name] = found
             messages[guarantee.name, tier, allocator.name] = said
@@ -203,7 +249,11 @@ def main() -> int:
         content = {
             "runs": options.runs,
             "allocators": [
-                {"name": a.name, "version": a.version, **({"missing": a.missing} if a.missing else {})}
+                {
+                    "name": a.name,
+                    "version": a.version,
+                    **({"missing": a.missing} if a.missing else {}),
+                }
                 for a in everything
             ],
             "results": [

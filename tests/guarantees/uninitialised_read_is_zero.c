@@ -3,8 +3,7 @@
 
 void run(void) {
   crowd_take(&crowd, tier.full, tier.many);
-  for (unsigned i = 0; i < crowd.count; i++)
-    fill_with_word(crowd.block[i], tier.full, SECRET);
+  for (unsigned i = 0; i < crowd.count; i++) fill_with_word(crowd.block[i], tier.full, SECRET);
   crowd_free(&crowd);
   for (unsigned i = 0; i < tier.many; i++) {
     unsigned char *block = opaque(malloc(tier.full));

@@ -13,7 +13,7 @@ void run(void) {
   if (!twin) memset(opaque(block) + tier.full / 16 * 8, 'A', 8);
   access_ends();
   /* Taken all at once, so that a list gives all that it has. */
-  for (int round = 0; round < 8; round++) {
+  for (int round = 0; round < 3; round++) {
     crowd_take(&crowd_of_others, tier.full, (unsigned)count);
     crowd_free(&crowd_of_others);
   }
