@@ -182,10 +182,8 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   struct batch *batch = pile_of(heap, size_class);
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
-  if (HAK_HARDENED && count - 1 >= BATCH_BLOCKS)
-    report_bad_pointer("malloc", batch, REPORT_WRITTEN_AFTER);
-  link_check(batch, next_of(batch));
   heap->pile[size_class] = next_of(batch);
+  link_restore(batch);
   count_inbox(heap, size_class, -(int64_t)count);
   *list = batch;
   return count;

@@ -1,7 +1,7 @@
-/* free_sized is told half the size of the block. */
+/* free_sized is told a quarter of the size of the block. */
 #include "wrong_size.h"
 
 void run(void) {
   free_sized_function *function = (free_sized_function *)function_named("free_sized");
-  free_with_size(function, twin ? tier.full : tier.full / 2);
+  free_with_size(function, twin ? tier.full : tier.full / 4);
 }

@@ -16,5 +16,6 @@ void run(void) {
   access_ends();
   for (unsigned i = 0; i < tier.many; i++)
     if (opaque(malloc(tier.full)) == live) harm(HANDED_OUT_TWICE);
+  opaque(comes_back(block, tier.full) ? block : live);
   survived();
 }

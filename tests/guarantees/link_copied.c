@@ -10,5 +10,8 @@ void run(void) {
   access_begins();
   if (!twin) memcpy(opaque(second), opaque(first), sizeof(void *));
   access_ends();
-  end_if_all_differ(tier.full);
+  crowd_take_untouched(&crowd_of_others, tier.full, tier.many);
+  if (crowd_overlaps(&crowd_of_others)) harm(HANDED_OUT_TWICE);
+  opaque(comes_back(second, tier.full) ? second : first);
+  survived();
 }

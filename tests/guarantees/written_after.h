@@ -30,6 +30,8 @@ static inline void write_link(uintptr_t target, size_t length, const char *what)
     void *taken = opaque(malloc(tier.full));
     if ((uintptr_t)taken == target) harm(what);
   }
+  /* From a quarantine it comes later. */
+  opaque(comes_back(block, tier.full) ? block : other);
   survived();
 }
 
