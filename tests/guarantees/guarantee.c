@@ -56,6 +56,11 @@ void announce(const char *function, const void *pointer) {
 void access_begins(void) { say("access\n"); }
 void access_ends(void) { say("accessed\n"); }
 
+void change_byte(unsigned char *at) {
+  volatile unsigned char *byte = opaque(at);
+  *byte = (unsigned char)~*byte;
+}
+
 unsigned char *take(size_t size) {
   unsigned char *block = opaque(malloc(size));
   if (block == NULL) give_up("malloc gave NULL");

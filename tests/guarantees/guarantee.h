@@ -59,6 +59,8 @@ void announce(const char *function, const void *pointer);
 /** Round a read or write that is the mistake: a SIGSEGV between them is where it should be. */
 void access_begins(void);
 void access_ends(void);
+/** Writes another value than is there: the same one would be no mistake, and by chance it is a canary's. */
+void change_byte(unsigned char *at);
 /** malloc; the first and the last byte are written. */
 unsigned char *take(size_t size);
 /** Announced, unless this is the twin, which does not do it. */

@@ -12,7 +12,9 @@ void run(void) {
   free(block);
   announce(NULL, block);
   access_begins();
-  if (!twin) *opaque(block) = (unsigned char)(uintptr_t)live;
+  unsigned char byte = (unsigned char)(uintptr_t)live;
+  if (!twin && *opaque(block) == byte) change_byte(block); /* by chance it is there already */
+  else if (!twin) *opaque(block) = byte;
   access_ends();
   for (unsigned i = 0; i < tier.many; i++)
     if (opaque(malloc(tier.full)) == live) harm(HANDED_OUT_TWICE);

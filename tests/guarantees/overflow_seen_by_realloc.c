@@ -5,7 +5,7 @@ void run(void) {
   unsigned char *block = take(tier.size);
   announce("realloc", block);
   access_begins();
-  if (!twin) opaque(block)[tier.size] = 'A';
+  if (!twin) change_byte(block + tier.size);
   access_ends();
   opaque(realloc(opaque(block), 3 * tier.size));
   survived();

@@ -6,7 +6,7 @@ void run(void) {
   if (block == NULL) give_up("malloc gave NULL");
   announce("free", block);
   access_begins();
-  if (!twin) *(volatile unsigned char *)block = 'A';
+  if (!twin) change_byte(block);
   access_ends();
   free(block);
   survived();
