@@ -1,10 +1,14 @@
 /* link.c - see link.h. */
 #include "slab/link.h"
 
-#if HAK_HARDENED
-
 #include "observe/report.h"
 #include "slab/slab.h"
+
+HAK_COLD void link_report(const void *block) {
+  report_bad_pointer("malloc", block, REPORT_WRITTEN_AFTER);
+}
+
+#if HAK_HARDENED
 
 struct link_secret link_secret;
 uint8_t link_mode;
@@ -38,10 +42,6 @@ void link_start(void) {
     link_zeros_end[c] = class_size(c) <= most ? class_size(c) : LINK_WORDS_BYTES;
 }
 
-HAK_COLD void link_report(const void *block) {
-  report_bad_pointer("malloc", block, REPORT_WRITTEN_AFTER);
-}
-
 void link_set_states(const char *first, unsigned count, uint32_t size, unsigned state) {
   if (option_guard() == GUARD_OFF) return;
   for (unsigned i = 0; i < count; i++) link_set_state(first + (size_t)i * size, state);
@@ -56,5 +56,3 @@ uint32_t link_draw(uint32_t limit) {
 }
 
 #endif
-
-typedef int link_translation_unit_is_not_empty;

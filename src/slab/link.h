@@ -22,6 +22,9 @@
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
+/** Ends the program: what a free block holds was changed. */
+_Noreturn void link_report(const void *block);
+
 #if HAK_HARDENED
 
 struct link_secret {
@@ -40,8 +43,6 @@ enum { LINK_WORDS_BYTES = 2 * sizeof(uint64_t) };
 
 /** Draws the secret numbers, when options are read and before the first block, by one thread. */
 void link_start(void);
-/** Ends the program: what a free block holds was changed. */
-_Noreturn void link_report(const void *block);
 /** A number below `limit` that nobody can guess; not for more than 65,536. */
 uint32_t link_draw(uint32_t limit);
 
@@ -182,9 +183,18 @@ enum { STATE_NONE, STATE_FREE, STATE_LIVE };
 
 #endif
 
+
+/** As link_next, on slow paths: ends the program where a program that wrote to freed memory made the link lead out of ours. */
+HAK_INLINE void *link_follow(const void *block) {
+  void *next = link_next(block);
+  if (HAK_UNLIKELY(next != NULL && (map_superslab(next) == NULL || (uintptr_t)next % 16 != 0)))
+    link_report(block);
+  return next;
+}
+
 /** The last block of a list that has one. */
 HAK_INLINE void *link_last(void *list) {
-  for (void *next; (next = link_next(list)) != NULL;) list = next;
+  for (void *next; (next = link_follow(list)) != NULL;) list = next;
   return list;
 }
 

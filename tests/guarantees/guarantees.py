@@ -12,6 +12,7 @@ from pathlib import Path
 TABLE = Path(__file__).resolve().parent / "expected.toml"
 TIERS = {"small": ["tiny", "mid"], "big": ["large", "huge"]}
 MODES = ("standard", "off", "light", "full")
+LIKE = {"off": "standard", "full": "light"}  # where nothing else is said
 VERDICTS = ("stopped", "prevented", "improbable", "not covered")
 FAULT = "fault"
 NOT_COVERED = "not covered"
@@ -56,7 +57,7 @@ class Guarantee:
 
 
 def read_promise(name: str, entry: dict, mode: str, tiers: list[str]) -> dict[str, str]:
-    given = entry.get("standard" if mode == "off" and "off" not in entry else mode)
+    given = entry.get(mode, entry.get(LIKE.get(mode, mode)))
     if isinstance(given, str):
         given = dict.fromkeys(tiers, given)
     if not isinstance(given, dict):
