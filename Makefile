@@ -12,6 +12,7 @@
 #   make abi-baseline    tests/package/abi/ anew, of the release REF (docs/releasing.md)
 #   make clean           removes build/ and the benchmark binaries
 #   make peers           the allocators to compare with, as libraries to preload (bench/peers/README.md)
+#   make security-table  misused memory on hakmem and on hardened peers: the tables of docs/security.md
 #   make bench           every benchmark on every allocator; bench-quick: under two minutes
 #   make bench-ir        instructions of malloc and free; bench-programs: real programs
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds the allocators that hakmem is measured against, each as a library to preload.
 
-Usage: build_peers.py [--only NAME]... [--jobs N] [--table FILE] [--output FOLDER] [--list]
+Usage: build_peers.py [--only NAME|GROUP]... [--jobs N] [--table FILE] [--output FOLDER] [--list]
 
 Reads bench/peers/peers.toml; writes FOLDER/lib<name>.so and FOLDER/peers.json (build/peers by
-default): a list with name, version, source, and `library`, or `missing` with the reason. What
+default): a list with name, version, source, and `library`, or `missing` with the reason. Peers of a
+group are built only when they or the group are named, and go to FOLDER/<group>.json. What
 cannot be built is reported as missing, the rest go on, and the exit code is 0; it is 2 when the
 arguments or the table are wrong. Crates come through cargo, at the versions in each Cargo.lock;
 Debian's libraries are used as installed.
@@ -41,6 +42,7 @@ LEFT_OUT = (
     "LD_PRELOAD",
     "CARGO_TARGET_DIR",
 )
+FEW_HAVE = ("group", "crate_sources", "include")
 BUILD_SECONDS = 3600  # no build takes a tenth of it; a registry that hangs must not hang the rest
 
 
@@ -57,6 +59,7 @@ class Peer:
     """One entry of peers.toml: a crate (project, crate, ...) or a package (package, library)."""
 
     name: str
+    group: str = ""  # left out unless asked for
     project: str = ""  # folder of Cargo.toml, relative to the table
     crate: str = ""
     features: list[str] = dataclasses.field(default_factory=list)
@@ -70,6 +73,8 @@ class Peer:
     sources: list[str] = dataclasses.field(
         default_factory=list
     )  # C files of ours beside Cargo.toml
+    crate_sources: list[str] = dataclasses.field(default_factory=list)  # that its build leaves out
+    include: list[str] = dataclasses.field(default_factory=list)  # folders of the crate, for these
     libraries: list[str] = dataclasses.field(default_factory=list)  # arguments of the linker
     version: dict[str, Any] = dataclasses.field(default_factory=dict)
     package: str = ""
@@ -79,8 +84,9 @@ class Peer:
         def refuse(text: str) -> None:
             raise BadTable(f"peer {self.name or '?'}: {text}")
 
-        if not re.fullmatch(r"[a-z0-9-]+", self.name):
-            refuse("name is not made of a-z, 0-9 and -")
+        for word in (self.name, self.group or "none"):
+            if not re.fullmatch(r"[a-z0-9-]+", word):
+                refuse("name is not made of a-z, 0-9 and -")
         if bool(self.crate) == bool(self.package):
             refuse("needs crate (with project) or package (with library)")
         if self.crate and (not self.project or bool(self.archive) == bool(self.cmake_target)):
@@ -109,6 +115,8 @@ def load_table(path: Path) -> list[Peer]:
     names = [peer.name for peer in peers]
     if not peers or len(set(names)) < len(names):
         raise BadTable(f"{path}: no peer, or a name twice: {names}")
+    if mixed := {"peers", *names} & {peer.group for peer in peers}:
+        raise BadTable(f"{path}: a group with the name of something else: {sorted(mixed)}")
     return peers
 
 
@@ -206,8 +214,9 @@ def build_crate(peer: Peer, project: Path, folder: Path, log: Path, jobs: int) -
     return crate
 
 
-def link(peer: Peer, project: Path, archive: Path, result: Path, log: Path) -> None:
-    """The whole archive, and our sources, as a shared library."""
+def link(peer: Peer, project: Path, crate: Crate, result: Path, log: Path) -> None:
+    """The whole archive, our sources and more of the crate's, as a shared library."""
+    archive = crate.out / peer.archive
     if not archive.is_file():
         raise Missing(f"the crate's build made no {peer.archive}")
     # Bsymbolic: calls inside of the library go straight to their target, as with hidden symbols.
@@ -217,6 +226,8 @@ def link(peer: Peer, project: Path, archive: Path, result: Path, log: Path) -> N
         f"-Wl,--version-script={PEERS / 'exports.map'}",
     ]
     command += [str(project / source) for source in peer.sources]
+    command += [f"-I{crate.source / folder}" for folder in peer.include]
+    command += [str(crate.source / source) for source in peer.crate_sources]
     command += ["-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive"]
     command += [*peer.libraries, "-pthread"]
     run(command, log, "link", env=clean_environment())
@@ -271,7 +282,10 @@ def make_from_crate(peer: Peer, table: Path, output: Path, jobs: int) -> dict[st
     project = table.parent / peer.project
     folder = output / peer.name
     # Other flags or another crate: cargo and the crates' scripts do not notice all of these.
-    recipe = json.dumps(dataclasses.asdict(peer)) + "".join(
+    # What few peers have is not in the recipes of the others, which were built without it.
+    fields = dataclasses.asdict(peer)
+    fields = {key: value for key, value in fields.items() if value or key not in FEW_HAVE}
+    recipe = json.dumps(fields) + "".join(
         path.read_text() for path in sorted(project.glob("*")) if path.is_file()
     )
     remembered = folder / "recipe"
@@ -292,7 +306,7 @@ def make_from_crate(peer: Peer, table: Path, output: Path, jobs: int) -> dict[st
             raise Missing(f"the crate's build made no {built.name}")
         shutil.copyfile(built, new)
     else:
-        link(peer, project, crate.out / peer.archive, new, log)
+        link(peer, project, crate, new, log)
     replace_if_changed(new, library)
     version = version_of(peer, crate, probe(output / "probe", library, log))
     return {
@@ -355,9 +369,22 @@ def read_entries(path: Path) -> dict[str, dict[str, str]]:
         return {}
 
 
+def write_entries(path: Path, names: list[str], made: dict[str, dict[str, str]]) -> None:
+    """What was made now, and what was made before of the others."""
+    entries = read_entries(path) | made
+    kept = [entries[name] for name in names if name in entries]
+    new = path.with_name(path.name + ".new")
+    new.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    new.replace(path)
+    missing = sum("missing" in entry for entry in kept)
+    print(f"peers: {relative(str(path))}: {len(kept) - missing} ready, {missing} missing")
+
+
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="build_peers.py", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", metavar="NAME", help="this one; may be repeated")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="this one, or this group; may be repeated"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--table", type=Path, default=PEERS / "peers.toml", metavar="FILE")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "peers", metavar="FOLDER")
@@ -373,9 +400,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         peers = load_table(parsed.table)
         names = [peer.name for peer in peers]
+        groups = list(dict.fromkeys(peer.group for peer in peers))
         for name in parsed.only or []:
-            if name not in names:
-                raise BadTable(f"--only: no peer '{name}'; there are: {' '.join(names)}")
+            if name not in (*names, *groups):
+                known = " ".join(filter(None, [*names, *groups]))
+                raise BadTable(f"--only: no peer '{name}'; there are: {known}")
     except BadTable as error:
         print(f"build_peers: {error}", file=sys.stderr)
         return 2
@@ -408,25 +437,23 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"build_peers: {error}", file=sys.stderr)
         return 1
 
-    entries = read_entries(output / "peers.json")
-    wanted = [peer for peer in peers if not parsed.only or peer.name in parsed.only]
+    only = parsed.only or [""]  # those of no group
+    wanted = [peer for peer in peers if peer.name in only or peer.group in only]
+    made: dict[str, dict[str, str]] = {}
     for number, peer in enumerate(wanted, 1):
         print(f"peers: [{number}/{len(wanted)}] {peer.name} ...", end=" ", flush=True)
         started = time.monotonic()
-        entry = entries[peer.name] = make_peer(peer, table, output, parsed.jobs)
+        entry = made[peer.name] = make_peer(peer, table, output, parsed.jobs)
         seconds = time.monotonic() - started
         took = f" ({seconds:.0f} s)" if seconds >= 2 else ""
         if "missing" in entry:
             print(f"missing: {entry['missing']}{took}", flush=True)
         else:
             print(f"{entry['version']}, {entry['source']}{took}", flush=True)
-    text = json.dumps([entries[name] for name in names if name in entries], indent=2) + "\n"
-    new = output / "peers.json.new"
-    new.write_text(text, encoding="utf-8")
-    new.replace(output / "peers.json")
-    missing = sum("missing" in entry for entry in json.loads(text))
-    written = relative(str(output / "peers.json"))
-    print(f"peers: {written}: {len(entries) - missing} ready, {missing} missing")
+    for group in groups:
+        of_group = [peer.name for peer in peers if peer.group == group]
+        if made.keys() & set(of_group):
+            write_entries(output / f"{group or 'peers'}.json", of_group, made)
     return 0
 
 

@@ -155,6 +155,26 @@ class Building(TestCase):
         self.assertEqual(list(self.built("--only", "second")), ["second"])
         self.assertEqual(list(self.built("--only", "first")), ["first", "second"])
 
+    def test_a_group_is_built_when_it_is_named(self) -> None:
+        self.project("usual", FAKE + REALLOC)
+        self.project("rare", FAKE + REALLOC)
+        self.table += 'group = "odd"\n'
+        self.assertEqual(list(self.built()), ["usual"])
+        for name in ("odd", "rare"):
+            self.built("--only", name)
+            odd = json.loads((self.folder / "out" / "odd.json").read_text())
+            self.assertEqual([entry["name"] for entry in odd], ["rare"])
+            self.assertIn("library", odd[0])
+            self.assertIn("1 ready, 0 missing", self.output)
+        self.assertEqual(list(self.built()), ["usual"])
+
+    def test_more_sources_of_the_crate(self) -> None:
+        self.project("peer", FAKE)
+        self.write("peer/more/rest.c", '#include "rest.h"\n' + REALLOC)
+        self.write("peer/more/rest.h", FAKE.partition("void *malloc")[0])
+        self.table += 'crate_sources = ["more/rest.c"]\ninclude = ["more"]\n'
+        self.assertIn("library", self.built()["peer"])
+
     def test_flags_of_the_caller_stay_out(self) -> None:
         self.project("peer", FAKE + REALLOC)
         done = self.build(
@@ -181,6 +201,7 @@ class Refused(TestCase):
             ('[[peer]]\nname = "a"\n', "needs crate (with project) or package"),
             ('[[peer]]\nname = "a"\ncrate = "b"\nproject = "c"\n', "archive or cmake_target"),
             ('[[peer]]\nname = "a"\npackage = "b"\n', "needs library"),
+            (f'[[peer]]\n{good}group = "a"\n', "a group with the name of something else"),
         ):
             with self.subTest(table):
                 self.table = table

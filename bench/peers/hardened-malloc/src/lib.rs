@@ -1,0 +1,1 @@
+//! Empty: only the static library that hardened-malloc-sys builds is used.

@@ -1,0 +1,4 @@
+/* The last byte of a freed block is overwritten. */
+#include "written_after.h"
+
+void run(void) { write_to_freed(tier.full - 1, 1); }
