@@ -105,7 +105,7 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
     return HAK_LIKELY(block != NULL) ? block : new_slow_nothrow(size, alignment, CALLER);          \
   }
 
-/* Sizes, alignments and nothrow tags of delete tell nothing that the descriptor does not. */
+/* Sizes, alignments and nothrow tags of delete tell nothing that the descriptor does not; the hardened variant compares. */
 #define DELETE1(symbol)                                                                            \
   HAK_EXPORT void symbol(void *pointer);                                                           \
   HAK_EXPORT void symbol(void *pointer) { api_free(pointer); }
@@ -122,6 +122,13 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
   HAK_EXPORT void symbol(void *pointer, size_t a, size_t b) {                                      \
     (void)a;                                                                                       \
     (void)b;                                                                                       \
+    api_free(pointer);                                                                             \
+  }
+
+#define DELETE_ALIGNED(symbol)                                                                     \
+  HAK_EXPORT void symbol(void *pointer, size_t alignment);                                         \
+  HAK_EXPORT void symbol(void *pointer, size_t alignment) {                                        \
+    guard_freed_aligned(pointer, alignment);                                                       \
     api_free(pointer);                                                                             \
   }
 
@@ -148,8 +155,8 @@ DELETE1(_ZdlPv)       /* delete(void *) */
 DELETE1(_ZdaPv)       /* delete[](void *) */
 DELETE_SIZED(_ZdlPvm) /* delete(void *, size_t) */
 DELETE_SIZED(_ZdaPvm)
-DELETE2(_ZdlPvSt11align_val_t)
-DELETE2(_ZdaPvSt11align_val_t)
+DELETE_ALIGNED(_ZdlPvSt11align_val_t)
+DELETE_ALIGNED(_ZdaPvSt11align_val_t)
 DELETE2(_ZdlPvRKSt9nothrow_t)
 DELETE2(_ZdaPvRKSt9nothrow_t)
 DELETE_SIZED_ALIGNED(_ZdlPvmSt11align_val_t)

@@ -32,13 +32,17 @@ static bool fits(const struct block *block, size_t usable, size_t size, size_t a
   return block->tier == BLOCK_GUARDED || usable / 2 <= (size > alignment ? size : alignment) + more;
 }
 
+void guard_check_alignment(const char *function, const void *pointer, size_t alignment) {
+  if ((alignment & (alignment - 1)) != 0 || ((uintptr_t)pointer & (alignment - 1)) != 0)
+    report_bad_pointer(function, pointer, REPORT_WRONG_ALIGNMENT);
+}
+
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment) {
   if (pointer == NULL) return;
   struct block block = block_find(pointer);
   if (block.wrong != NULL) return; /* free() says so */
   if (alignment == 0) alignment = 1;
-  if ((alignment & (alignment - 1)) != 0 || ((uintptr_t)pointer & (alignment - 1)) != 0)
-    report_bad_pointer(function, pointer, REPORT_WRONG_ALIGNMENT);
+  guard_check_alignment(function, pointer, alignment);
   bool right = full_is_on() ? full_size(&block, pointer) == size
                             : fits(&block, block_usable(&block, pointer), size, alignment);
   if (!right) report_bad_pointer(function, pointer, REPORT_WRONG_SIZE);

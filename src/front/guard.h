@@ -19,6 +19,8 @@ _Noreturn void guard_refuse(const void *block);
 bool guard_is_live(const void *pointer);
 /** Does what malloc has just handed out read as zeros? */
 bool guard_is_zero(const void *block);
+/** Ends the program where `pointer` does not lie at a multiple of `alignment`, or that is no power of two. */
+void guard_check_alignment(const char *function, const void *pointer, size_t alignment);
 /** Ends the program where `pointer` is a block of ours that was not allocated with about this size and alignment (0: any). */
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
 
@@ -40,6 +42,10 @@ HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
   atomic_store_explicit(entry, (uint8_t)(state - STATE_LIVE + STATE_FREE), memory_order_relaxed);
 }
 
+HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
+  if (option_guard() != GUARD_OFF) guard_check_alignment("free", pointer, alignment);
+}
+
 HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) {
   if (option_guard() != GUARD_OFF) guard_check_size("free", pointer, size, alignment);
 }
@@ -53,6 +59,10 @@ HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
 HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
   (void)block;
   (void)bin;
+}
+HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
+  (void)pointer;
+  (void)alignment;
 }
 HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) {
   (void)pointer;
