@@ -6,6 +6,7 @@
 
 #include "policy/options.h"
 #include "superslab/aligned.h"
+#include "superslab/random_place.h"
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
 
@@ -136,6 +137,7 @@ static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
     count(run.huge_pages ? &unit_counts.huge_alloc : &unit_counts.huge_fail, 1);
     if (!run.huge_pages) count(&unit_counts.fallback_mmap, 1);
   }
+  if (run.base == NULL) run.base = random_place_map(bytes, alignment);
   if (run.base == NULL) {
     bool at_once;
     run.base = aligned_map(bytes, alignment, &at_once);
@@ -242,8 +244,8 @@ bool unit_could_fit(size_t units, size_t alignment) {
   return units <= ours || os_would_map((units - ours) << UNIT_SHIFT);
 }
 
-static struct unit_run map_missed(size_t units, size_t alignment) {
-  struct unit_run run = map_filled(units, alignment, 0);
+static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead) {
+  struct unit_run run = map_filled(units, alignment, ahead);
   if (run.base == NULL) return run;
   pool_lock();
   warm_missed(&unit_pool, units - run.used, mapped_now() - unit_pool.units);
@@ -251,13 +253,14 @@ static struct unit_run map_missed(size_t units, size_t alignment) {
   return run;
 }
 
-struct unit_run unit_acquire(size_t units, size_t alignment) {
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
   struct unit_run run = {0};
+  units += ahead;
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
   if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
   bool from_os = !take_warm(units, alignment, &run);
   if (from_os) {
-    run = map_missed(units, alignment);
+    run = map_missed(units, alignment, ahead);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
@@ -265,8 +268,13 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
       run = map_run(units, alignment, false);
   }
   if (run.base != NULL) count(&unit_counts.acquired, 1);
+  if (!from_os) run.used -= ahead;
   run.from_os = from_os;
   return run;
+}
+
+struct unit_run unit_acquire(size_t units, size_t alignment) {
+  return unit_acquire_behind(0, units, alignment);
 }
 
 void unit_release(char *base, size_t units, bool huge_pages) {

@@ -1,0 +1,111 @@
+/* guard_pages.c - see guard_pages.h. */
+#include "superslab/guard_pages.h"
+
+#if HAK_HARDENED
+
+#include "superslab/lists.h"
+
+/* Where each guard is a mapping of its own (os_guards_cut), the kernel's limit of 65,530 mappings is what counts. A SuperSlab has up to 32
+ * guards, and so 64 mappings: in the first GiB of units, at most 32,768. A Huge block has three mappings and takes two units or
+ * more: below 32 GiB, at most 24,576. */
+#define CUT_SPANS_BELOW (1 * GIB)
+
+static bool may_guard_spans(void) {
+  return !os_guards_cut() || unit_mapped_bytes() <= CUT_SPANS_BELOW;
+}
+
+static bool may_guard_units(void) { return !os_guards_cut() || unit_may_cut_mappings(); }
+
+static void guard(char *from, size_t bytes) {
+  if (bytes > 0) os_guard(from, bytes); /* refused: it works without */
+}
+
+/* --- SuperSlabs ------------------------------------------------------------------------------------- */
+
+void superslab_fence(struct superslab *superslab) {
+  if (may_guard_spans()) guard(superslab->base, SLICE_BYTES);
+}
+
+bool superslab_unfence(struct superslab *superslab) {
+  if (!superslab->fenced && superslab->guards == 0) return true;
+  return os_unguard(superslab->base, UNIT_BYTES);
+}
+
+/* --- spans ------------------------------------------------------------------------------------------ */
+
+static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+
+uint32_t span_guards(const struct slab *span) {
+  if (span->guarded == 0) return span->stale;
+  unsigned first = (unsigned)(span_usable(span) >> SLICE_SHIFT);
+  return span->stale | slices_mask(span->index + first, span->slices - first);
+}
+
+/* Opens all slices of `stale`, which lie in the span, up to `usable` bytes of it. */
+static bool open(const struct slab *span, uint32_t stale, size_t usable) {
+  if (stale == 0) return true;
+  unsigned first = (unsigned)__builtin_ctz(stale), behind = 32 - (unsigned)__builtin_clz(stale);
+  char *base = superslab_of(span)->base, *from = base + ((size_t)first << SLICE_SHIFT);
+  char *to = base + ((size_t)behind << SLICE_SHIFT), *end = slab_base(span) + usable;
+  if (to > end) to = end;
+  return to <= from || os_unguard(from, (size_t)(to - from));
+}
+
+bool span_guard(struct slab *span, size_t usable) {
+  if (!open(span, span->stale, usable)) return false;
+  span->stale = 0;
+  span->guarded = (uint32_t)(bytes_of(span) - usable);
+  span_guard_again(span);
+  return true;
+}
+
+bool span_guard_slab(struct slab *span) {
+  /* Of a slab that ended here before, as most did: the same page. */
+  uint32_t last = UINT32_C(1) << (span->index + span->slices - 1), had = span->stale & last;
+  if (!open(span, span->stale & ~last, bytes_of(span))) return false;
+  span->stale = 0;
+  span->guarded = (uint32_t)os_page_size();
+  if (had == 0) span_guard_again(span);
+  return true;
+}
+
+bool span_fit(struct slab *span, size_t usable) {
+  size_t old = span_usable(span);
+  char *base = slab_base(span);
+  if (usable > old && !os_unguard(base + old, usable - old)) return false;
+  span->guarded = (uint32_t)(bytes_of(span) - usable);
+  if (usable < old && may_guard_spans()) guard(base + usable, old - usable);
+  return true;
+}
+
+void span_guard_again(struct slab *span) {
+  if (may_guard_spans()) guard(slab_base(span) + span_usable(span), span->guarded);
+}
+
+/* --- Huge blocks ------------------------------------------------------------------------------------ */
+
+void units_guard(char *base, size_t from, size_t to) {
+  if (to > from && may_guard_units()) guard(base + from, to - from);
+}
+
+bool units_open(char *base, size_t from, size_t to) {
+  return to <= from || os_unguard(base + from, to - from);
+}
+
+void units_fence(char *base, size_t units, size_t usable) {
+  units_guard(base - UNIT_BYTES, 0, UNIT_BYTES);
+  units_guard(base, usable, units << UNIT_SHIFT);
+}
+
+bool units_unfence(char *base, size_t units, size_t usable) {
+  bool front = units_open(base - UNIT_BYTES, 0, UNIT_BYTES);
+  return units_open(base, usable, units << UNIT_SHIFT) && front;
+}
+
+void units_discard(char *base, size_t units) {
+  if (os_unmap(base, units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)units);
+}
+
+#endif
+
+typedef int guard_pages_translation_unit_is_not_empty;
