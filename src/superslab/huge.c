@@ -73,16 +73,12 @@ static enum whole_answer expectation(struct superslab *superslab, struct unit_ru
   return whole_expected((enum whole_kind)units, run.used > 0 ? NULL : superslab);
 }
 
-/* Units for a block, behind some that are guarded if it is fenced: one, which the block keeps. What an alignment makes more than that goes
- * back. */
+/* Units for a block, behind one that will be guarded if it is fenced. */
 static struct unit_run acquire_units(size_t units, size_t alignment, size_t to_come, bool fenced) {
-  if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
-  size_t ahead = fenced ? alignment >> UNIT_SHIFT : 0;
+  size_t ahead = fenced ? 1 : 0;
   struct unit_run run = to_come > 0 ? unit_reserve(ahead + units, ahead + to_come)
                                     : unit_acquire_behind(ahead, units, alignment);
-  if (run.base == NULL || !fenced) return run;
-  if (ahead > 1) unit_release(run.base, ahead - 1, run.huge_pages);
-  run.base += ahead << UNIT_SHIFT;
+  if (run.base != NULL) run.base += ahead << UNIT_SHIFT;
   return run;
 }
 

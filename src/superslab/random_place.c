@@ -53,14 +53,15 @@ static uintptr_t draw_window(void) {
   return drawn;
 }
 
-char *random_place_map(size_t bytes, size_t alignment) {
+char *random_place_map(size_t bytes, size_t alignment, size_t ahead) {
   if (option_guard() == GUARD_OFF || !unit_may_cut_mappings()) return NULL;
   if (bytes > WINDOW_BYTES / 8 || alignment > LEAF_BYTES) return NULL;
   uintptr_t start = atomic_load_explicit(&window, memory_order_relaxed);
   if (start == 0) start = draw_window();
-  uintptr_t places = (WINDOW_BYTES - bytes) / alignment + 1;
+  uintptr_t places = (WINDOW_BYTES - bytes) / alignment;
+  ahead %= alignment;
   for (int i = 0; i < TRIES; i++) {
-    uintptr_t at = start + (uintptr_t)(next() % places) * alignment;
+    uintptr_t at = start + (uintptr_t)(next() % places + 1) * alignment - ahead;
     char *p = os_map_at((char *)at, bytes); // NOLINT(performance-no-int-to-ptr): a place
     if (p != NULL) return p;
   }

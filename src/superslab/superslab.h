@@ -253,7 +253,7 @@ struct unit_run {
  * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
  * What has to go from the pool waits for unit_settle. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
-/** The same with `ahead` more units in front, in which nothing is put: `used` counts from behind them on. */
+/** The same with `ahead` more units in front of the aligned place. Nothing is put in them: `used` counts from behind them on. */
 struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment);
 /** Gives back what was too old or too much when this thread took units. The caller holds no lock. */
 void unit_settle(void);

@@ -301,7 +301,7 @@ static void without_the_option_there_is_none_of_it(void **state) {
   bool zeroed;
   int32_t guard = option_value(GUARD);
   SET_OPTION(GUARD, GUARD_OFF);
-  assert_null(random_place_map(UNIT_BYTES, UNIT_BYTES));
+  assert_null(random_place_map(UNIT_BYTES, UNIT_BYTES, 0));
   struct superslab *huge = huge_acquire(3 * MIB, UNIT_BYTES, &zeroed);
   assert_false(huge->fenced);
   assert_int_equal(huge->huge_units, 2);
