@@ -1,8 +1,10 @@
 /* guards_and_places.c - hardened: what guards leave behind, and where units lie. That guards stop a program: tests/api/guard_pages. */
 #include "superslab_figures.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "large/large.h"
@@ -13,6 +15,17 @@
 #include "superslab/warm.h"
 
 WITHOUT_SAMPLES;
+
+/* As kernels before 6.13, which know of no guards: each is a mapping of its own. */
+static bool old_kernel;
+
+int madvise(void *address, size_t bytes, int advice) {
+  if (old_kernel && (advice == 102 || advice == 103)) {
+    errno = EINVAL;
+    return -1;
+  }
+  return (int)syscall(SYS_madvise, address, bytes, advice);
+}
 
 static int start(void **state) {
   (void)state;
@@ -268,6 +281,11 @@ static uintptr_t place_in_another(const char *program) {
 
 static const char *program;
 
+static void guards_are_as_the_kernel_can(void **state) {
+  (void)state;
+  if (old_kernel) assert_true(os_guards_cut());
+}
+
 static void processes_place_differently(void **state) {
   (void)state;
   uintptr_t first = place_in_another(program), second = place_in_another(program);
@@ -315,7 +333,8 @@ static void without_the_option_there_is_none_of_it(void **state) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) {
+  old_kernel = argc > 1 && strcmp(argv[1], "old") == 0;
+  if (argc > 1 && !old_kernel) {
     options_read();
     printf("%" PRIxPTR "\n", (uintptr_t)unit_acquire(1, UNIT_BYTES).base);
     return 0;
@@ -328,6 +347,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(the_cache_makes_no_system_calls),
       cmocka_unit_test(units_lie_apart_in_one_window),
       cmocka_unit_test(mappings_are_bounded),
+      cmocka_unit_test(guards_are_as_the_kernel_can),
       cmocka_unit_test(processes_place_differently),
       cmocka_unit_test(a_child_places_differently),
       cmocka_unit_test_setup(slabs_end_with_a_guard, with_full),
