@@ -1,8 +1,8 @@
 /* guard_pages.h - pages round Large and Huge blocks, and behind slabs, that cannot be touched. Hardened variant only: elsewhere
  * all of it folds to nothing (docs/decisions/0022).
  *
- *   Huge block   one more unit in front of its first cannot be touched, nor can what lies behind its last page in its last unit:
- *                at least a page, for which it gets one more unit where there would be none.
+ *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can the 64 KiB behind its last page,
+ *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none.
  *   Large block  lies in a SuperSlab for such blocks alone, whose first slice cannot be touched. Behind the last page of the block its
  *                span goes on with at least one page that cannot be touched, as far as its slices reach.
  *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
@@ -54,14 +54,13 @@ bool span_fit(struct slab *span, size_t usable);
 /** Guards all that is no part of the span, to its end. */
 void span_guard_again(struct slab *span);
 
-/** Guards the unit in front of a Huge block's units, and what lies behind its usable bytes. */
+/** Guards what lies in front of a Huge block's units, and behind its usable bytes. */
 void units_fence(char *base, size_t units, size_t usable);
 /** Removes both. False: perhaps not. */
 bool units_unfence(char *base, size_t units, size_t usable);
-/** Makes [from, to) of a Huge block untouchable. */
-void units_guard(char *base, size_t from, size_t to);
-/** Undoes that; false: perhaps not. */
-bool units_open(char *base, size_t from, size_t to);
+/** The same behind the usable bytes alone. */
+void units_guard_tail(char *base, size_t units, size_t usable);
+bool units_open_tail(char *base, size_t units, size_t usable);
 /** Gives units to the OS that may have guards, or that have no pages. Refused, they stay mapped for ever: not for the warm pool. */
 void units_discard(char *base, size_t units);
 
@@ -80,11 +79,11 @@ static inline void units_fence(char *base, size_t units, size_t usable) {
 static inline bool units_unfence(char *base, size_t units, size_t usable) {
   return (void)units, (void)usable, base != NULL;
 }
-static inline void units_guard(char *base, size_t from, size_t to) {
-  (void)base, (void)from, (void)to;
+static inline void units_guard_tail(char *base, size_t units, size_t usable) {
+  (void)base, (void)units, (void)usable;
 }
-static inline bool units_open(char *base, size_t from, size_t to) {
-  return (void)from, (void)to, base != NULL;
+static inline bool units_open_tail(char *base, size_t units, size_t usable) {
+  return (void)units, (void)usable, base != NULL;
 }
 static inline void units_discard(char *base, size_t units) { (void)base, (void)units; }
 

@@ -88,6 +88,12 @@ static void release_units(char *base, size_t units, bool explicit_pages, bool fe
   unit_release(base - (ahead << UNIT_SHIFT), ahead + units, explicit_pages);
 }
 
+static void fence(const struct superslab *superslab, struct unit_run run) {
+  /* What the pool had in the unit in front would stay for nothing. */
+  if (!run.from_os) os_decommit(run.base - UNIT_BYTES, UNIT_BYTES);
+  units_fence(run.base, superslab->huge_units, superslab->huge_usable);
+}
+
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
 static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool *zeroed) {
   bool fenced = guard_pages_wanted();
@@ -103,7 +109,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
     superslab->fenced = fenced;
     if (map_set(run.base, units, superslab)) {
-      if (fenced) units_fence(run.base, units, superslab->huge_usable);
+      if (fenced) fence(superslab, run);
       enum whole_answer whole = expectation(superslab, run, to_come);
       size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
       if (whole != WHOLE_NO && !run.huge_pages)
@@ -185,16 +191,15 @@ static bool move_pages(struct superslab *from, size_t units, char *to) {
   return true;
 }
 
-/* The kernel moves guards with the pages: those in the way go first. */
+/* Before pages move or change hands: the kernel would move guards along. */
 static bool open_tail(const struct superslab *superslab) {
-  return !is_fenced(superslab) || units_open(superslab->base, superslab->huge_usable,
-                                             (size_t)superslab->huge_units << UNIT_SHIFT);
+  return !is_fenced(superslab) ||
+         units_open_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
 }
 
-static void close_tail(const struct superslab *superslab) {
+static void guard_tail(const struct superslab *superslab) {
   if (is_fenced(superslab))
-    units_guard(superslab->base, superslab->huge_usable,
-                (size_t)superslab->huge_units << UNIT_SHIFT);
+    units_guard_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
 }
 
 /* Moves the block, which the caller has claimed, to a longer run elsewhere. */
@@ -214,7 +219,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   count_out(from);
   lock_release(&superslab_lock);
   if (!move_pages(from, filled, to->base)) {
-    close_tail(from);
+    guard_tail(from);
     /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
      * be undone. */
     if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
@@ -248,42 +253,24 @@ static bool huge_extend(struct superslab *superslab, size_t bytes) {
   return true;
 }
 
-/* Of a fenced block that grows where it is, into units that it has by now: moves the guard behind it. */
-static bool grow_fenced(const struct superslab *superslab, size_t units, size_t usable) {
-  size_t old = superslab->huge_units, from = superslab->huge_usable, end = old << UNIT_SHIFT;
-  if (!units_open(superslab->base, from, usable < end ? usable : end)) return false;
-  if (units > old) units_guard(superslab->base, usable, units << UNIT_SHIFT);
-  return true;
-}
-
-/* And of one that shrinks. False: the units that go may have guards. */
-static bool shrink_fenced(const struct superslab *superslab, size_t units, size_t usable) {
-  size_t old = superslab->huge_units, from = superslab->huge_usable, end = units << UNIT_SHIFT;
-  units_guard(superslab->base, usable, from < end ? from : end);
-  size_t left = from > end ? from : end;
-  return units == old || units_open(superslab->base, left, old << UNIT_SHIFT);
-}
-
-static void give_rest(struct superslab *superslab, size_t units, size_t old, bool clean) {
+static void give_rest(struct superslab *superslab, size_t units, size_t old) {
   char *rest = superslab->base + (units << UNIT_SHIFT);
   map_clear(rest, old - units);
-  if (clean) unit_release(rest, old - units, superslab->explicit_pages);
-  else units_discard(rest, old - units);
+  unit_release(rest, old - units, superslab->explicit_pages);
 }
 
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
-  bool fenced = is_fenced(superslab), clean = true;
-  size_t units = units_for(bytes, fenced), old = superslab->huge_units;
-  size_t usable = round_to_page(bytes);
+  size_t units = units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
   if (units > old && !huge_extend(superslab, bytes)) return false;
-  if (fenced && usable >= superslab->huge_usable && !grow_fenced(superslab, units, usable)) {
-    if (units > old) give_rest(superslab, old, units, true);
+  bool same_tail = round_to_page(bytes) == superslab->huge_usable;
+  if (!same_tail && !open_tail(superslab)) {
+    if (units > old) give_rest(superslab, old, units);
     return false;
   }
-  if (fenced && usable < superslab->huge_usable) clean = shrink_fenced(superslab, units, usable);
   huge_set_size(superslab, units, bytes);
-  if (units < old) give_rest(superslab, units, old, clean);
+  if (!same_tail) guard_tail(superslab);
+  if (units < old) give_rest(superslab, units, old);
   return true;
 }
 

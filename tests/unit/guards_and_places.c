@@ -74,16 +74,18 @@ static size_t mappings(void) {
 
 /* --- Huge blocks ------------------------------------------------------------------------------------ */
 
-/* A unit in front and everything behind the last page: closed while the block lives, at whatever length. */
+/* 64 KiB in front, and as much behind the last page as there is: closed while the block lives, at whatever length. */
 static void check_huge(const struct superslab *huge) {
   char *base = huge->base, *end = base + ((size_t)huge->huge_units << UNIT_SHIFT);
   char *behind = base + huge->huge_usable;
   assert_true(huge->fenced);
   assert_true(behind + os_page_size() <= end);
+  size_t guard = end - behind < (ptrdiff_t)SLICE_BYTES ? (size_t)(end - behind) : SLICE_BYTES;
   assert_true(end - behind <= (ptrdiff_t)UNIT_BYTES);
-  assert_true(all_closed(base - UNIT_BYTES, UNIT_BYTES));
+  assert_true(all_closed(base - SLICE_BYTES, SLICE_BYTES));
   assert_true(is_open(base, huge->huge_usable));
-  assert_true(all_closed(behind, (size_t)(end - behind)));
+  assert_true(all_closed(behind, guard));
+  assert_true(is_open(behind + guard, (size_t)(end - behind) - guard));
   assert_null(map_superslab(base - 1));
 }
 
