@@ -42,7 +42,7 @@ uint32_t span_guards(const struct slab *span) {
 }
 
 /* Opens all slices of `stale`, which lie in the span, up to `usable` bytes of it. */
-static bool open(const struct slab *span, uint32_t stale, size_t usable) {
+static bool open_slices(const struct slab *span, uint32_t stale, size_t usable) {
   if (stale == 0) return true;
   unsigned first = (unsigned)__builtin_ctz(stale), behind = 32 - (unsigned)__builtin_clz(stale);
   char *base = superslab_of(span)->base, *from = base + ((size_t)first << SLICE_SHIFT);
@@ -52,7 +52,7 @@ static bool open(const struct slab *span, uint32_t stale, size_t usable) {
 }
 
 bool span_guard(struct slab *span, size_t usable) {
-  if (!open(span, span->stale, usable)) return false;
+  if (!open_slices(span, span->stale, usable)) return false;
   span->stale = 0;
   span->guarded = (uint32_t)(bytes_of(span) - usable);
   span_guard_again(span);
@@ -62,7 +62,7 @@ bool span_guard(struct slab *span, size_t usable) {
 bool span_guard_slab(struct slab *span) {
   /* Of a slab that ended here before, as most did: the same page. */
   uint32_t last = UINT32_C(1) << (span->index + span->slices - 1), had = span->stale & last;
-  if (!open(span, span->stale & ~last, bytes_of(span))) return false;
+  if (!open_slices(span, span->stale & ~last, bytes_of(span))) return false;
   span->stale = 0;
   span->guarded = (uint32_t)os_page_size();
   if (had == 0) span_guard_again(span);
