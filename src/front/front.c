@@ -393,8 +393,7 @@ static bool sample_grown(void *block, enum block_tier tier, size_t size,
 
 /* For certain: the address space is its own already. */
 static bool grows_where_it_is(const struct block *block, size_t usable, size_t size) {
-  return block->tier == BLOCK_HUGE && size >= usable &&
-         size <= huge_room(block->superslab);
+  return block->tier == BLOCK_HUGE && size >= usable && size <= huge_room(block->superslab);
 }
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {

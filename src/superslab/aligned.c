@@ -6,7 +6,8 @@ static char *map_below(char *place, size_t bytes, size_t alignment, size_t ahead
   enum { TRIES = 16 };
   uintptr_t aligned = (uintptr_t)place & ~(alignment - 1);
   for (int i = 0; i < TRIES && aligned > alignment + ahead; i++, aligned -= alignment) {
-    char *p = os_map_at((char *)(aligned - ahead), bytes); // NOLINT(performance-no-int-to-ptr): a place
+    char *p =
+        os_map_at((char *)(aligned - ahead), bytes); // NOLINT(performance-no-int-to-ptr): a place
     if (p != NULL) return p;
   }
   return NULL;

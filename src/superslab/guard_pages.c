@@ -78,6 +78,11 @@ bool span_fit(struct slab *span, size_t usable) {
   return true;
 }
 
+void span_keep_usable(struct slab *span, size_t usable) {
+  size_t bytes = bytes_of(span);
+  if (superslab_of(span)->fenced) span->guarded = bytes > usable ? (uint32_t)(bytes - usable) : 0;
+}
+
 void span_guard_again(struct slab *span) {
   if (may_guard_spans()) guard(slab_base(span) + span_usable(span), span->guarded);
 }

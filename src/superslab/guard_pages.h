@@ -51,6 +51,8 @@ bool span_guard_slab(struct slab *span);
 /** Moves the guard of a span in use, whose length stays; `usable` leaves room for it. The guard behind it need not reach the end where the
  * span has just grown: span_guard_again. False: it is as it was. */
 bool span_fit(struct slab *span, size_t usable);
+/** The span's length has changed: if it is fenced, so much of it stays usable as was, or all that is left. Under superslab_lock. */
+void span_keep_usable(struct slab *span, size_t usable);
 /** Guards all that is no part of the span, to its end. */
 void span_guard_again(struct slab *span);
 
@@ -69,9 +71,12 @@ void units_discard(char *base, size_t units);
 static inline void superslab_fence(struct superslab *superslab) { (void)superslab; }
 static inline bool superslab_unfence(struct superslab *superslab) { return superslab != NULL; }
 static inline uint32_t span_guards(const struct slab *span) { return (void)span, 0; }
-static inline bool span_guard(struct slab *span, size_t usable) { return (void)usable, span != NULL; }
+static inline bool span_guard(struct slab *span, size_t usable) {
+  return (void)usable, span != NULL;
+}
 static inline bool span_guard_slab(struct slab *span) { return span != NULL; }
 static inline bool span_fit(struct slab *span, size_t usable) { return (void)usable, span != NULL; }
+static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
 static inline void span_guard_again(struct slab *span) { (void)span; }
 static inline void units_fence(char *base, size_t units, size_t usable) {
   (void)base, (void)units, (void)usable;

@@ -30,8 +30,8 @@ static uint64_t mix(uint64_t bits) {
 
 /* relaxed: nothing hangs on the number but the place */
 static uint64_t next(void) {
-  uint64_t state = atomic_fetch_add_explicit(&sequence, UINT64_C(0x9e3779b97f4a7c15),
-                                             memory_order_relaxed);
+  uint64_t state =
+      atomic_fetch_add_explicit(&sequence, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
   return mix(state);
 }
 
@@ -40,7 +40,8 @@ static uint64_t next(void) {
  * x86-64, so that there are 16,368 windows. */
 static uintptr_t draw_window(void) {
   uint64_t numbers[2];
-  uintptr_t stack = (uintptr_t)&numbers, eighth = (uintptr_t)1 << (63 - __builtin_clzll(stack)) >> 2;
+  uintptr_t stack = (uintptr_t)&numbers,
+            eighth = (uintptr_t)1 << (63 - __builtin_clzll(stack)) >> 2;
   if (eighth < WINDOW_BYTES) return LEAF_BYTES; /* hardly any: right above the first 4 GiB */
   os_random(numbers);
   uintptr_t windows = (eighth * 4 - WINDOW_BYTES) / LEAF_BYTES;

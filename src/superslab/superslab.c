@@ -202,10 +202,7 @@ bool span_resize(struct slab *span, unsigned slices) {
       lists_update(superslab);
     }
   }
-  /* What is usable stays, or is cut: all behind it may hold guards. */
-  size_t bytes = (size_t)span->slices << SLICE_SHIFT;
-  if (HAK_HARDENED && superslab->fenced)
-    span->guarded = bytes > usable ? (uint32_t)(bytes - usable) : 0;
+  span_keep_usable(span, usable);
   lock_release(&superslab_lock);
   return done;
 }

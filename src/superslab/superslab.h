@@ -83,7 +83,8 @@ struct slab {
                               slabs[0]); 0 in what is free. relaxed */
   /* Hardened, first descriptor of a span (guard_pages.h); its holder: */
   uint32_t guarded; /* so many bytes at the span's end are no part of it */
-  uint32_t stale;   /* bit i: slice i of the unit has guards of a former use, which span_guard will see to */
+  uint32_t
+      stale; /* bit i: slice i of the unit has guards of a former use, which span_guard will see to */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");

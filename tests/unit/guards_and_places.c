@@ -19,6 +19,7 @@ WITHOUT_SAMPLES;
 /* As kernels before 6.13, which know of no guards: each is a mapping of its own. */
 static bool old_kernel;
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int madvise(void *address, size_t bytes, int advice) {
   if (old_kernel && (advice == 102 || advice == 103)) {
     errno = EINVAL;
@@ -155,7 +156,8 @@ static void large_blocks_keep_their_guards_at_every_size(void **state) {
     size_t bytes = 65 * KIB + random_below(&random, LARGE_MAX - 65 * KIB);
     if (random_below(&random, 3) == 0) bytes &= ~(size_t)(SLICE_BYTES - 1);
     if (held[i].block == NULL) {
-      size_t alignment = random_below(&random, 6) == 0 ? SLICE_BYTES << random_below(&random, 4) : 16;
+      size_t alignment =
+          random_below(&random, 6) == 0 ? SLICE_BYTES << random_below(&random, 4) : 16;
       held[i].block = large_allocate(&cache, bytes, alignment, &zeroed);
       assert_non_null(held[i].block);
       assert_true(is_aligned(held[i].block, alignment));
@@ -167,7 +169,8 @@ static void large_blocks_keep_their_guards_at_every_size(void **state) {
       assert_true(block_is_filled(held[i].block, kept, (uint64_t)i));
     } else {
       assert_true(block_is_filled(held[i].block, held[i].bytes, (uint64_t)i));
-      assert_true(large_free(random_below(&random, 3) == 0 ? NULL : &cache, map_slab(held[i].block)));
+      assert_true(
+          large_free(random_below(&random, 3) == 0 ? NULL : &cache, map_slab(held[i].block)));
       held[i].block = NULL;
       continue;
     }

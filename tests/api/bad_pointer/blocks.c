@@ -115,7 +115,7 @@ void case_free_after_moving_realloc(void) {
   size_t size = block_size, unit = (size_t)2 * 1024 * 1024;
   /* A Huge block grows where it is as long as nothing else lies behind it. */
   void *next_unit = (void *)(((uintptr_t)p + size + unit) & ~(unit - 1));
-  mmap(next_unit, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  (void)mmap(next_unit, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   do {
     size *= 3;
     p = realloc(p, size);

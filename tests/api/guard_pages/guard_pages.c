@@ -195,7 +195,7 @@ static char *moved(size_t from, size_t to) {
   char *p = take(from);
   /* In the way, if nothing is yet. */
   for (size_t at = in_pages(from); at <= from + 4 * MIB; at += page)
-    mmap(p + at, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    (void)mmap(p + at, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   char *q = resized(p, from, to);
   if (q == p) give_up("the block did not move");
   return q;
