@@ -7,6 +7,9 @@
 #   make test-all        every test in every variant: what has to pass before a change goes in
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
+#   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
+#   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/
+#   make abi-baseline    tests/package/abi/ anew, of the release REF (docs/releasing.md)
 #   make clean           removes build/ and the benchmark binaries
 #   make peers           the allocators to compare with, as libraries to preload (bench/peers/README.md)
 #   make bench           every benchmark on every allocator; bench-quick: under two minutes
@@ -62,6 +65,25 @@ test-all: setup
 .PHONY: install
 install: all
 	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+# The standard variant, whatever VARIANT says: it is what is released.
+.PHONY: sbom
+sbom:
+	@bash scripts/setup.sh build
+	@$(MAKE) --no-print-directory all VARIANT=standard
+	@python3 -B scripts/sbom.py --build build/standard \
+	  -o build/hakmem-$$(sed -n 's/.*HAKMEM_VERSION_STRING "\(.*\)"/\1/p' include/hakmem.h).spdx.json
+
+REF ?= HEAD
+.PHONY: dist
+dist:
+	@bash scripts/setup.sh build
+	@bash scripts/dist.sh $(REF)
+
+.PHONY: abi-baseline
+abi-baseline:
+	@bash scripts/setup.sh build test-all
+	@python3 -B tests/package/abi.py baseline . $(REF)
 
 .PHONY: lint
 lint:

@@ -1,6 +1,6 @@
 # Compiles through ccache where it is installed, unless a launcher is named already. The variants have the
 # greater part of the tests' and the tool's objects in common: 117 of check's 165 come from standard's. Only
-# within one tree, because debug information names its folder.
+# within one tree, because what is not built reproducibly (cmake/flags.cmake) names its folder.
 if(NOT DEFINED CMAKE_C_COMPILER_LAUNCHER)
   find_program(HAK_CCACHE ccache)
   mark_as_advanced(HAK_CCACHE)
@@ -8,7 +8,8 @@ if(NOT DEFINED CMAKE_C_COMPILER_LAUNCHER)
     cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH HAK_CCACHE_TREE)
     foreach(language C CXX)
       set(CMAKE_${language}_COMPILER_LAUNCHER
-          ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${HAK_CCACHE_TREE} CCACHE_NAMESPACE=${HAK_CCACHE_TREE}
+          # No base folder: ccache would hand relative paths to the compiler, which -ffile-prefix-map does not know.
+          ${CMAKE_COMMAND} -E env --unset=CCACHE_BASEDIR CCACHE_NAMESPACE=${HAK_CCACHE_TREE}
           CCACHE_NOHASHDIR=1 ${HAK_CCACHE})
     endforeach()
   endif()

@@ -45,7 +45,7 @@ if(TARGET hakmem)
         set(page ${PROJECT_BINARY_DIR}/man/${name})
         add_custom_command(
           OUTPUT ${page}
-          COMMAND sh -c "${SCDOC} <${source} >${page}"
+          COMMAND sh -c [["$0" <"$1" >"$2"]] ${SCDOC} ${source} ${page} # the paths may hold spaces
           DEPENDS ${source}
           VERBATIM)
         list(APPEND built_pages ${page})

@@ -22,6 +22,13 @@ list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
      "/src/(policy|observe|release|stack|sample)/|/src/os/(os|place|guard_pages|libc|file|message|signal|fault_handler|thread|lock)\\.c|/src/superslab/(unit|map|meta|huge|whole|warm|aligned|figures|guard_pages|random_place)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory)\\.c|/src/heap/(fork|heap|samples)\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
 
+# Files that read what others wrote (the environment, /proc, tables for unwinding, stacks) or write text
+# (docs/decisions/0022).
+set(HAK_GUARDED_SOURCES ${HAK_CORE_SOURCES})
+list(FILTER HAK_GUARDED_SOURCES INCLUDE REGEX
+     "/src/(policy|observe|os|sample|stack)/|/src/api/(totals|atexit|statistics|json|shared|directory)\\.c")
+set_property(SOURCE ${HAK_GUARDED_SOURCES} APPEND PROPERTY COMPILE_OPTIONS -fstack-protector-strong)
+
 add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})
 hak_set_library_flags(hakmem_core ${HAK_CHECKED})
 target_include_directories(hakmem_core PRIVATE include src)
@@ -58,6 +65,10 @@ if(NOT HAK_SANITIZED)
     INTERFACE
       "-Wl,--push-state,--no-as-needed \"$<TARGET_FILE:$<TARGET_NAME:hakmem>>\" -Wl,--pop-state")
   add_library(hakmem::hakmem ALIAS hakmem)
+
+  # D: no times and owners in the archive, also where that is not binutils' default.
+  set(CMAKE_C_ARCHIVE_CREATE "<CMAKE_AR> qcD <TARGET> <LINK_FLAGS> <OBJECTS>")
+  set(CMAKE_C_ARCHIVE_FINISH "<CMAKE_RANLIB> -D <TARGET>")
 
   # libhakmem.a holds one object. So a program that calls only some of the family still gets all of it
   # from here, never half from libc; and internal names are local, so that they cannot clash with the

@@ -13,7 +13,7 @@ void *api_realloc(void *pointer, size_t size) {
   if (pointer == NULL) return api_malloc(size);
   size_t usable = size != 0 ? front_own_usable(pointer) : 0;
   if (HAK_LIKELY(usable != 0)) return front_reallocate_own(pointer, usable, size);
-  if (front_large_stays(pointer, size)) return pointer;
+  if (!full_is_on() && front_large_stays(pointer, size)) return pointer;
   struct block block = block_look_up(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (heap_calls_libc()) return libc_realloc(pointer, size);
@@ -25,7 +25,8 @@ void *api_realloc(void *pointer, size_t size) {
     api_free(pointer);
     return NULL;
   }
-  return front_reallocate(pointer, &block, size);
+  return full_is_on() ? full_reallocate(pointer, &block, size)
+                      : front_reallocate(pointer, &block, size);
 }
 
 void *api_reallocarray(void *pointer, size_t count, size_t size) {
@@ -40,7 +41,8 @@ void *api_aligned_alloc(size_t alignment, size_t size) {
     return NULL;
   }
   if (alignment > ALIGNMENT_MAX || size > PTRDIFF_MAX) return api_calloc_overflow();
-  return front_allocate_aligned(alignment, size);
+  return full_is_on() ? full_allocate(alignment, size, false)
+                      : front_allocate_aligned(alignment, size);
 }
 
 int api_posix_memalign(void **out, size_t alignment, size_t size) {
@@ -59,7 +61,8 @@ size_t api_usable_size(const void *pointer) {
   size_t usable = front_own_usable(pointer);
   if (HAK_LIKELY(usable != 0)) return usable;
   struct block block = block_look_up(pointer);
-  if (HAK_LIKELY(block.wrong == NULL)) return block_usable(&block, pointer);
+  if (HAK_LIKELY(block.wrong == NULL))
+    return full_is_on() ? full_size(&block, pointer) : block_usable(&block, pointer);
   if (heap_calls_libc()) return libc_usable_size((void *)(uintptr_t)pointer);
   block_refuse("malloc_usable_size", pointer, block.wrong);
   return 0;

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "front/front.h"
+#include "front/full.h"
 
 #define HAK_EXPORT __attribute__((visibility("default")))
 
@@ -21,20 +21,31 @@ void *api_aligned_alloc(size_t alignment, size_t size);
 int api_posix_memalign(void **out, size_t alignment, size_t size);
 size_t api_usable_size(const void *pointer);
 
-HAK_INLINE void *api_malloc(size_t size) { return front_allocate(size); }
+HAK_INLINE void *api_malloc(size_t size) {
+  return full_is_on() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);
+}
 
-HAK_INLINE void api_free(void *pointer) { front_free(pointer); }
+HAK_INLINE void api_free(void *pointer) {
+  if (full_is_on()) full_free(pointer);
+  else front_free(pointer);
+}
 
-/** For callers that know the size; it tells nothing that the descriptor does not. */
+/** For callers that know the size; it tells nothing that the descriptor does not, but the hardened variant compares. */
 HAK_INLINE void api_free_sized(void *pointer, size_t size) {
-  (void)size;
+  guard_freed_sized(pointer, size, 0);
+  api_free(pointer);
+}
+
+/** The same with the alignment that was asked for. */
+HAK_INLINE void api_free_aligned_sized(void *pointer, size_t alignment, size_t size) {
+  guard_freed_sized(pointer, size, alignment);
   api_free(pointer);
 }
 
 HAK_INLINE void *api_calloc(size_t count, size_t size) {
   size_t bytes;
   if (HAK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) return api_calloc_overflow();
-  return front_allocate_zeroed(bytes);
+  return full_is_on() ? full_allocate(BLOCK_ALIGNMENT, bytes, true) : front_allocate_zeroed(bytes);
 }
 
 HAK_INLINE bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }

@@ -132,8 +132,7 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
 #define DELETE_SIZED_ALIGNED(symbol)                                                               \
   HAK_EXPORT void symbol(void *pointer, size_t size, size_t alignment);                            \
   HAK_EXPORT void symbol(void *pointer, size_t size, size_t alignment) {                           \
-    (void)alignment;                                                                               \
-    api_free_sized(pointer, size);                                                                 \
+    api_free_aligned_sized(pointer, alignment, size);                                              \
   }
 
 NEW(_Znwm)                        /* new(size_t) */

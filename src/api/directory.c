@@ -19,6 +19,13 @@
         (uint32_t)(sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]))                   \
   }
 
+#if HAK_HARDENED
+#define LINKS                                                                                      \
+  { 0, 0 } /* only the process itself can follow them (slab/link.h) */
+#else
+#define LINKS FIELD(struct slab, free_list)
+#endif
+
 extern const struct directory_layout directory_layout HAK_HIDDEN;
 const struct directory_layout directory_layout = {
     .bytes = sizeof(struct directory_layout),
@@ -119,7 +126,7 @@ const struct directory_layout directory_layout = {
     .thread = {.heap = FIELD(struct malloc_thread, heap),
                .sample_left = FIELD(struct malloc_thread, sample_left)},
 #endif
-    .free_blocks = {.free_list = FIELD(struct slab, free_list),
+    .free_blocks = {.free_list = LINKS,
                     .sampled = FIELD(struct slab, sampled),
                     .age_clean = SLAB_CLEAN,
                     .age_huge = SLAB_HUGE},

@@ -23,8 +23,7 @@ HAK_EXPORT void hak_free(void *ptr) { api_free(ptr); }
 HAK_EXPORT void hak_free_sized(void *ptr, size_t size) { api_free_sized(ptr, size); }
 
 HAK_EXPORT void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size) {
-  (void)alignment;
-  api_free_sized(ptr, size);
+  api_free_aligned_sized(ptr, alignment, size);
 }
 
 HAK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) {

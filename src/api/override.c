@@ -47,8 +47,7 @@ HAK_EXPORT void free(void *pointer) { api_free(pointer); }
 HAK_EXPORT void free_sized(void *pointer, size_t size) { api_free_sized(pointer, size); }
 
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
-  (void)alignment;
-  api_free_sized(pointer, size);
+  api_free_aligned_sized(pointer, alignment, size);
 }
 
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size) {

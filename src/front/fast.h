@@ -28,7 +28,7 @@ HAK_INLINE void *front_allocate_counted(size_t size) {
   HAK_NOT_IN_RESULT(offset);
   void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.heap->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
-  guard_allocated(block);
+  guard_allocated(block, (unsigned)(offset / sizeof(struct bin)));
   return block;
 }
 
@@ -39,9 +39,9 @@ HAK_INLINE void *front_allocate(size_t size) {
 }
 
 HAK_INLINE void front_free(void *block) {
-  guard_freed(block);
   if (HAK_LIKELY(map_has_entry(block))) {
     struct bin *bin = map_bin(block);
+    guard_freed(block, bin);
     if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
       if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
       return;

@@ -69,7 +69,8 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   }
   if (borrowed != NULL) heap_return(borrowed);
   if (HAK_UNLIKELY(block == NULL)) return fail();
-  guard_allocated(block);
+  /* Lent, it is of another class; untouched, it was in no list. */
+  if (zeroed == NULL || !*zeroed) guard_allocated(block, map_slab(block)->size_class);
   return block;
 }
 
@@ -107,7 +108,7 @@ static void *allocate_beyond(size_t size) {
     unsigned size_class = class_for(size);
     void *block = bin_pop(&malloc_thread.heap->bins[size_class]);
     if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
-    guard_allocated(block);
+    guard_allocated(block, size_class);
     return block;
   }
   if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
@@ -130,7 +131,7 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
 static void *allocate_zeroed(size_t size, bool *zeroed) {
   void *block = size <= SMALL_MAX ? bin_pop(&malloc_thread.heap->bins[class_for(size)]) : NULL;
   if (block != NULL) {
-    guard_allocated(block);
+    guard_allocated(block, class_for(size));
     return block;
   }
   if (HAK_UNLIKELY(calls_libc())) {
@@ -146,7 +147,8 @@ void *front_allocate_zeroed(size_t size) {
   void *block = size < UNTOUCHED_FROM ? front_allocate(size)
                 : crosses(size)       ? allocate_sample(BLOCK_ALIGNMENT, size, &zeroed)
                                       : allocate_zeroed(size, &zeroed);
-  if (block != NULL && !zeroed) memset(block, 0, size);
+  /* The hardened variant's free blocks are zeros. */
+  if (block != NULL && !zeroed && !guard_is_zero(block)) memset(block, 0, size);
   return block;
 }
 
@@ -162,7 +164,7 @@ static void *allocate_aligned(size_t alignment, size_t size) {
   unsigned size_class = class_for_aligned(size, alignment);
   void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_thread.heap->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
-  guard_allocated(block);
+  guard_allocated(block, size_class);
   return block;
 }
 

@@ -3,39 +3,45 @@
 
 #if HAK_HARDENED
 
-#include "front/block.h"
+#include "front/full.h"
 #include "observe/report.h"
 
-static _Atomic(uint64_t) *word_of(const void *block, uint64_t *bit) {
-  struct superslab *superslab = map_superslab(block);
-  size_t granule = (size_t)((const char *)block - superslab->base) / BLOCK_ALIGNMENT;
-  *bit = UINT64_C(1) << (granule % 64);
-  return &superslab->guard_bits[granule / 64];
+HAK_COLD void guard_refuse(const void *block) {
+  const char *wrong = block_judge(slab_head(map_slab(block)), block);
+  report_bad_pointer("free", block, wrong != NULL ? wrong : REPORT_DOUBLE_FREE);
 }
 
-void guard_allocated(void *block) {
-  uint64_t bit;
-  _Atomic(uint64_t) *word = word_of(block, &bit);
-  /* relaxed: the block's owner passes the pointer on by its own synchronisation */
-  uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-  if (HAK_UNLIKELY((before & bit) != 0)) report_corruption("a live block was handed out again");
-}
-
-void guard_freed(void *pointer) {
-  if (!map_has_entry(pointer)) return;
-  if (map_bin(pointer) == NULL) return;
-  struct block block = block_find(pointer);
-  if (block.wrong != NULL) report_bad_pointer("free", pointer, block.wrong);
-  uint64_t bit;
-  _Atomic(uint64_t) *word = word_of(pointer, &bit);
-  uint64_t before = atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
-  if (HAK_UNLIKELY((before & bit) == 0)) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+bool guard_is_zero(const void *block) {
+  return option_guard() != GUARD_OFF && map_has_entry(block) && map_bin(block) != NULL &&
+         link_zeroes(link_state(block) - STATE_LIVE);
 }
 
 bool guard_is_live(const void *pointer) {
-  uint64_t bit;
-  _Atomic(uint64_t) *word = word_of(pointer, &bit);
-  return (atomic_load_explicit(word, memory_order_relaxed) & bit) != 0;
+  return option_guard() == GUARD_OFF || link_state(pointer) >= STATE_LIVE;
+}
+
+/* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has grown or shrunk where it is
+ * (front.c). */
+static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
+  if (size > usable) return false;
+  if (block->tier <= BLOCK_SAMPLE) {
+    unsigned size_class = class_for_aligned(size, alignment);
+    return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);
+  }
+  size_t more = block->tier == BLOCK_LARGE ? SLICE_BYTES : UNIT_BYTES;
+  return block->tier == BLOCK_GUARDED || usable / 2 <= (size > alignment ? size : alignment) + more;
+}
+
+void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment) {
+  if (pointer == NULL) return;
+  struct block block = block_find(pointer);
+  if (block.wrong != NULL) return; /* free() says so */
+  if (alignment == 0) alignment = 1;
+  if ((alignment & (alignment - 1)) != 0 || ((uintptr_t)pointer & (alignment - 1)) != 0)
+    report_bad_pointer(function, pointer, REPORT_WRONG_ALIGNMENT);
+  bool right = full_is_on() ? full_size(&block, pointer) == size
+                            : fits(&block, block_usable(&block, pointer), size, alignment);
+  if (!right) report_bad_pointer(function, pointer, REPORT_WRONG_SIZE);
 }
 
 #endif

@@ -1,30 +1,68 @@
 /* guard.h - checks on every allocation and free in the hardened variant; nothing in the others.
  *
- * A bit for each 16 bytes of a SuperSlab, outside user memory, says where live blocks start. free()
- * clears it with one atomic operation: of two frees of one block, from whatever threads, exactly one
- * finds it set.
+ * free() asks what is known of the address, outside user memory: is it the start of a live block? malloc() refuses a block that is
+ * not free, or not as it was when it was freed (slab/link.h).
  */
 #ifndef HAK_GUARD_H
 #define HAK_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "os/variant.h"
+#include "slab/slab.h"
 
 #if HAK_HARDENED
 
-/** Marks a block of a slab as handed out. */
-void guard_allocated(void *block);
-/** Ends the program unless `block` is NULL, not ours to judge here (Large, Huge, foreign: checked on the
- * slow path in every variant) or the start of a live block, which it marks as free. */
-void guard_freed(void *block);
-/** Is the block of a slab that starts at `pointer` handed out? */
+/** Ends the program: no live block starts there. */
+_Noreturn void guard_refuse(const void *block);
+/** Is the block of a slab that starts at `pointer`, a boundary, handed out? */
 bool guard_is_live(const void *pointer);
+/** Does what malloc has just handed out read as zeros? */
+bool guard_is_zero(const void *block);
+/** Ends the program where `pointer` is a block of ours that was not allocated with about this size and alignment (0: any). */
+void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
+
+/** Takes a free block of a slab out of the hands of its list: ends the program unless it is as it was freed. */
+HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
+  if (option_guard() != GUARD_OFF) link_hand_out(block, size_class);
+}
+
+/** Ends the program unless `block`, which goes to `bin`, is the start of a live block. NULL: it lies in no thread's slab, and
+ * is checked on the slow path in every variant. It becomes a free one, but for its link. */
+HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
+  if (option_guard() == GUARD_OFF || bin == NULL) return;
+  const struct superslab *superslab =
+      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
+  _Atomic uint8_t *entry = link_state_entry(superslab, block);
+  unsigned state = atomic_load_explicit(entry, memory_order_relaxed);
+  if (HAK_UNLIKELY(state < STATE_LIVE || (uintptr_t)block % STATE_BYTES != 0)) guard_refuse(block);
+  link_clear(block, state - STATE_LIVE);
+  atomic_store_explicit(entry, (uint8_t)(state - STATE_LIVE + STATE_FREE), memory_order_relaxed);
+}
+
+HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) {
+  if (option_guard() != GUARD_OFF) guard_check_size("free", pointer, size, alignment);
+}
 
 #else
 
-static inline void guard_allocated(void *block) { (void)block; }
-static inline void guard_freed(void *block) { (void)block; }
+HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
+  (void)block;
+  (void)size_class;
+}
+HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
+  (void)block;
+  (void)bin;
+}
+HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) {
+  (void)pointer;
+  (void)size;
+  (void)alignment;
+}
+HAK_INLINE bool guard_is_zero(const void *block) {
+  (void)block;
+  return false;
+}
 
 #endif
 

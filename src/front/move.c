@@ -4,7 +4,7 @@
  * What is asked is what valkey asks of jemalloc: how full the slab is beside the others of its class that are not full. It is
  * asked of counts that change under the heap's lock and are read without it: an answer is a hint, never more.
  */
-#include "front/front.h"
+#include "front/full.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -50,13 +50,17 @@ bool front_should_move(const void *pointer) {
 }
 
 void front_free_moved(void *pointer) {
+  if (full_is_on()) {
+    full_free(pointer);
+    return;
+  }
   struct heap *heap = heap_of_thread();
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
   if (heap == NULL || !heap_has_bin(heap, bin)) {
     front_free(pointer);
     return;
   }
-  guard_freed(pointer);
+  guard_freed(pointer, bin);
   heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
   release_note_caller(__builtin_return_address(0));
   bin_pass_by(heap, bin, pointer);

@@ -39,7 +39,7 @@ void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
 void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   void *last = NULL, *cold = bin->head;
   uint32_t kept = 0;
-  for (; kept < keep; kept++, cold = link_next(cold)) last = cold;
+  for (; kept < keep; kept++, cold = link_follow(cold)) last = cold;
   if (last == NULL) bin->head = NULL;
   else link_set(last, NULL);
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);

@@ -11,6 +11,7 @@
 
 #include "heap/engine.h"
 #include "heap/fork.h"
+#include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "observe/report.h"
@@ -85,6 +86,7 @@ static void set_state(struct heap *heap, enum heap_state state) {
 }
 
 static void park(struct heap *heap) {
+  quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   set_state(heap, HEAP_PARKED);
@@ -164,8 +166,8 @@ static void initialise(void) {
   lock_acquire(&heap_list_lock);
   bool first = !atomic_load_explicit(&heap_started, memory_order_relaxed);
   if (first) {
-    link_start();
     read_options_and_make_key();
+    link_start();
     /* release: options are read without the lock afterwards */
     atomic_store_explicit(&heap_started, true, memory_order_release);
   }
@@ -271,10 +273,9 @@ void heap_each_lock(lock_visit *visit, void *argument) {
 
 void heap_fork_prepare(void) {
   struct heap *mine = heap_if_any();
-  if (mine == NULL || lock_holder(&mine->lock) != LOCK_MY_FORKS) return;
-  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. */
-  lock_keep_for_fork(&mine->lock);
-  remote_settle(mine);
+  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
+   * the lock by now, and what it guards is its own then. */
+  if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
 }
 
 /* What a thread that is not in the child used without a lock: as in a new heap. */

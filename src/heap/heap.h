@@ -48,6 +48,7 @@ struct outgoing {
 };
 
 struct batch; /* remote.c */
+struct quarantine; /* quarantine.c */
 
 /* HAKMEM_LEARN=1 (learn.c): what the slow paths saw of each class. */
 struct learner {
@@ -90,6 +91,7 @@ struct heap {
   uint32_t uses;         /* threads that had it so far */
   uint8_t ride_skips;    /* slow paths that pass before it looks again */
   uint8_t ride_skipped;  /* how many passed before its last look, at most */
+  struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */

@@ -149,9 +149,9 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
   while (count > 0) {
     unsigned blocks = count < limit ? count : limit;
     void *last = first;
-    for (unsigned i = 1; i < blocks; i++) last = link_next(last);
+    for (unsigned i = 1; i < blocks; i++) last = link_follow(last);
     /* Before the push: it belongs to others from then on. A block alone has no link yet. */
-    void *next = count > blocks ? link_next(last) : NULL;
+    void *next = count > blocks ? link_follow(last) : NULL;
     link_set(last, NULL);
     (void)push(heap_of_bin(owner, size_class), size_class, first, blocks);
     first = next;
@@ -182,10 +182,9 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   struct batch *batch = pile_of(heap, size_class);
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
-  if (HAK_HARDENED && count - 1 >= BATCH_BLOCKS)
-    report_bad_pointer("malloc", batch, REPORT_WRITTEN_AFTER);
-  link_check(batch, next_of(batch));
+  if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
   heap->pile[size_class] = next_of(batch);
+  link_restore(batch);
   count_inbox(heap, size_class, -(int64_t)count);
   *list = batch;
   return count;

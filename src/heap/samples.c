@@ -44,6 +44,7 @@ void *heap_samples_take(unsigned size_class) {
   if (slab == NULL) return NULL;
   int64_t free_before = slab_free_count(slab);
   void *block = slab_take_one(slab);
+  if (block != NULL && option_guard() != GUARD_OFF) link_hand_out(block, size_class);
   slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
   if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
   if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
@@ -51,5 +52,9 @@ void *heap_samples_take(unsigned size_class) {
 }
 
 void heap_samples_put(struct slab *slab, void *block) {
+  if (option_guard() != GUARD_OFF) {
+    link_clear(block, slab->size_class);
+    link_set_state(block, STATE_FREE + slab->size_class);
+  }
   slabs_put_run(&heap_samples, slab, block, block, 1, true);
 }

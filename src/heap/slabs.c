@@ -114,22 +114,37 @@ void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last
   if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
 }
 
+/* Do blocks of the class start there? Links lie in the program's memory. */
+static bool are_blocks(const void *first, const void *last, unsigned size_class) {
+  const struct slab *slab = map_slab(first);
+  if (atomic_load_explicit(&slab->kind, memory_order_relaxed) != KIND_SLAB ||
+      slab->size_class != size_class)
+    return false;
+  uint32_t size = slab_block_size(slab);
+  const char *base = slab_base(slab - slab->offset);
+  return (uint32_t)((const char *)first - base) % size == 0 &&
+         (first == last || (uint32_t)((const char *)last - base) % size == 0);
+}
+
 /* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
  * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
  * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
-static unsigned put_some(struct heap *heap, void **list, bool keep_last) {
+static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last) {
   void *next = *list;
+  const void *from = next;
   unsigned put = 0;
   while (next != NULL && put < BLOCKS_A_HOLD) {
     void *first = next, *last;
     unsigned count = 0;
     do {
       last = next;
-      next = link_next(last);
+      next = link_follow(last);
       count++;
     } while (next != NULL && ((uintptr_t)next ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
              count < SLICE_BYTES / BLOCK_ALIGNMENT);
+    if (HAK_UNLIKELY(!are_blocks(first, last, size_class))) link_report(from);
     put_run(heap, first, last, count, keep_last);
+    from = last;
     put += count;
   }
   *list = next;
@@ -138,7 +153,7 @@ static unsigned put_some(struct heap *heap, void **list, bool keep_last) {
 
 void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
   for (;;) {
-    slabs_count(heap, size_class, COUNT_TO_SLABS, put_some(heap, &list, keep_last));
+    slabs_count(heap, size_class, COUNT_TO_SLABS, put_some(heap, size_class, &list, keep_last));
     if (HAK_LIKELY(list == NULL)) return;
     lock_release_in_turn(&heap->lock);
     lock_acquire(&heap->lock);
@@ -150,14 +165,14 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   for (unsigned put = 0, count; put < BLOCKS_A_HOLD; put += count) {
     count = remote_take_batch(heap, size_class, &list);
     if (count == 0) return false;
-    while (list != NULL) (void)put_some(heap, &list, true);
+    while (list != NULL) (void)put_some(heap, size_class, &list, true);
   }
   return true;
 }
 
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
-  unsigned put = put_some(heap, &bin->head, true);
+  unsigned put = put_some(heap, size_class, &bin->head, true);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;

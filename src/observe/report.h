@@ -38,6 +38,9 @@ _Noreturn void report_bad_pointer(const char *function, const void *pointer, con
 #define REPORT_INTERIOR "pointer into the middle of a block"
 #define REPORT_DOUBLE_FREE "double free (block is already free)"
 #define REPORT_WRITTEN_AFTER "block was written to after it was freed"
+#define REPORT_WRITTEN_BEYOND "block was written to beyond its end"
+#define REPORT_WRONG_SIZE "freed with a size that it does not have"
+#define REPORT_WRONG_ALIGNMENT "freed with an alignment that it does not have"
 
 /** One line "hakmem: internal error: WHAT", then abort(): our own state is not what it must be. */
 _Noreturn void report_corruption(const char *what);

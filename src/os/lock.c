@@ -168,9 +168,15 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
   errno = saved;
 }
 
-void lock_keep_for_fork(struct lock *lock) {
-  if (lock_holder(lock) == LOCK_MY_FORKS)
-    atomic_fetch_or_explicit(&lock->state, LOCK_KEPT, memory_order_relaxed);
+/* The look and the mark are one step: in between another thread may take the lock away, and let go of it. A mark on a lock that
+ * nobody has would keep it from all for ever. relaxed: what the lock guards was acquired with it, and nobody has it in between. */
+bool lock_keep_for_fork(struct lock *lock) {
+  uint32_t state = look(lock);
+  while ((state & ~LOCK_FLAGS) == lock_self() && (state & LOCK_FOR_FORK) != 0)
+    if (atomic_compare_exchange_weak_explicit(&lock->state, &state, state | LOCK_KEPT,
+                                              memory_order_relaxed, memory_order_relaxed))
+      return true;
+  return false;
 }
 
 void lock_release_after_fork(struct lock *lock) {

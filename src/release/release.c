@@ -2,6 +2,7 @@
 #include "release/look.h"
 
 #include "heap/engine.h"
+#include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
@@ -263,6 +264,7 @@ size_t release_pass(unsigned looks) {
 void release_own_caches(void) {
   struct heap *mine = heap_if_any();
   if (mine == NULL) return;
+  quarantine_flush(mine);
   remote_flush(mine);
   span_cache_flush(&mine->spans);
   slabs_drain_bins(mine);

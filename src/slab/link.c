@@ -1,42 +1,58 @@
 /* link.c - see link.h. */
 #include "slab/link.h"
 
-#if HAK_HARDENED
-
 #include "observe/report.h"
-#include "os/os.h"
 #include "slab/slab.h"
 
+HAK_COLD void link_report(const void *block) {
+  report_bad_pointer("malloc", block, REPORT_WRITTEN_AFTER);
+}
+
+#if HAK_HARDENED
+
 struct link_secret link_secret;
+uint8_t link_mode;
+uint32_t link_zeros_end[LINK_CLASSES];
+_Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
+_Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told apart");
+
+/* HAKMEM_GUARD_ZERO=0: what a mode clears unless told otherwise. docs/decisions/0023 has what it costs. */
+enum { ZERO_LIGHT = 128, ZERO_FULL = 1024 };
+
+bool link_is_zero(const void *from, size_t bytes) {
+  const link_pair *pair = from, *end = pair + bytes / sizeof *pair;
+  link_pair any = {0, 0};
+  for (; end - pair >= 4; pair += 4) any |= (pair[0] | pair[1]) | (pair[2] | pair[3]);
+  for (; pair < end; pair++) any |= *pair;
+  return (any[0] | any[1]) == 0;
+}
 
 void link_start(void) {
-  uint64_t numbers[2] = {0};
+  uint64_t numbers[4];
+  if (option_value(FORCE_LIBC_ALLOC)) option_values[OPTION_GUARD] = GUARD_OFF;
+  link_mode = option_guard() == GUARD_FULL ? LINK_MODE_FULL : LINK_MODE_OTHER;
   os_random(numbers);
-  link_secret = (struct link_secret){.add = numbers[0], .multiply = numbers[1] | 1};
+  os_random(numbers + 2);
+  link_secret =
+      (struct link_secret){.add = numbers[0], .multiply = numbers[1] | 1, .code = numbers[2] | 1};
+  uint32_t most = (uint32_t)option_value(GUARD_ZERO);
+  if (most == 0) most = option_guard() == GUARD_FULL ? ZERO_FULL : ZERO_LIGHT;
+  if (option_guard() == GUARD_OFF) most = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    link_zeros_end[c] = class_size(c) <= most ? class_size(c) : LINK_WORDS_BYTES;
 }
 
-static bool is_live(const struct superslab *superslab, const void *block) {
-  size_t granule = (size_t)((const char *)block - superslab->base) / BLOCK_ALIGNMENT;
-  /* relaxed: whoever put the block into this list has marked it as free, and handed the list on with what orders that */
-  uint64_t word = atomic_load_explicit(&superslab->guard_bits[granule / 64], memory_order_relaxed);
-  return (word >> granule % 64 & 1) != 0;
+void link_set_states(const char *first, unsigned count, uint32_t size, unsigned state) {
+  if (option_guard() == GUARD_OFF) return;
+  for (unsigned i = 0; i < count; i++) link_set_state(first + (size_t)i * size, state);
 }
 
-static bool is_free_block(const void *block, unsigned size_class) {
-  struct superslab *superslab = map_superslab(block);
-  if (superslab == NULL || superslab->huge_units != 0) return false;
-  struct slab *slab = slab_head(map_slab(block));
-  uint32_t size = slab_block_size(slab), offset = (uint32_t)((const char *)block - slab_base(slab));
-  return slab->size_class == size_class && size != 0 && offset % size == 0 &&
-         offset / size < slab_carved(slab) && !is_live(superslab, block);
-}
-
-void link_check(const void *block, const void *next) {
-  if (next == NULL) return;
-  if (HAK_UNLIKELY(!is_free_block(next, slab_head(map_slab(block))->size_class)))
-    report_bad_pointer("malloc", block, REPORT_WRITTEN_AFTER);
+uint32_t link_draw(uint32_t limit) {
+  static _Atomic uint64_t draws;
+  /* relaxed: any order of the numbers will do */
+  uint64_t draw = atomic_fetch_add_explicit(&draws, 1, memory_order_relaxed);
+  uint64_t mixed = link_fold(draw ^ link_secret.code, link_secret.multiply);
+  return (uint32_t)((mixed >> 32) * limit >> 32);
 }
 
 #endif
-
-typedef int link_translation_unit_is_not_empty;

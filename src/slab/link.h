@@ -1,63 +1,200 @@
 /* link.h - what a free block holds in its first word: the next block of its list, NULL at the end.
  *
- * In the hardened variant a link can neither be read nor made by who can only write to freed memory: it is stored mixed with its
- * place and two secret numbers of the process, and each that is followed has to lead to a free block of the same class. (The
- * idea of mixing with the place is safe-linking's, of glibc 2.32; with a secret beside it one known link tells nothing of another.)
+ * In the hardened variant who can write to freed memory can neither choose where a link leads nor change one unseen. It is mixed with its
+ * place and secret numbers of the process; a code made of both and another secret stands in the block's second word, and is looked at
+ * before the link is followed. (Mixing links with their place is safe-linking's idea, of glibc 2.32. The fold of a 128-bit product is
+ * wyhash's.) The rest of a free block is zeros, in blocks up to HAKMEM_GUARD_ZERO bytes: whether they still are is looked at when it is
+ * handed out.
  *
- * Thread safety: as the list's.
+ * Beside that the variant knows of each address in a slab whether a block starts there, of which class, and whether it is free: a byte
+ * for 16 bytes, out of reach of overflows (superslab->states). A block is handed out only if it is free: so none is handed
+ * out twice, by whatever mistake or attack it is in two lists.
+ *
+ * Thread safety: as the list's. States are bytes so that no thread has to write what another one's block has.
  */
 #ifndef HAK_LINK_H
 #define HAK_LINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "os/os.h"
+#include "policy/options.h"
+#include "superslab/superslab.h"
+
+/** Ends the program: what a free block holds was changed. */
+_Noreturn void link_report(const void *block);
 
 #if HAK_HARDENED
 
 struct link_secret {
-  uint64_t add, multiply; /* multiply: odd */
+  uint64_t add, multiply, code; /* the last two: odd */
 };
 extern struct link_secret link_secret HAK_HIDDEN;
+enum { LINK_CLASSES = 77 };
+/* Of each class, where the zeros of a free block end: behind its first two words, or its end. */
+extern uint32_t link_zeros_end[LINK_CLASSES] HAK_HIDDEN;
 
-/** Draws the secret numbers. Before the first block, by one thread. */
+/* Which mode it is, once the options are read. */
+enum { LINK_MODE_UNKNOWN, LINK_MODE_OTHER, LINK_MODE_FULL };
+extern uint8_t link_mode HAK_HIDDEN;
+
+enum { LINK_WORDS_BYTES = 2 * sizeof(uint64_t) };
+
+/** Draws the secret numbers, when options are read and before the first block, by one thread. */
 void link_start(void);
-/** Ends the program unless `next`, which the link of a free block says, is NULL or a free block of its class. */
-void link_check(const void *block, const void *next);
+/** A number below `limit` that nobody can guess; not for more than 65,536. */
+uint32_t link_draw(uint32_t limit);
 
-/* The upper half of a product depends on all of its factors' bits. */
-HAK_INLINE uintptr_t link_mask(const void *block) {
-  uint64_t mixed = ((uintptr_t)block + link_secret.add) * link_secret.multiply;
-  return mixed ^ mixed >> 32;
+/* What a state says: no block starts here, or one of this class, free or live. */
+enum { STATE_NONE = 0, STATE_FREE = 1, STATE_LIVE = 0x80 };
+
+HAK_INLINE _Atomic uint8_t *link_state_entry(const struct superslab *superslab, const void *block) {
+  return &superslab->states[(uintptr_t)block % UNIT_BYTES / STATE_BYTES];
+}
+
+/** Of an address in a slab. relaxed: a thread that has a live block got it from who allocated it, and one that has a free
+ * block got it with a list. For any other address any answer will do that is not of a live block. */
+HAK_INLINE uint8_t link_state(const void *block) {
+  const struct superslab *superslab =
+      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
+  return atomic_load_explicit(link_state_entry(superslab, block), memory_order_relaxed);
+}
+
+HAK_INLINE void link_set_state(const void *block, unsigned state) {
+  const struct superslab *superslab =
+      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
+  atomic_store_explicit(link_state_entry(superslab, block), (uint8_t)state, memory_order_relaxed);
+}
+
+/** The states of `count` blocks from `first` on. */
+void link_set_states(const char *first, unsigned count, uint32_t size, unsigned state);
+
+/* Both halves of a product of 128 bits: who knows some of them does not know the factors. */
+HAK_INLINE uint64_t link_fold(uint64_t a, uint64_t b) {
+  __uint128_t product = (__uint128_t)a * (__uint128_t)b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+HAK_INLINE uint64_t link_mask(const void *block) {
+  return link_fold((uintptr_t)block + link_secret.add, link_secret.multiply);
+}
+
+/* Who has read one of a block could make others for it: they lead to free blocks of its class, or nowhere (link_hand_out). */
+HAK_INLINE uint64_t link_code(uint64_t link, uint64_t mask) {
+  return mask * link_secret.code + link;
+}
+
+HAK_INLINE void link_set(void *block, void *next) {
+  uint64_t *words = block, mask = link_mask(block);
+  words[0] = (uintptr_t)next ^ mask;
+  words[1] = link_code(words[0], mask);
+}
+
+HAK_INLINE void *link_next(const void *block) {
+  const uint64_t *words = block;
+  uint64_t mask = link_mask(block), link = words[0];
+  if (HAK_UNLIKELY(words[1] != link_code(link, mask)) && option_guard() != GUARD_OFF)
+    link_report(block);
+  return (void *)(uintptr_t)(link ^ mask);
+}
+
+/** After the second word was used for something else. */
+HAK_INLINE void link_restore(void *block) {
+  uint64_t *words = block;
+  words[1] = link_code(words[0], link_mask(block));
+}
+
+/** Are free blocks of this class zeros behind their first two words? */
+HAK_INLINE bool link_zeroes(unsigned size_class) {
+  return link_zeros_end[size_class] > LINK_WORDS_BYTES || size_class == 0;
+}
+
+typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
+
+/** Are they all zeros? Both are multiples of 16. */
+bool link_is_zero(const void *from, size_t bytes);
+enum { LINK_BY_CALL = 256 }; /* from here on a call costs less than it saves */
+
+/** A block has left its list: ends the program unless it is free, and as it was when it became so. */
+HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
+  uint32_t end = link_zeros_end[size_class];
+  link_pair *pairs = block, any = {0, 0};
+  const struct superslab *superslab =
+      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
+  _Atomic uint8_t *state = link_state_entry(superslab, block);
+  if (HAK_UNLIKELY(atomic_load_explicit(state, memory_order_relaxed) != STATE_FREE + size_class))
+    link_report(block);
+  atomic_store_explicit(state, (uint8_t)(STATE_LIVE | size_class), memory_order_relaxed);
+  pairs[0] = any;
+  if (end <= LINK_WORDS_BYTES) return;
+  if (end > LINK_BY_CALL) {
+    if (!link_is_zero(pairs + 1, end - LINK_WORDS_BYTES)) link_report(block);
+    return;
+  }
+  for (uint32_t i = 1; i < end / sizeof(link_pair); i++) any |= pairs[i];
+  if (HAK_UNLIKELY((any[0] | any[1]) != 0)) link_report(block);
+}
+
+/** Clears a block that becomes a free one; its link is still to be set. */
+HAK_INLINE void link_clear(void *block, unsigned size_class) {
+  uint32_t bytes = link_zeros_end[size_class];
+  if (bytes > LINK_BY_CALL) {
+    memset((char *)block + LINK_WORDS_BYTES, 0, bytes - LINK_WORDS_BYTES);
+    return;
+  }
+  link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + bytes / sizeof(link_pair);
+  for (; pair < end; pair++) {
+    *pair = (link_pair){0, 0};
+    __asm__ volatile(
+        ""); /* or compilers make a call of it, which costs small blocks more than all else here */
+  }
 }
 
 #else
 
 HAK_INLINE void link_start(void) {}
-HAK_INLINE void link_check(const void *block, const void *next) {
-  (void)block;
-  (void)next;
+HAK_INLINE void link_set(void *block, void *next) { *(void **)block = next; }
+HAK_INLINE void *link_next(const void *block) { return *(void *const *)block; }
+HAK_INLINE void link_restore(void *block) { (void)block; }
+HAK_INLINE bool link_zeroes(unsigned size_class) {
+  (void)size_class;
+  return false;
 }
-HAK_INLINE uintptr_t link_mask(const void *block) {
+HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
   (void)block;
-  return 0;
+  (void)size_class;
 }
+HAK_INLINE void link_clear(void *block, unsigned size_class) {
+  (void)block;
+  (void)size_class;
+}
+HAK_INLINE void link_set_state(const void *block, unsigned state) {
+  (void)block;
+  (void)state;
+}
+HAK_INLINE void link_set_states(const char *first, unsigned count, uint32_t size, unsigned state) {
+  (void)first;
+  (void)count;
+  (void)size;
+  (void)state;
+}
+enum { STATE_NONE, STATE_FREE, STATE_LIVE };
 
 #endif
 
-HAK_INLINE void link_set(void *block, void *next) {
-  *(uintptr_t *)block = (uintptr_t)next ^ link_mask(block);
-}
 
-HAK_INLINE void *link_next(const void *block) {
-  void *next = (void *)(*(const uintptr_t *)block ^ link_mask(block));
-  link_check(block, next);
+/** As link_next, on slow paths: ends the program where a program that wrote to freed memory made the link lead out of ours. */
+HAK_INLINE void *link_follow(const void *block) {
+  void *next = link_next(block);
+  if (HAK_UNLIKELY(next != NULL && (map_superslab(next) == NULL || (uintptr_t)next % 16 != 0)))
+    link_report(block);
   return next;
 }
 
 /** The last block of a list that has one. */
 HAK_INLINE void *link_last(void *list) {
-  for (void *next; (next = link_next(list)) != NULL;) list = next;
+  for (void *next; (next = link_follow(list)) != NULL;) list = next;
   return list;
 }
 

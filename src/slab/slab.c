@@ -1,7 +1,10 @@
 /* slab.c - see slab.h. */
 #include "slab/slab.h"
 
+#include <string.h>
+
 #include "observe/report.h"
+#include "policy/options.h"
 #include "slab/holes.h"
 
 struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages) {
@@ -34,6 +37,7 @@ void slab_set_bin(struct slab *slab, struct bin *bin) {
 
 void slab_release(struct slab *slab) {
   HAK_CHECK(slab_is_empty(slab) && !slab->listed);
+  link_set_states(slab_base(slab), slab_carved(slab), slab_block_size(slab), STATE_NONE);
   slab_set_bin(slab, NULL);
   atomic_store_explicit(&slab->sampled, 0, memory_order_relaxed);
   span_release_soon(slab);
@@ -55,6 +59,39 @@ static void populate_to(struct slab *slab, uint32_t end, size_t piece) {
   if (os_populate(slab_base(slab) + start, target - start)) slab->touched = target;
 }
 
+#if HAK_HARDENED
+
+/* In an order that nobody can guess. */
+static void link_new(char *first, unsigned count, uint32_t size, void **list) {
+  enum { SHUFFLED_MOST = 256 };
+  uint16_t order[SHUFFLED_MOST];
+  for (unsigned start = 0; start < count; start += SHUFFLED_MOST) {
+    unsigned part = count - start < SHUFFLED_MOST ? count - start : SHUFFLED_MOST;
+    for (unsigned i = 0; i < part; i++) {
+      unsigned other = link_draw(i + 1); /* Fisher and Yates, inside out (Durstenfeld 1964) */
+      order[i] = order[other];
+      order[other] = (uint16_t)(start + i);
+    }
+    for (unsigned i = 0; i < part; i++) {
+      char *block = first + (size_t)order[i] * size;
+      link_set(block, *list);
+      *list = block;
+    }
+  }
+}
+
+#else
+
+/* In the order of their addresses. */
+static void link_new(char *first, unsigned count, uint32_t size, void **list) {
+  char *block = first;
+  for (unsigned i = 1; i < count; i++, block += size) link_set(block, block + size);
+  link_set(block, *list);
+  *list = first;
+}
+
+#endif
+
 unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list) {
   unsigned carved = slab_carved(slab), left = slab->capacity - carved;
   if (wanted > left) wanted = left;
@@ -62,11 +99,11 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   HAK_CHECK(!slab->tail_given);
   uint32_t size = slab_block_size(slab);
   char *first = slab_base(slab) + (size_t)carved * size;
+  /* Free blocks of the hardened variant hold zeros. */
+  if (link_zeroes(slab->size_class) && carved * size < slab->touched) memset(first, 0, (size_t)wanted * size);
   populate_to(slab, (carved + wanted) * size, populate);
-  char *block = first;
-  for (unsigned i = 1; i < wanted; i++, block += size) link_set(block, block + size);
-  link_set(block, *list);
-  *list = first;
+  link_set_states(first, wanted, size, STATE_FREE + slab->size_class);
+  link_new(first, wanted, size, list);
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + wanted), memory_order_relaxed);
   return wanted;
@@ -77,6 +114,7 @@ void *slab_carve_untouched(struct slab *slab) {
   uint32_t size = slab_block_size(slab);
   if (carved == slab->capacity || slab->tail_given || carved * size < slab->touched) return NULL;
   slab->touched = (carved + 1) * size; /* by the program, from here on */
+  link_set_states(slab_base(slab) + (size_t)carved * size, 1, size, STATE_LIVE | slab->size_class);
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + 1), memory_order_relaxed);
   return slab_base(slab) + (size_t)carved * size;

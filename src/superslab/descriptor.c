@@ -13,19 +13,19 @@ struct superslab *descriptor_new(void) {
   lock_release(&superslab_lock);
   if (superslab == NULL) superslab = meta_allocate(sizeof *superslab, 64);
   if (superslab == NULL) return NULL;
-  _Atomic(uint64_t) *guard_bits = superslab->guard_bits;
+  _Atomic uint8_t *states = superslab->states;
   if (used_before) memset(superslab, 0, sizeof *superslab);
 #if HAK_HARDENED
-  if (guard_bits == NULL) guard_bits = meta_allocate(UNIT_BYTES / 16 / 8, 64);
-  if (guard_bits == NULL) {
+  /* Slabs that go leave zeros behind. */
+  if (states == NULL) states = meta_allocate(UNIT_BYTES / STATE_BYTES, 64);
+  if (states == NULL) {
     lock_acquire(&superslab_lock);
-    superslab->next = unused;
-    unused = superslab;
+    descriptor_free(superslab);
     lock_release(&superslab_lock);
     return NULL;
   }
 #endif
-  superslab->guard_bits = guard_bits;
+  superslab->states = states;
   return superslab;
 }
 

@@ -1,5 +1,5 @@
 /* guard_pages.h - pages round Large and Huge blocks, and behind slabs, that cannot be touched. Hardened variant only: elsewhere
- * all of it folds to nothing (docs/decisions/0022).
+ * all of it folds to nothing (docs/decisions/0024).
  *
  *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can the 64 KiB behind its last page,
  *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none.

@@ -12,7 +12,7 @@
 
 /* 32,768 units: 15 bits for the place of one beside another. Each unit may take a page of page tables and one of the address map for its
  * own, 4 KiB each and 16 KiB at most; a window has 16 leaves of the address map, 64 pages of units by unit, and 64 of the page tables'
- * second level, whatever is in it (docs/decisions/0022). */
+ * second level, whatever is in it (docs/decisions/0024). */
 #define WINDOW_BYTES ((uintptr_t)64 * GIB)
 #define LEAF_BYTES ((uintptr_t)1 << LEAF_SHIFT)
 

@@ -1,8 +1,6 @@
 /* superslab.c - SuperSlabs cut into spans. */
 #include "superslab/superslab.h"
 
-#include <string.h>
-
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "policy/options.h"
@@ -58,12 +56,6 @@ static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool fen
   return NULL;
 }
 
-static void clear_guard_bits(struct superslab *superslab, unsigned first, unsigned slices) {
-  if (superslab->guard_bits == NULL) return;
-  size_t words = SLICE_BYTES / 16 / 64;
-  memset((void *)(superslab->guard_bits + first * words), 0, slices * words * sizeof(uint64_t));
-}
-
 static struct slab *span_take(struct superslab *superslab, unsigned first, unsigned slices,
                               enum slab_kind kind, bool *zeroed) {
   uint32_t mask = slices_mask(first, slices);
@@ -88,7 +80,6 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
     superslab->guards &= ~mask;
   }
   if (kind == KIND_LARGE) superslab->ends |= UINT32_C(1) << (first + slices - 1);
-  clear_guard_bits(superslab, first, slices);
   return span;
 }
 

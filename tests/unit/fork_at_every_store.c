@@ -347,7 +347,7 @@ static void borrow(void) {
   struct heap *heap = heap_borrow();
   if (heap != NULL) heap_return(heap);
   void *block = owned[1][freed[1]++];
-  guard_freed(block);
+  guard_freed(block, map_bin(block));
   remote_free_now(map_bin(block), block);
 }
 

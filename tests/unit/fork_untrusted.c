@@ -124,6 +124,7 @@ static void links_of_absent_threads_are_not_followed(void **state) {
   void *sent = atomic_load(&other->inbox[size_class]);
   assert_non_null(sent);
   uint64_t second_word = ((uint64_t *)sent)[1];
+  link_restore(sent);
   overwrite_list(sent, saved, &count);
   ((uint64_t *)sent)[1] = (uint64_t)(uintptr_t)STALE | UINT64_C(9) << 48;
   assert_true(count > 20);

@@ -142,7 +142,7 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   unsigned holes = slab_hole_count(slab);
   size_t i = 0;
   while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
-  guard_freed(blocks[i]);
+  guard_freed(blocks[i], map_bin(blocks[i]));
   lock_acquire(&mine()->lock);
   link_set(blocks[i], NULL); /* a list of one */
   slabs_put_list(mine(), slab->size_class, blocks[i], true);

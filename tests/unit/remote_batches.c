@@ -50,12 +50,12 @@ static void allocate(size_t count, size_t size) {
 
 /* As free does it. */
 static void send(struct heap *heap, void *block) {
-  guard_freed(block);
+  guard_freed(block, map_bin(block));
   remote_free(heap, map_bin(block), block);
 }
 
 static void send_now(void *block) {
-  guard_freed(block);
+  guard_freed(block, map_bin(block));
   remote_free_now(map_bin(block), block);
 }
 
@@ -75,7 +75,7 @@ static void takes(struct heap *heap, size_t size, size_t last, unsigned count) {
   for (unsigned i = 0; i < count; i++) {
     assert_ptr_equal(list, blocks[last - i]);
     list = link_next(list);
-    guard_allocated(blocks[last - i]);
+    guard_allocated(blocks[last - i], class_for(size));
   }
   assert_null(list);
 }
@@ -174,7 +174,8 @@ static void stolen_blocks_find_home(void **state) {
   assert_true(steals(size));
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
-    guard_freed(blocks[i - 1]);
+    guard_freed(blocks[i - 1], map_bin(blocks[i - 1]));
+    link_set(blocks[i - 1], NULL);
     lock_acquire(&other->lock);
     slabs_put_list(other, class_for(size), blocks[i - 1], true);
     lock_release(&other->lock);
@@ -194,7 +195,7 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   allocate(COUNT, size);
   void *list = NULL;
   for (size_t i = 0; i < COUNT; i++) {
-    guard_freed(blocks[i]);
+    guard_freed(blocks[i], map_bin(blocks[i]));
     link_set(blocks[i], list);
     list = blocks[i];
     bool same = i > 0 && ((uintptr_t)blocks[i] ^ (uintptr_t)blocks[i - 1]) >> SLICE_SHIFT == 0;
@@ -217,7 +218,7 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   lock_release(&owner->lock);
   assert_int_equal(taken, COUNT);
   takes_nothing(owner, size);
-  for (int i = 0; i < COUNT; i++) guard_allocated(blocks[i]);
+  for (int i = 0; i < COUNT; i++) guard_allocated(blocks[i], class_for(size));
   free_all(COUNT);
 }
 
@@ -314,8 +315,8 @@ static void *send_for_ever(void *seed) {
     }
     if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
     uint64_t choice = random_below(&random, 4);
-    if (choice == 0) send(heap, block);
-    else send_now(block);
+    if (choice == 0) remote_free(heap, map_bin(block), block);
+    else remote_free_now(map_bin(block), block);
     if (choice == 1) remote_flush(heap);
   }
   if (heap == NULL) atomic_fetch_add(&errors, 1);
@@ -327,7 +328,6 @@ static void take_list(void *list, unsigned count) {
   unsigned found = 0;
   while (list != NULL) {
     void *next = link_next(list);
-    guard_allocated(list);
     if (atomic_fetch_sub(&sent[*number_of(list)], 1) != 1) atomic_fetch_add(&errors, 1);
     memset(list, 0xee, 16); /* the program writes to it */
     hand_to_program(list);

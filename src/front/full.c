@@ -1,0 +1,166 @@
+/* full.c - see full.h. */
+#include "front/full.h"
+
+#if HAK_HARDENED
+
+#include <errno.h>
+#include <string.h>
+
+#include "heap/quarantine.h"
+#include "release/background.h"
+#include "release/marks.h"
+
+/* The canary is one word. Its lowest bits say how many bytes before it are not the program's, of which there are less than 1 MiB. */
+enum { CANARY_BYTES = sizeof(uint64_t), UNUSED_BITS = 20 };
+#define UNUSED_MASK ((UINT64_C(1) << UNUSED_BITS) - 1)
+
+bool full_find_mode(void) {
+  if (link_mode == LINK_MODE_UNKNOWN) heap_start();
+  return link_mode == LINK_MODE_FULL;
+}
+
+static uint64_t canary_of(const void *block, uint64_t unused) {
+  uint64_t mask = link_mask((const char *)block + 1); /* no link's */
+  return (link_fold(unused ^ link_secret.code, mask | 1) << UNUSED_BITS | unused) ^ mask;
+}
+
+/* Never 0, which strings end with. */
+static unsigned char filler_of(const void *block) {
+  return (unsigned char)(link_mask((const char *)block + 2) | 1);
+}
+
+static bool is_small(const struct block *block) { return block->tier <= BLOCK_GUARDED; }
+
+/* Where it is kept how much was asked for of a Large or Huge block: in words that only free spans and slabs use. */
+static void **size_entry(const struct block *block) {
+  struct slab *slab = block->tier == BLOCK_LARGE ? block->slab : &block->superslab->slabs[0];
+  return &slab->free_list;
+}
+
+/* Bytes of a live block of a thread's slab, 0: it is none. */
+static size_t room_of_small(const void *pointer) {
+  if (!map_has_entry(pointer) || map_bin(pointer) == NULL) return 0;
+  unsigned state = link_state(pointer);
+  return state >= STATE_LIVE && (uintptr_t)pointer % STATE_BYTES == 0
+             ? class_size(state - STATE_LIVE)
+             : 0;
+}
+
+static void set_small_end(void *pointer, size_t room, size_t size) {
+  char *end = (char *)pointer + room - CANARY_BYTES;
+  uint64_t unused = room - CANARY_BYTES - size, canary = canary_of(pointer, unused);
+  memset(end - unused, filler_of(pointer), unused);
+  memcpy(end, &canary, sizeof canary);
+}
+
+/* The size of a block that ends as it should, SIZE_MAX: it does not. */
+static size_t size_of_small(const void *pointer, size_t room) {
+  const unsigned char *end = (const unsigned char *)pointer + room - CANARY_BYTES;
+  uint64_t canary, word;
+  memcpy(&canary, end, sizeof canary);
+  uint64_t unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
+  if (unused > room - CANARY_BYTES || canary != canary_of(pointer, unused)) return SIZE_MAX;
+  const unsigned char *first = end - unused;
+  unsigned char filler = filler_of(pointer);
+  uint64_t words = filler * UINT64_C(0x0101010101010101), other = 0;
+  for (; end - first >= (ptrdiff_t)sizeof word; end -= sizeof word) {
+    memcpy(&word, end - sizeof word, sizeof word);
+    other |= word ^ words;
+  }
+  while (end > first) other |= *--end ^ filler;
+  return other == 0 ? room - CANARY_BYTES - unused : SIZE_MAX;
+}
+
+static void set_end(void *pointer, size_t size) {
+  size_t room = room_of_small(pointer);
+  if (HAK_LIKELY(room != 0)) {
+    set_small_end(pointer, room, size);
+    return;
+  }
+  struct block block = block_find(pointer);
+  if (is_small(&block)) {
+    set_small_end(pointer, block_usable(&block, pointer), size);
+  } else {
+    uint64_t canary = canary_of(pointer, 0);
+    *size_entry(&block) = (void *)size;
+    memcpy((char *)pointer + size, &canary, sizeof canary);
+  }
+}
+
+/* As size_of_small. */
+static size_t size_of(const struct block *block, const void *pointer) {
+  size_t room = block_usable(block, pointer);
+  if (is_small(block)) return size_of_small(pointer, room);
+  size_t size = (size_t)*size_entry(block);
+  uint64_t canary;
+  if (size > room - CANARY_BYTES) return SIZE_MAX;
+  memcpy(&canary, (const char *)pointer + size, sizeof canary);
+  return canary == canary_of(pointer, 0) ? size : SIZE_MAX;
+}
+
+static size_t checked_size(const char *function, const struct block *block, const void *pointer) {
+  size_t size = size_of(block, pointer);
+  if (HAK_UNLIKELY(size == SIZE_MAX)) report_bad_pointer(function, pointer, REPORT_WRITTEN_BEYOND);
+  return size;
+}
+
+size_t full_size(const struct block *block, const void *pointer) {
+  return checked_size("malloc_usable_size", block, pointer);
+}
+
+void *full_allocate(size_t alignment, size_t size, bool zero) {
+  if (size > PTRDIFF_MAX - CANARY_BYTES) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  size_t room = size + CANARY_BYTES;
+  void *block = zero                           ? front_allocate_zeroed(room)
+                : alignment <= BLOCK_ALIGNMENT ? front_allocate(room)
+                                               : front_allocate_aligned(alignment, room);
+  if (block != NULL) set_end(block, size);
+  return block;
+}
+
+static void free_other(void *pointer) {
+  struct block block = block_look_up(pointer);
+  if (HAK_LIKELY(block.wrong == NULL)) {
+    (void)checked_size("free", &block, pointer);
+    if (block.tier >= BLOCK_LARGE) *size_entry(&block) = NULL;
+  }
+  front_free(pointer); /* says what is wrong */
+}
+
+void full_free(void *pointer) {
+  if (pointer == NULL) return;
+  size_t room = room_of_small(pointer);
+  struct heap *heap = heap_of_thread();
+  if (HAK_UNLIKELY(room == 0 || heap == NULL)) {
+    free_other(pointer);
+    return;
+  }
+  if (HAK_UNLIKELY(size_of_small(pointer, room) == SIZE_MAX))
+    report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
+  unsigned size_class = link_state(pointer) - STATE_LIVE;
+  release_note_caller(__builtin_return_address(0));
+  guard_freed(pointer, map_bin(pointer));
+  quarantine_put(heap, pointer, size_class);
+  release_answer(heap);
+}
+
+void *full_reallocate(void *pointer, const struct block *block, size_t size) {
+  if (size > PTRDIFF_MAX - CANARY_BYTES) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  size_t old = checked_size("realloc", block, pointer), room = block_usable(block, pointer);
+  /* What tells of the end here is not for the program. */
+  size_t end = is_small(block) ? room : old + CANARY_BYTES;
+  memset((char *)pointer + old, 0, end - old);
+  void *moved = front_reallocate(pointer, block, size + CANARY_BYTES);
+  set_end(moved != NULL ? moved : pointer, moved != NULL ? size : old);
+  return moved;
+}
+
+#endif
+
+typedef int full_translation_unit_is_not_empty;

@@ -1,0 +1,39 @@
+/* full.h - what HAKMEM_GUARD=full does beyond light: a canary behind each block, at the byte that the program has not asked for, and
+ * a quarantine. Every call of the interface comes here instead of the front's own functions then.
+ *
+ * In a block of a slab the last 8 bytes say how many before them the program did not ask for, and these hold a byte that is the block's
+ * own. In Large and Huge blocks a canary of 8 bytes stands behind what was asked for, and the descriptor knows how much that was. All depend
+ * on the place and on secret numbers of the process. They are looked at when the block is freed or resized and when its
+ * size is asked for.
+ *
+ * Sizes in bytes; failures as in front.h.
+ */
+#ifndef HAK_FULL_H
+#define HAK_FULL_H
+
+#include "front/front.h"
+
+#if HAK_HARDENED
+
+bool full_find_mode(void);
+
+/** Is this HAKMEM_GUARD=full? Reads the options if nobody did. */
+HAK_INLINE bool full_is_on(void) {
+  return HAK_UNLIKELY(link_mode != LINK_MODE_OTHER) && full_find_mode();
+}
+
+#else
+
+HAK_INLINE bool full_is_on(void) { return false; }
+
+#endif
+
+/** As front_allocate_aligned; `zero`: reads as zeros. */
+void *full_allocate(size_t alignment, size_t size, bool zero);
+void full_free(void *pointer);
+/** As front_reallocate. */
+void *full_reallocate(void *pointer, const struct block *block, size_t size);
+/** The bytes that the program asked for. */
+size_t full_size(const struct block *block, const void *pointer);
+
+#endif

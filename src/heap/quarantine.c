@@ -1,0 +1,81 @@
+/* quarantine.c - see quarantine.h. */
+#include "heap/quarantine.h"
+
+#if HAK_HARDENED
+
+#include "heap/bins.h"
+#include "heap/remote.h"
+
+/* One page of metadata for each thread. */
+enum { QUARANTINE_BLOCKS = 507, PUTS = 256 };
+
+struct quarantine {
+  uint32_t count;
+  uint32_t puts; /* since `most` was found */
+  size_t bytes, most;
+  uint64_t draws; /* state of the generator */
+  void *blocks[QUARANTINE_BLOCKS];
+};
+
+static unsigned class_of(const void *block) { return link_state(block) - STATE_FREE; }
+
+static void release(struct heap *heap, void *block) {
+  const uint64_t *words = block;
+  if (HAK_UNLIKELY((words[0] | words[1]) != 0)) link_report(block);
+  struct bin *bin = map_bin(block);
+  if (!heap_has_bin(heap, bin)) remote_free(heap, bin, block);
+  else if (bin_push(bin, block)) bin_overflow(heap, bin);
+}
+
+static void release_one(struct heap *heap, struct quarantine *quarantine) {
+  /* A Weyl sequence mixed with secrets: one multiplication, and no line that other threads write. */
+  quarantine->draws += UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t draw = link_fold(quarantine->draws, link_secret.multiply) >> 32;
+  uint32_t which = (uint32_t)(draw * quarantine->count >> 32);
+  void *block = quarantine->blocks[which];
+  quarantine->blocks[which] = quarantine->blocks[--quarantine->count];
+  quarantine->bytes -= class_size(class_of(block));
+  release(heap, block);
+}
+
+/* More heaps than FEW_HEAPS share what so many may keep, as their bins do. */
+static size_t most_bytes(void) {
+  uint64_t active = heap_active();
+  size_t most = (size_t)option_value(GUARD_QUARANTINE_KB) * KIB;
+  return active > FEW_HEAPS ? most * FEW_HEAPS / active : most;
+}
+
+static struct quarantine *quarantine_of(struct heap *heap) {
+  if (HAK_UNLIKELY(heap->quarantine == NULL)) {
+    heap->quarantine = meta_allocate(sizeof(struct quarantine), 64);
+    if (heap->quarantine == NULL) return NULL;
+    heap->quarantine->draws = link_secret.code ^ (uintptr_t)heap;
+  }
+  if (heap->quarantine->puts++ % PUTS == 0) heap->quarantine->most = most_bytes();
+  return heap->quarantine;
+}
+
+void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
+  uint64_t *words = block;
+  size_t size = class_size(size_class);
+  words[0] = words[1] = 0; /* link_clear leaves them to the list that the block will be in */
+  struct quarantine *quarantine = quarantine_of(heap);
+  if (HAK_UNLIKELY(quarantine == NULL || size > quarantine->most)) {
+    release(heap, block);
+    return;
+  }
+  while (quarantine->count == QUARANTINE_BLOCKS ||
+         (quarantine->count > 0 && quarantine->bytes + size > quarantine->most))
+    release_one(heap, quarantine);
+  quarantine->blocks[quarantine->count++] = block;
+  quarantine->bytes += size;
+}
+
+void quarantine_flush(struct heap *heap) {
+  while (heap->quarantine != NULL && heap->quarantine->count > 0)
+    release_one(heap, heap->quarantine);
+}
+
+#endif
+
+typedef int quarantine_translation_unit_is_not_empty;

@@ -1,0 +1,26 @@
+/* quarantine.h - blocks that the program has freed and that wait before they can be handed out again (HAKMEM_GUARD=full).
+ *
+ * A thread's quarantine holds up to QUARANTINE_BLOCKS blocks of HAKMEM_GUARD_QUARANTINE_KB in all. One that comes when it is full
+ * takes the place of another one, chosen by chance: how long a block waits cannot be told.
+ *
+ * Thread safety: a quarantine is its heap's thread's, as bins are.
+ */
+#ifndef HAK_QUARANTINE_H
+#define HAK_QUARANTINE_H
+
+#include "heap/heap.h"
+
+#if HAK_HARDENED
+
+/** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. */
+void quarantine_put(struct heap *heap, void *block, unsigned size_class);
+/** Lets all go; release_answer after it. */
+void quarantine_flush(struct heap *heap);
+
+#else
+
+HAK_INLINE void quarantine_flush(struct heap *heap) { (void)heap; }
+
+#endif
+
+#endif

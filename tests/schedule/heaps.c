@@ -1,0 +1,190 @@
+/* heaps.c - heaps pass from thread to thread, and others adopt from those that are parked: src/heap/heap.c and adopt.c under all
+ * schedules.
+ *
+ * Whatever the order: a heap has one thread, which sees what the one before it left in the bins; who adopts touches the bins of a
+ * heap only while that is parked; the list of all heaps leads to each one that was entered, filled in. Borrowed heaps stand for
+ * those of threads, which are taken and parked by the same functions.
+ */
+#include <string.h>
+
+#include "heap/adopt.h"
+#include "heap/engine.h"
+#include "heap/fork.h"
+#include "heap/heap.h"
+#include "heap/samples.h"
+#include "observe/counters.h"
+#include "observe/report.h"
+#include "os/libc.h"
+#include "policy/options.h"
+#include "world.h"
+
+enum { CLASS = 3, MARK = 7 };
+
+/* heap.c's own. */
+extern struct lock heap_list_lock;
+extern struct heap *parked_heaps;
+extern bool first_heap_given;
+extern struct heap first_heap;
+extern _Atomic uint64_t active;
+
+int32_t option_values[OPTION_COUNT];
+static struct heap mine[2]; /* of threads that adopt, or are entered into the list */
+static unsigned used;
+
+size_t span_cache_flush(struct span_cache *cache) {
+  (void)cache;
+  return 0;
+}
+void span_release_soon(struct slab *span) { (void)span; }
+bool libc_is_reachable(void) { return true; }
+void report_start(struct report *line) { (void)line; }
+void report_text(struct report *line, const char *text) { (void)line, (void)text; }
+void report_end(struct report *line) { (void)line; }
+void fork_register(void) {}
+void options_read(void) {}
+size_t unit_prewarm(size_t units) { return units; }
+void superslab_settle(void) {}
+struct lock superslab_lock;
+_Atomic uint64_t counters_supplied[COUNTED_CLASSES][SUPPLIES];
+struct heap heap_samples;
+bool heap_samples_lost;
+void os_wake(_Atomic uint32_t *word) { (void)word; }
+
+/* --- steps of a thread --------------------------------------------------------------------------------------- */
+
+static void borrow(void) {
+  struct heap *heap = heap_borrow();
+  SCHEDULE_CHECK(heap != NULL);
+  SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE);
+  heap->bins[CLASS].room++; /* without a lock: the heap is this thread's */
+  heap->uses++;
+  heap_return(heap);
+}
+
+static void borrow_twice(void) {
+  borrow();
+  borrow();
+}
+
+static void adopt(void) {
+  struct heap *heap = &mine[0];
+  lock_acquire(&heap->lock);
+  (void)adopt_slabs(heap, CLASS);
+  lock_release(&heap->lock);
+}
+
+static void enter(struct heap *heap) {
+  heap->uses = MARK;
+  lock_init(&heap->lock);
+  heap_list(heap);
+}
+static void enter_0(void) { enter(&mine[0]); }
+static void enter_1(void) { enter(&mine[1]); }
+
+static void walk(void) {
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    SCHEDULE_CHECK(heap->uses == MARK || heap == &first_heap);
+}
+
+/* --- before and after ---------------------------------------------------------------------------------------- */
+
+static void start(void) {
+  world_reset_metadata();
+  memset((void *)&heap_list_lock, 0, sizeof heap_list_lock);
+  memset((void *)&first_heap, 0, sizeof first_heap);
+  memset((void *)mine, 0, sizeof mine);
+  parked_heaps = NULL;
+  first_heap_given = false;
+  atomic_store_explicit(&heap_started, true, memory_order_relaxed);
+  atomic_store_explicit(&heap_all, NULL, memory_order_relaxed);
+  heap_fork_child(); /* counts again: there is no heap */
+  used = 0;
+}
+
+static void start_parked(void) {
+  start();
+  struct heap *heap = heap_borrow();
+  SCHEDULE_CHECK(heap == &first_heap);
+  atomic_store_explicit(&heap->classes[CLASS].count, 1, memory_order_relaxed);
+  heap_return(heap);
+  used = 1;
+}
+
+static unsigned parked_count(void) {
+  unsigned count = 0;
+  for (struct heap *heap = parked_heaps; heap != NULL && count < 9; heap = heap->next_parked) {
+    SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED);
+    count++;
+  }
+  return count;
+}
+
+static void end(void) {
+  uint64_t now_active, now_parked;
+  unsigned listed = 0;
+  heap_counts(&now_active, &now_parked);
+  for (struct heap *heap = heap_first(); heap != NULL && listed < 9; heap = heap->next) listed++;
+  SCHEDULE_CHECK(now_active == 0 && now_parked == parked_count() && listed == now_parked);
+}
+
+static void end_entered(void) {
+  bool found[2] = {false, false};
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) found[heap - mine] = true;
+  SCHEDULE_CHECK(found[0] && (found[1] || mine[1].uses == 0));
+}
+
+static const struct schedule_case cases[] = {
+    {.name = "two_enter",
+     .start = start,
+     .body = {enter_0, enter_1},
+     .end = end_entered,
+     .stale = 2,
+     .spurious = 1},
+    {.name = "enter_and_walk",
+     .start = start,
+     .body = {enter_0, walk},
+     .end = end_entered,
+     .stale = 2,
+     .spurious = 1},
+    {.name = "two_borrow",
+     .start = start_parked,
+     .body = {borrow, borrow},
+     .end = end,
+     .preemptions = 3},
+    {.name = "borrow_new", .start = start, .body = {borrow, borrow}, .end = end, .preemptions = 3},
+    {.name = "borrow_and_adopt",
+     .start = start_parked,
+     .body = {borrow, adopt},
+     .end = end,
+     .stale = 1},
+    {.name = "two_borrow.all",
+     .start = start_parked,
+     .body = {borrow, borrow},
+     .end = end,
+     .slow = true},
+    {.name = "borrow_twice_and_adopt",
+     .start = start_parked,
+     .body = {borrow_twice, adopt},
+     .end = end,
+     .preemptions = 4,
+     .slow = true},
+    {.name = "two_borrow_one_adopts",
+     .start = start_parked,
+     .body = {borrow, borrow, adopt},
+     .end = end,
+     .preemptions = 2,
+     .slow = true},
+    {.name = NULL}};
+
+static const struct schedule_mutant mutants[] = {
+    {"two_enter", "heap_list", "compare", FAULT_TORN, "not so: found"},
+    {"enter_and_walk", "heap_list", "compare", FAULT_RELAXED, "race"},
+    {"enter_and_walk", "heap_first", "load", FAULT_RELAXED, "race"},
+    {"two_borrow", "lock_acquire", "compare", FAULT_RELAXED, "race"},
+    {"two_borrow", "lock_acquire", "compare", FAULT_DROPPED, "race"},
+    {"two_borrow", "take_heap", "sub", FAULT_TORN, "not so: now_active"},
+    {"two_borrow", "take_heap", "add", FAULT_TORN, "not so: now_active"},
+    {"borrow_and_adopt", "change", "compare", FAULT_RELAXED, "race"},
+    {.in_case = NULL}};
+
+int main(int count, char **arguments) { return schedule_main(count, arguments, cases, mutants); }

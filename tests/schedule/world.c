@@ -1,0 +1,70 @@
+/* world.c - see world.h. */
+#include "world.h"
+
+#include <string.h>
+
+#include "observe/report.h"
+
+#define WEAK __attribute__((weak))
+
+_Alignas(UNIT_BYTES) char world_units[WORLD_UNITS][UNIT_BYTES];
+struct superslab world_superslab;
+
+void world_enter_unit(unsigned size_class) {
+  static bool entered;
+  if (!entered) {
+    world_superslab.base = world_units[0];
+    for (unsigned i = 0; i < SLICES_PER_UNIT; i++) world_superslab.slabs[i].index = (uint8_t)i;
+    entered = map_set(world_units[0], 1, &world_superslab);
+  }
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++)
+    world_superslab.slabs[i].size_class = (uint8_t)size_class;
+}
+
+/* --- rooms below ------------------------------------------------------------------------------------ */
+
+static _Alignas(4096) char metadata[256 * 1024];
+static size_t metadata_used, metadata_most;
+
+void world_reset_metadata(void) {
+  if (metadata_used > metadata_most) metadata_most = metadata_used;
+  memset(metadata, 0, metadata_most);
+  metadata_used = 0;
+}
+
+WEAK void *meta_allocate(size_t bytes, size_t alignment) {
+  size_t at = (metadata_used + alignment - 1) & ~(alignment - 1);
+  if (at + bytes > sizeof metadata) return NULL;
+  metadata_used = at + bytes;
+  return metadata + at;
+}
+
+WEAK void *os_map_guarded(size_t bytes) {
+  static _Alignas(4096) struct map_leaf leaf;
+  static bool given;
+  if (given || bytes != sizeof leaf) return NULL;
+  given = true;
+  return &leaf;
+}
+
+WEAK bool os_unmap_guarded(void *address, size_t bytes) {
+  (void)address, (void)bytes;
+  return true;
+}
+
+WEAK void os_yield(void) { schedule_yield(); }
+
+WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
+  (void)word, (void)value, (void)ms;
+  schedule_yield();
+}
+
+WEAK uint64_t os_clock_ms(void) { return 1; }
+
+WEAK size_t os_page_size(void) { return 4096; }
+
+void report_bad_pointer(const char *function, const void *pointer, const char *what) {
+  schedule_fail("%s of %p: %s", function, pointer, what);
+}
+
+void report_corruption(const char *what) { schedule_fail("corruption: %s", what); }
