@@ -59,7 +59,7 @@ HAK_INLINE struct block block_look_up(const void *pointer) {
     block.wrong = block_judge(slab, pointer);
   } else {
     block.tier = BLOCK_LARGE;
-    block.usable = (size_t)slab->slices << SLICE_SHIFT;
+    block.usable = span_usable(slab);
     kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
     block.wrong = pointer != slab_base(slab) ? REPORT_INTERIOR
                   : kind >= KIND_CACHED      ? REPORT_DOUBLE_FREE

@@ -335,7 +335,9 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
   if (block->tier <= BLOCK_GUARDED)
     return small_stays(block_usable(block, pointer), size) ? pointer : NULL;
   bool keeps_half = size > block->usable / 2;
-  if (block->tier == BLOCK_LARGE && size <= SMALL_MAX) return keeps_half ? pointer : NULL;
+  /* Of a small request with a large alignment a guard may leave fewer bytes than a slice. */
+  if (block->tier == BLOCK_LARGE && size <= SMALL_MAX)
+    return keeps_half && size <= block->usable ? pointer : NULL;
   if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
   if (size <= LARGE_MAX && !keeps_half) return NULL;
   struct superslab *superslab = huge_resize(block->superslab, pointer, size);
@@ -393,8 +395,7 @@ static bool sample_grown(void *block, enum block_tier tier, size_t size,
 
 /* For certain: the address space is its own already. */
 static bool grows_where_it_is(const struct block *block, size_t usable, size_t size) {
-  return block->tier == BLOCK_HUGE && size >= usable &&
-         size <= (size_t)block->superslab->huge_units << UNIT_SHIFT;
+  return block->tier == BLOCK_HUGE && size >= usable && size <= huge_room(block->superslab);
 }
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {

@@ -39,13 +39,15 @@ HAK_INLINE size_t front_own_usable(const void *pointer) {
 /** Resizes such a block. */
 void *front_reallocate_own(void *pointer, size_t usable, size_t size);
 
-/** Is this a live Large block that has as many slices as `size` bytes need? */
+/** Is this a live Large block that has as many slices as `size` bytes need, and its guard, if any, behind as many pages? */
 HAK_INLINE bool front_large_stays(const void *pointer, size_t size) {
   const struct slab *span = map_slab(pointer);
   /* The descriptors of a Huge block's slices are those of free ones. */
   return span != NULL && atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_LARGE &&
          span->offset == 0 && (uintptr_t)pointer % SLICE_BYTES == 0 && size > SMALL_MAX &&
-         (size + SLICE_BYTES - 1) >> SLICE_SHIFT == span->slices;
+         (HAK_HARDENED && span->guarded != 0
+              ? span_usable(span) - size < os_page_size()
+              : (size + SLICE_BYTES - 1) >> SLICE_SHIFT == span->slices);
 }
 
 #endif

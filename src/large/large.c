@@ -128,8 +128,52 @@ static struct slab *cache_take(struct span_cache *cache, unsigned slices) {
 }
 
 static unsigned slices_for(size_t bytes) {
+  if (guard_pages_wanted()) bytes = round_to_page(bytes) + os_page_size();
   return bytes == 0 ? 1 : (unsigned)((bytes + SLICE_BYTES - 1) >> SLICE_SHIFT);
 }
+
+/* --- with a guard behind the block ------------------------------------------------------------------------ */
+
+/* One whose guard can stay where it is, since no more than an eighth is too much: no system call. */
+static struct slab *cache_take_fitting(struct span_cache *cache, size_t usable) {
+  for (uint32_t i = span_count(cache); i-- > 0;) {
+    struct slab *span = span_at(cache, i);
+    size_t has = span_usable(span);
+    if (has < usable || has - usable > has / 8 || !claim(span)) continue;
+    cache_remove(cache, i);
+    return span;
+  }
+  return NULL;
+}
+
+static struct slab *cache_take_guarded(struct span_cache *cache, size_t bytes) {
+  size_t usable = round_to_page(bytes);
+  struct slab *span = cache_take_fitting(cache, usable);
+  if (span != NULL) return span;
+  span = cache_take(cache, slices_for(bytes));
+  if (span == NULL || span_fit(span, usable)) return span;
+  span_release(span);
+  return NULL;
+}
+
+static struct slab *guarded(struct slab *span, size_t bytes) {
+  if (span == NULL || span_guard(span, round_to_page(bytes))) return span;
+  span_release(span);
+  return NULL;
+}
+
+static bool resize_guarded(struct slab *span, size_t bytes) {
+  size_t usable = round_to_page(bytes);
+  unsigned slices = slices_for(bytes), had = span->slices;
+  if (slices < had && usable > span_usable(span)) slices = had;
+  if (slices != had && !span_resize(span, slices)) return false;
+  bool done = span_fit(span, usable);
+  if (!done && slices > had) span_resize(span, had);
+  else if (done && slices > had) span_guard_again(span);
+  return done;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ */
 
 /* What a thread has to take before new SuperSlabs may have huge pages: 200 threads with three blocks each are no load
  * that fills them. */
@@ -153,10 +197,13 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   unsigned slices = slices_for(bytes);
   unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
   *zeroed = false;
-  struct slab *span = cache != NULL && slice_alignment == 1 ? cache_take(cache, slices) : NULL;
+  struct slab *span = NULL;
+  if (cache != NULL && slice_alignment == 1)
+    span = guard_pages_wanted() ? cache_take_guarded(cache, bytes) : cache_take(cache, slices);
   if (span == NULL) {
     enum span_pages pages = pages_for(cache, slices, slice_alignment);
     span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
+    if (guard_pages_wanted()) span = guarded(span, bytes);
     unit_settle();
   }
   return span != NULL ? slab_base(span) : NULL;
@@ -192,7 +239,8 @@ bool large_free(struct span_cache *cache, struct slab *span) {
 }
 
 bool large_resize(struct slab *span, size_t bytes) {
-  return bytes <= LARGE_MAX && span_resize(span, slices_for(bytes));
+  if (bytes > LARGE_MAX) return false;
+  return guard_pages_wanted() ? resize_guarded(span, bytes) : span_resize(span, slices_for(bytes));
 }
 
 size_t span_cache_flush(struct span_cache *cache) {

@@ -6,7 +6,7 @@
 #ifndef HAK_LARGE_H
 #define HAK_LARGE_H
 
-#include "superslab/superslab.h"
+#include "superslab/guard_pages.h"
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
@@ -29,7 +29,9 @@ struct span_cache {
 
 /** Does such a request get a Huge block? */
 HAK_INLINE bool large_is_huge(size_t bytes, size_t alignment) {
-  return bytes > LARGE_MAX || alignment > UNIT_BYTES;
+  /* Fenced, the first slice of a unit is no block's, and a span has up to 17. */
+  size_t most = guard_pages_wanted() ? UNIT_BYTES / 4 : UNIT_BYTES;
+  return bytes > LARGE_MAX || alignment > most;
 }
 
 /** A block of more than 64 KiB, or of any size with an alignment that no slab has. `*zeroed`: reads as

@@ -37,9 +37,6 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -148,38 +145,6 @@ static bool advise(void *address, size_t bytes, int advice) {
   int saved = errno;
   count_call(&os_counts.madvise);
   return succeeded(!os_fault_now() && madvise(address, bytes, advice) == 0, saved);
-}
-
-/* Set once a kernel refuses MADV_GUARD_INSTALL as unknown (before 6.13): asked no more. */
-static atomic_bool guard_unknown;
-
-/* Pages that cannot be touched: without a mapping of their own where the kernel can do that. */
-static void guard(char *address, size_t bytes) {
-  int saved = errno;
-  if (!atomic_load_explicit(&guard_unknown, memory_order_relaxed)) {
-    count_call(&os_counts.madvise);
-    if (os_fault_now() || madvise(address, bytes, MADV_GUARD_INSTALL) == 0) return;
-    if (errno == EINVAL) atomic_store_explicit(&guard_unknown, true, memory_order_relaxed);
-  }
-  count_call(&os_counts.mprotect);
-  (void)succeeded(!os_fault_now() && mprotect(address, bytes, PROT_NONE) == 0, saved);
-  errno = saved;
-}
-
-void *os_map_guarded(size_t bytes) {
-  size_t page = os_page_size();
-  bytes = (bytes + page - 1) & ~(page - 1);
-  char *p = os_map(bytes + 2 * page);
-  if (p == NULL) return NULL;
-  guard(p, page);
-  guard(p + page + bytes, page);
-  return p + page;
-}
-
-bool os_unmap_guarded(void *address, size_t bytes) {
-  size_t page = os_page_size();
-  bytes = (bytes + page - 1) & ~(page - 1);
-  return os_unmap((char *)address - page, bytes + 2 * page);
 }
 
 static bool purge(void *address, size_t bytes, int advice) {

@@ -52,6 +52,14 @@ void *os_map_guarded(size_t bytes);
 /** Removes such a mapping. */
 bool os_unmap_guarded(void *address, size_t bytes);
 
+/** From now on the pages cannot be touched; what was in them is lost. False: they can. */
+bool os_guard(void *address, size_t bytes);
+/** Pages of which some were guarded: all can be touched again, and what was guarded reads as zeros. False: perhaps not all.
+ * Hardened variant only, as the next. */
+bool os_unguard(void *address, size_t bytes);
+/** Is each guard a mapping of its own, of which the kernel allows 65,530? False as well while nobody has asked for any. */
+bool os_guards_cut(void);
+
 /** The same at exactly `address`, never over an existing mapping. NULL when it is taken or refused. */
 void *os_map_at(void *address, size_t bytes);
 

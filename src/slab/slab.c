@@ -21,7 +21,7 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages page
   atomic_store_explicit(&slab->hole_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
-  slab->capacity = (uint16_t)((slices << SLICE_SHIFT) / size);
+  slab->capacity = (uint16_t)(span_usable(slab) / size);
   slab->touched = zeroed ? 0 : slices << SLICE_SHIFT;
   for (unsigned i = 0; i < slices; i++) {
     atomic_store_explicit(&slab[i].block_size, size, memory_order_relaxed);
@@ -49,7 +49,7 @@ static void populate_to(struct slab *slab, uint32_t end, size_t piece) {
   if (end <= slab->touched) return;
   size_t page = os_page_size();
   uint32_t start = (uint32_t)((slab->touched + page - 1) & ~(page - 1));
-  uint32_t limit = (uint32_t)slab->slices << SLICE_SHIFT;
+  uint32_t limit = (uint32_t)span_usable(slab);
   slab->touched = end;
   piece &= ~(page - 1);
   if (piece < 2 * page || end <= start || superslab_of(slab)->huge_pages) return;

@@ -3,11 +3,12 @@
 
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/guard_pages.h"
 #include "superslab/lists.h"
 #include "superslab/whole.h"
 
 bool emptied_or_listed(struct superslab *superslab) {
-  if (superslab->free_mask != ALL_SLICES || superslab->pinned) {
+  if (superslab->free_mask != slices_of(superslab) || superslab->pinned) {
     lists_update(superslab);
     return false;
   }
@@ -53,7 +54,8 @@ void emptied_release(struct superslab *superslab) {
   }
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
-  if (keep) unit_release(superslab->base, 1, superslab->explicit_pages);
+  if (HAK_UNLIKELY(!superslab_unfence(superslab))) units_discard(superslab->base, 1);
+  else if (keep) unit_release(superslab->base, 1, superslab->explicit_pages);
   else unit_give_up(superslab->base, 1, superslab->explicit_pages);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);

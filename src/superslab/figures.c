@@ -6,6 +6,22 @@
 #include "superslab/dirty.h"
 #include "superslab/lists.h"
 
+/* --- units ------------------------------------------------------------------------------------------ */
+
+void unit_stats_get(struct unit_stats *stats) {
+  stats->units_warm = unit_warm_bytes() >> UNIT_SHIFT;
+  stats->bytes_mapped = unit_mapped_bytes();
+  stats->acquired = atomic_load_explicit(&unit_counts.acquired, memory_order_relaxed);
+  stats->released = atomic_load_explicit(&unit_counts.released, memory_order_relaxed);
+  stats->fallback_mmap = atomic_load_explicit(&unit_counts.fallback_mmap, memory_order_relaxed);
+  stats->huge_alloc = atomic_load_explicit(&unit_counts.huge_alloc, memory_order_relaxed);
+  stats->huge_fail = atomic_load_explicit(&unit_counts.huge_fail, memory_order_relaxed);
+  stats->decommit_disabled =
+      atomic_load_explicit(&unit_counts.decommit_disabled, memory_order_relaxed);
+}
+
+/* --- SuperSlabs ------------------------------------------------------------------------------------- */
+
 /* All of one moment; under superslab_lock. */
 static void read_sums(struct superslab_stats *stats) {
   stats->live = superslab_lists.live;

@@ -5,6 +5,7 @@
 #include "observe/report.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/guard_pages.h"
 #include "superslab/whole.h"
 
 /* Under superslab_lock. */
@@ -15,13 +16,15 @@ void huge_counts(uint64_t *live, uint64_t *bytes) {
   *bytes = huge_bytes;
 }
 
-static size_t units_for(size_t bytes) {
-  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
+static bool is_fenced(const struct superslab *superslab) {
+  return HAK_HARDENED && superslab->fenced;
 }
 
-static size_t round_to_page(size_t bytes) {
-  size_t page = os_page_size();
-  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
+/* Of a fenced block, with room for a page behind it. */
+static size_t units_for(size_t bytes, bool fenced) {
+  if (bytes > PTRDIFF_MAX) return bytes >> UNIT_SHIFT;
+  if (fenced) bytes = round_to_page(bytes) + os_page_size();
+  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
 }
 
 /* The caller holds superslab_lock. A block is in the figures after its units are counted as mapped, and out of them before
@@ -47,7 +50,9 @@ static void advise(char *base, size_t from, size_t to) {
 #define NO_UNIT SIZE_MAX
 static void huge_advise(char *base, size_t from, size_t bytes, size_t but) {
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
-  size_t units = units_for(bytes), unused = (units << UNIT_SHIFT) - bytes;
+  /* A unit with a guarded page cannot be a huge one. */
+  if (guard_pages_wanted()) bytes = bytes >> UNIT_SHIFT << UNIT_SHIFT;
+  size_t units = units_for(bytes, false), unused = (units << UNIT_SHIFT) - bytes;
   size_t bearable = option_value(SS_MEM_LEAN) ? 0 : bytes / UNUSED_SHARE;
   if (unused > bearable) units--;
   if (but != NO_UNIT) {
@@ -68,19 +73,43 @@ static enum whole_answer expectation(struct superslab *superslab, struct unit_ru
   return whole_expected((enum whole_kind)units, run.used > 0 ? NULL : superslab);
 }
 
+/* Units for a block, behind one that will be guarded if it is fenced. */
+static struct unit_run acquire_units(size_t units, size_t alignment, size_t to_come, bool fenced) {
+  size_t ahead = fenced ? 1 : 0;
+  struct unit_run run = to_come > 0 ? unit_reserve(ahead + units, ahead + to_come)
+                                    : unit_acquire_behind(ahead, units, alignment);
+  if (run.base != NULL) run.base += ahead << UNIT_SHIFT;
+  return run;
+}
+
+/* Units that no page of is guarded any more, and if the block was fenced the one in front of them. */
+static void release_units(char *base, size_t units, bool explicit_pages, bool fenced) {
+  size_t ahead = fenced ? 1 : 0;
+  unit_release(base - (ahead << UNIT_SHIFT), ahead + units, explicit_pages);
+}
+
+static void fence(const struct superslab *superslab, struct unit_run run) {
+  /* What the pool had in the unit in front would stay for nothing. */
+  if (!run.from_os) os_decommit(run.base - UNIT_BYTES, UNIT_BYTES);
+  units_fence(run.base, superslab->huge_units, superslab->huge_usable);
+}
+
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
 static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool *zeroed) {
-  size_t units = units_for(bytes);
+  bool fenced = guard_pages_wanted();
+  size_t units = units_for(bytes, fenced);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
-  struct unit_run run = to_come > 0 ? unit_reserve(units, to_come) : unit_acquire(units, alignment);
+  struct unit_run run = acquire_units(units, alignment, to_come, fenced);
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
+    superslab->fenced = fenced;
     if (map_set(run.base, units, superslab)) {
+      if (fenced) fence(superslab, run);
       enum whole_answer whole = expectation(superslab, run, to_come);
       size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
       if (whole != WHOLE_NO && !run.huge_pages)
@@ -92,7 +121,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
       *zeroed = run.zeroed;
       return superslab;
     }
-    unit_release(run.base, units, run.huge_pages);
+    release_units(run.base, units, run.huge_pages, fenced);
   }
   lock_acquire(&superslab_lock);
   if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
@@ -119,8 +148,8 @@ static bool huge_claim(struct superslab *superslab, const char *pointer) {
 bool huge_release(struct superslab *superslab, const char *pointer) {
   if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
-  size_t units = superslab->huge_units;
-  bool explicit_pages = superslab->explicit_pages;
+  size_t units = superslab->huge_units, usable = superslab->huge_usable;
+  bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
   whole_last_look(superslab);
   map_clear(base, units);
   lock_acquire(&superslab_lock);
@@ -128,7 +157,8 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   whole_forget(superslab);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
-  unit_release(base, units, explicit_pages);
+  if (fenced && !units_unfence(base, units, usable)) units_discard(base - UNIT_BYTES, units + 1);
+  else release_units(base, units, explicit_pages, fenced);
   return true;
 }
 
@@ -143,8 +173,8 @@ static void huge_set_size(struct superslab *superslab, size_t units, size_t byte
 
 /* Moves the block's pages to the start of another run and gives its units up. A unit that does not move is
  * copied. False: nothing was moved. */
-static bool move_pages(struct superslab *from, char *to) {
-  for (size_t unit = 0; unit < from->huge_units; unit++) {
+static bool move_pages(struct superslab *from, size_t units, char *to) {
+  for (size_t unit = 0; unit < units; unit++) {
     size_t at = unit << UNIT_SHIFT, used = from->huge_usable - at;
     enum unit_move moved = unit_move(from->base + at, to + at);
     if (moved == UNIT_MOVED) {
@@ -161,19 +191,35 @@ static bool move_pages(struct superslab *from, char *to) {
   return true;
 }
 
+/* Before pages move or change hands: the kernel would move guards along. */
+static bool open_tail(const struct superslab *superslab) {
+  return !is_fenced(superslab) ||
+         units_open_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
+}
+
+static void guard_tail(const struct superslab *superslab) {
+  if (is_fenced(superslab))
+    units_guard_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
+}
+
 /* Moves the block, which the caller has claimed, to a longer run elsewhere. */
 static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->explicit_pages) return NULL; /* explicit huge pages do not move on every kernel */
-  struct superslab *to = huge_new(bytes, UNIT_BYTES, from->huge_units, &zeroed);
+  size_t old = from->huge_units, filled = units_for(from->huge_usable, false);
+  struct superslab *to = huge_new(bytes, UNIT_BYTES, filled, &zeroed);
   if (to == NULL) return NULL;
-  size_t old = from->huge_units;
+  if (!open_tail(from)) {
+    huge_release(to, to->base);
+    return NULL;
+  }
   /* All out of the map (the first unit is by the claim) before the address range is free for others. */
   map_clear(from->base + UNIT_BYTES, old - 1);
   lock_acquire(&superslab_lock);
   count_out(from);
   lock_release(&superslab_lock);
-  if (!move_pages(from, to->base)) {
+  if (!move_pages(from, filled, to->base)) {
+    guard_tail(from);
     /* The first unit stays claimed until huge_resize enters it: entered twice, a free in between would
      * be undone. */
     if (old > 1) map_set(from->base + UNIT_BYTES, old - 1, from); /* writable: cannot fail */
@@ -182,6 +228,10 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
     count_in(from);
     lock_release(&superslab_lock);
     return NULL;
+  }
+  if (is_fenced(from)) { /* what held no pages */
+    units_discard(from->base - UNIT_BYTES, 1);
+    if (filled < old) units_discard(from->base + (filled << UNIT_SHIFT), old - filled);
   }
   lock_acquire(&superslab_lock);
   whole_forget(from);
@@ -192,7 +242,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
 
 /* Grows into the address range right behind the block, to `bytes`: no page moves. */
 static bool huge_extend(struct superslab *superslab, size_t bytes) {
-  size_t old = superslab->huge_units, more = units_for(bytes) - old;
+  size_t old = superslab->huge_units, more = units_for(bytes, is_fenced(superslab)) - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
   if (superslab->explicit_pages || !unit_extend(end, more)) return false;
   if (!map_set(end, more, superslab)) {
@@ -203,21 +253,29 @@ static bool huge_extend(struct superslab *superslab, size_t bytes) {
   return true;
 }
 
+static void give_rest(struct superslab *superslab, size_t units, size_t old) {
+  char *rest = superslab->base + (units << UNIT_SHIFT);
+  map_clear(rest, old - units);
+  unit_release(rest, old - units, superslab->explicit_pages);
+}
+
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
-  size_t units = units_for(bytes), old = superslab->huge_units;
+  size_t units = units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
   if (units > old && !huge_extend(superslab, bytes)) return false;
-  huge_set_size(superslab, units, bytes);
-  if (units < old) {
-    char *rest = superslab->base + (units << UNIT_SHIFT);
-    map_clear(rest, old - units);
-    unit_release(rest, old - units, superslab->explicit_pages);
+  bool same_tail = round_to_page(bytes) == superslab->huge_usable;
+  if (!same_tail && !open_tail(superslab)) {
+    if (units > old) give_rest(superslab, old, units);
+    return false;
   }
+  huge_set_size(superslab, units, bytes);
+  if (!same_tail) guard_tail(superslab);
+  if (units < old) give_rest(superslab, units, old);
   return true;
 }
 
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
-  if (units_for(bytes) > UINT32_MAX / 2) return NULL;
+  if (units_for(bytes, is_fenced(superslab)) > UINT32_MAX / 2) return NULL;
   if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
   if (!resize_claimed(superslab, bytes)) {
     struct superslab *moved = huge_move(superslab, bytes);

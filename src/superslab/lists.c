@@ -26,9 +26,13 @@ static uint32_t alignment_mask(unsigned alignment) {
   return mask;
 }
 
+/* Where the two lots of lists of fenced SuperSlabs begin, and of the others. */
+static unsigned lot_for(bool fenced) { return HAK_HARDENED && fenced ? 2 : 0; }
+
 static unsigned list_for(const struct superslab *superslab) {
-  bool split = atomic_load_explicit(&superslab->split, memory_order_relaxed);
-  return longest_run(superslab->free_mask) + (split ? RUNS : 0);
+  unsigned lot = lot_for(superslab->fenced);
+  if (atomic_load_explicit(&superslab->split, memory_order_relaxed)) lot++;
+  return longest_run(superslab->free_mask) + lot * RUNS;
 }
 
 void lists_insert(struct superslab *superslab) {
@@ -77,16 +81,19 @@ static struct superslab *find_in_list(struct superslab *superslab, unsigned slic
   return NULL;
 }
 
-struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, enum room room,
-                                  unsigned *first) {
+struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, bool fenced,
+                                  enum room room, unsigned *first) {
   uint32_t allowed = alignment_mask(alignment);
-  uint64_t candidates = superslab_lists.nonempty[0] | (split ? superslab_lists.nonempty[1] : 0);
+  unsigned lot = lot_for(fenced);
+  struct superslab **lists = &superslab_lists.of[lot * RUNS];
+  const uint64_t *nonempty = &superslab_lists.nonempty[lot];
+  uint64_t candidates = nonempty[0] | (split ? nonempty[1] : 0);
   candidates &= ~(((uint64_t)1 << slices) - 1);
   for (; candidates != 0; candidates &= candidates - 1) {
     unsigned run = (unsigned)__builtin_ctzll(candidates);
-    struct superslab *found = find_in_list(superslab_lists.of[run], slices, allowed, room, first);
+    struct superslab *found = find_in_list(lists[run], slices, allowed, room, first);
     if (found == NULL && split)
-      found = find_in_list(superslab_lists.of[RUNS + run], slices, allowed, room, first);
+      found = find_in_list(lists[RUNS + run], slices, allowed, room, first);
     if (found != NULL) return found;
   }
   return NULL;

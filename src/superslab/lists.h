@@ -10,13 +10,18 @@
 
 #define ALL_SLICES UINT32_MAX
 
+/** Those that can be handed out. */
+HAK_INLINE uint32_t slices_of(const struct superslab *superslab) {
+  return HAK_HARDENED && superslab->fenced ? ALL_SLICES & ~UINT32_C(1) : ALL_SLICES;
+}
+
 /* By longest free run, then by the same those that are split. One that was split stays where it is until one of its
- * slices is taken or freed. */
-enum { RUNS = SLICES_PER_UNIT + 1, LISTS = 2 * RUNS };
+ * slices is taken or freed. Hardened: the same again for fenced ones, which have Large blocks alone. */
+enum { RUNS = SLICES_PER_UNIT + 1, SETS = HAK_HARDENED ? 2 : 1, LISTS = 2 * RUNS * SETS };
 
 struct superslab_lists {
   struct superslab *of[LISTS];
-  uint64_t nonempty[2];        /* bit i: of[i], and of[RUNS + i], has members */
+  uint64_t nonempty[2 * SETS]; /* bit i: of[i], and of[RUNS + i], has members */
   struct superslab *next_look; /* where superslab_take_dirty goes on */
   uint64_t live, peak;         /* SuperSlabs */
   uint64_t slices_in_use;      /* handed out as spans */
@@ -49,9 +54,9 @@ void lists_count_live(void);
 enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
 
 /** A SuperSlab with `slices` free ones in a row, from `*first` on, which is a multiple of `alignment`. `split`: those whose
- * huge page was broken up will do, too. */
-struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, enum room room,
-                                  unsigned *first);
+ * huge page was broken up will do, too. `fenced`: one that is, else one that is not. */
+struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, bool fenced,
+                                  enum room room, unsigned *first);
 
 /** A new SuperSlab beside free slices in old ones: only where half of all slices stay in use. */
 bool lists_may_spread(void);

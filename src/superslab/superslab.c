@@ -6,7 +6,9 @@
 #include "policy/options.h"
 #include "superslab/descriptor.h"
 #include "superslab/emptied.h"
+#include "superslab/guard_pages.h"
 #include "superslab/lists.h"
+#include "superslab/random_place.h"
 #include "superslab/whole.h"
 
 struct lock superslab_lock HAK_START_DATA;
@@ -16,6 +18,8 @@ struct lock superslab_lock HAK_START_DATA;
 static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted,
                               bool as_sample) {
   superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
+  /* What has a guarded page cannot be a huge one. */
+  if (superslab->fenced || guard_pages_behind_slabs()) return;
   if (!run.zeroed || run.huge_pages || option_value(SS_HUGEPAGE) != HUGEPAGE_THP ||
       option_value(SS_MEM_LEAN))
     return;
@@ -25,16 +29,19 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
 }
 
 /* A new SuperSlab, not yet listed. `as_sample`: for Large blocks, whose use decides about huge pages. */
-static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool *from_os) {
+static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool fenced,
+                                       bool *from_os) {
   struct superslab *superslab = descriptor_new();
   if (superslab == NULL) return NULL;
   struct unit_run run = unit_acquire(1, UNIT_BYTES);
   *from_os = run.from_os;
   if (run.base != NULL) {
     superslab->base = run.base;
-    superslab->free_mask = ALL_SLICES;
+    superslab->fenced = fenced;
+    superslab->free_mask = slices_of(superslab);
     superslab->dirty_mask = run.zeroed ? 0 : ALL_SLICES;
     if (map_set(run.base, 1, superslab)) {
+      if (fenced) superslab_fence(superslab);
       lock_acquire(&superslab_lock);
       lists_count_live();
       lock_release(&superslab_lock);
@@ -67,6 +74,11 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
     atomic_store_explicit(&span[i].kind, (uint8_t)kind, memory_order_relaxed);
   }
   span->slices = (uint8_t)slices;
+  if (HAK_HARDENED) {
+    span->guarded = 0;
+    span->stale = superslab->guards & mask;
+    superslab->guards &= ~mask;
+  }
   if (kind == KIND_LARGE) superslab->ends |= UINT32_C(1) << (first + slices - 1);
   return span;
 }
@@ -77,22 +89,24 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   bool from_os = false;
   lock_acquire(&superslab_lock);
   bool whole = pages == PAGES_FRESH && lists_may_spread();
+  bool fenced = kind == KIND_LARGE && guard_pages_wanted();
   struct superslab *superslab = NULL;
   if (kind == KIND_LARGE && option_value(SS_MEM_LEAN))
-    superslab = lists_find_room(slices, alignment, true, ROOM_AT_FORMER_END, &first);
+    superslab = lists_find_room(slices, alignment, true, fenced, ROOM_AT_FORMER_END, &first);
   if (superslab == NULL)
-    superslab = lists_find_room(slices, alignment, !whole, ROOM_ANYWHERE, &first);
+    superslab = lists_find_room(slices, alignment, !whole, fenced, ROOM_ANYWHERE, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
     bool as_sample = kind == KIND_LARGE && alignment == 1;
-    superslab = superslab_new(pages != PAGES_SMALL, as_sample, &from_os);
+    superslab = superslab_new(pages != PAGES_SMALL, as_sample, fenced, &from_os);
+    first = fenced ? alignment : 0; /* behind the slice that is guarded */
     lock_acquire(&superslab_lock);
     if (superslab != NULL) {
       lists_insert(superslab);
       /* All of it, when it comes out of the warm pool. */
       lists_count_dirty(0, dirty_slices_of(superslab));
     } else if (whole) {
-      superslab = lists_find_room(slices, alignment, true, ROOM_ANYWHERE, &first);
+      superslab = lists_find_room(slices, alignment, true, fenced, ROOM_ANYWHERE, &first);
     }
   }
   struct slab *span = NULL;
@@ -103,6 +117,11 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   if (span != NULL || from_os)
     counters_supply(counted_class, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
   lock_release(&superslab_lock);
+  if (span != NULL && kind == KIND_SLAB && guard_pages_behind_slabs() && !span_guard_slab(span)) {
+    span->touched = slices << SLICE_SHIFT;
+    span_release_soon(span);
+    return NULL;
+  }
   return span;
 }
 
@@ -131,7 +150,9 @@ static bool span_free(struct slab *span) {
     dirty = (unsigned)((span->touched + SLICE_BYTES - 1) >> SLICE_SHIFT);
     if (dirty > slices) dirty = slices;
   }
-  return slices_free(superslab_of(span), span->index, slices, slices_mask(span->index, dirty));
+  struct superslab *superslab = superslab_of(span);
+  if (HAK_HARDENED) superslab->guards |= span_guards(span);
+  return slices_free(superslab, span->index, slices, slices_mask(span->index, dirty));
 }
 
 void span_release(struct slab *span) {
@@ -153,9 +174,12 @@ bool span_resize(struct slab *span, unsigned slices) {
   struct superslab *superslab = superslab_of(span);
   unsigned old = span->slices, first = span->index;
   bool done = true, zeroed;
+  size_t usable = span_usable(span);
   if (slices == old) return true;
   lock_acquire(&superslab_lock);
   if (slices < old) {
+    if (HAK_HARDENED)
+      superslab->guards |= span_guards(span) & slices_mask(first + slices, old - slices);
     span->slices = (uint8_t)slices;
     slices_free(superslab, first + slices, old - slices, slices_mask(first + slices, old - slices));
   } else {
@@ -169,6 +193,7 @@ bool span_resize(struct slab *span, unsigned slices) {
       lists_update(superslab);
     }
   }
+  span_keep_usable(span, usable);
   lock_release(&superslab_lock);
   return done;
 }
@@ -190,6 +215,7 @@ static void forget_lists(void) {
 }
 
 void superslab_fork_child(void) {
+  random_place_fork_child();
   if (!lock_is_whole_in_child(&superslab_lock)) forget_lists();
   if (!lock_is_whole_in_child(&unit_lock)) unit_forget();
   if (!lock_is_whole_in_child(&meta_lock)) meta_forget();

@@ -81,6 +81,10 @@ struct slab {
   _Atomic uint8_t
       sampled; /* 1: a slab of the sampler's, or a Large or Huge block that is a sample (of a Huge one: in
                               slabs[0]); 0 in what is free. relaxed */
+  /* Hardened, first descriptor of a span (guard_pages.h); its holder: */
+  uint32_t guarded; /* so many bytes at the span's end are no part of it */
+  uint32_t
+      stale; /* bit i: slice i of the unit has guards of a former use, which span_guard will see to */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
@@ -93,13 +97,17 @@ struct superslab {
   uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
   uint8_t list;                  /* superslab_lock: which list (lists.h) */
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
-  bool explicit_pages;           /* once per use: of the kernel's reserved pool of huge pages */
+  bool explicit_pages : 1;       /* once per use: of the kernel's reserved pool of huge pages */
+  bool fenced : 1;               /* once per use: see guard_pages.h; hardened */
   uint8_t
       era; /* superslab_lock: of the lists it is in; of another: in none, see superslab_fork_child */
   uint32_t huge_units; /* once per use: 0 for a SuperSlab, else units of a huge block */
   union {
     size_t huge_usable; /* huge: bytes the program may use; only its holder changes it */
-    uint32_t ends;      /* SuperSlab; superslab_lock: bit i: a Large span ended in slice i */
+    struct {            /* SuperSlab; superslab_lock: */
+      uint32_t ends;    /* bit i: a Large span ended in slice i */
+      uint32_t guards;  /* bit i: slice i is free and has guards of its last use; hardened */
+    };
   };
   bool huge_pages;     /* once per use: explicit, or transparent huge pages are asked for */
   _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (whole.h) */
@@ -247,6 +255,8 @@ struct unit_run {
  * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
  * What has to go from the pool waits for unit_settle. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
+/** The same with `ahead` more units in front of the aligned place. Nothing is put in them: `used` counts from behind them on. */
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment);
 /** Gives back what was too old or too much when this thread took units. The caller holds no lock. */
 void unit_settle(void);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
@@ -325,6 +335,11 @@ HAK_INLINE char *slab_base(const struct slab *slab) {
   return superslab_of(slab)->base + ((size_t)slab->index << SLICE_SHIFT);
 }
 
+/** Bytes of a span that may be used. */
+HAK_INLINE size_t span_usable(const struct slab *span) {
+  return ((size_t)span->slices << SLICE_SHIFT) - (HAK_HARDENED ? span->guarded : 0);
+}
+
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
  * two). `pages`: no huge ones where the process is to be lean.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
@@ -343,6 +358,11 @@ bool span_resize(struct slab *span, unsigned slices);
 
 /* --- huge blocks (huge.c) ------------------------------------------------------------------------- */
 
+/** Bytes that a huge block can grow to in its units. */
+HAK_INLINE size_t huge_room(const struct superslab *superslab) {
+  size_t guard = HAK_HARDENED && superslab->fenced ? os_page_size() : 0;
+  return ((size_t)superslab->huge_units << UNIT_SHIFT) - guard;
+}
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
 /** Frees the huge block at `base`, whose unit was entered with `superslab`. False when it is not there

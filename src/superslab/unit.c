@@ -6,6 +6,7 @@
 
 #include "policy/options.h"
 #include "superslab/aligned.h"
+#include "superslab/random_place.h"
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
 
@@ -126,8 +127,8 @@ static void give_back_all(const struct warm_run *runs, size_t count_runs) {
   for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
 }
 
-/* `ordinary`: no explicit huge pages. */
-static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
+/* `ahead` units of the run come before the place that is aligned. `ordinary`: no explicit huge pages. */
+static struct unit_run map_run(size_t units, size_t alignment, size_t ahead, bool ordinary) {
   struct unit_run run = {.zeroed = true};
   size_t bytes = units << UNIT_SHIFT;
   if (!ordinary && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
@@ -136,9 +137,10 @@ static struct unit_run map_run(size_t units, size_t alignment, bool ordinary) {
     count(run.huge_pages ? &unit_counts.huge_alloc : &unit_counts.huge_fail, 1);
     if (!run.huge_pages) count(&unit_counts.fallback_mmap, 1);
   }
+  if (run.base == NULL) run.base = random_place_map(bytes, alignment, ahead << UNIT_SHIFT);
   if (run.base == NULL) {
     bool at_once;
-    run.base = aligned_map(bytes, alignment, &at_once);
+    run.base = aligned_map(bytes, alignment, ahead << UNIT_SHIFT, &at_once);
     if (!at_once) count(&unit_counts.fallback_mmap, 1);
   }
   if (run.base != NULL) count(&unit_counts.mapped, units);
@@ -198,12 +200,12 @@ static bool fill(char *base, size_t units, size_t *to) {
 /* A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. Pages that
  * are moved in are small ones, and would take the place of explicit huge pages. */
 static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) {
-  struct unit_run run = map_run(units, alignment, empty > 0);
+  struct unit_run run = map_run(units, alignment, empty, empty > 0);
   if (run.base == NULL || run.huge_pages || alignment != UNIT_BYTES || units < 2) return run;
   size_t filled = empty;
   if (!fill(run.base, units, &filled)) {
     give_up(run.base, units, filled);
-    return map_run(units, alignment, empty > 0);
+    return map_run(units, alignment, empty, empty > 0);
   }
   run.used = filled - empty;
   if (run.used > 0) run.zeroed = false;
@@ -242,8 +244,8 @@ bool unit_could_fit(size_t units, size_t alignment) {
   return units <= ours || os_would_map((units - ours) << UNIT_SHIFT);
 }
 
-static struct unit_run map_missed(size_t units, size_t alignment) {
-  struct unit_run run = map_filled(units, alignment, 0);
+static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead) {
+  struct unit_run run = map_filled(units, alignment, ahead);
   if (run.base == NULL) return run;
   pool_lock();
   warm_missed(&unit_pool, units - run.used, mapped_now() - unit_pool.units);
@@ -251,22 +253,29 @@ static struct unit_run map_missed(size_t units, size_t alignment) {
   return run;
 }
 
-struct unit_run unit_acquire(size_t units, size_t alignment) {
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
   struct unit_run run = {0};
+  units += ahead;
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
   if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
-  bool from_os = !take_warm(units, alignment, &run);
+  /* Of the pool's runs it is known whether they start at such a place, not what lies ahead of it. */
+  bool from_os = (ahead > 0 && alignment > UNIT_BYTES) || !take_warm(units, alignment, &run);
   if (from_os) {
-    run = map_missed(units, alignment);
+    run = map_missed(units, alignment, ahead);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible && unit_trim() > 0; i++)
-      run = map_run(units, alignment, false);
+      run = map_run(units, alignment, ahead, ahead > 0);
   }
   if (run.base != NULL) count(&unit_counts.acquired, 1);
+  if (!from_os) run.used -= ahead;
   run.from_os = from_os;
   return run;
+}
+
+struct unit_run unit_acquire(size_t units, size_t alignment) {
+  return unit_acquire_behind(0, units, alignment);
 }
 
 void unit_release(char *base, size_t units, bool huge_pages) {
@@ -339,7 +348,7 @@ size_t unit_warm_bytes(void) {
 size_t unit_prewarm(size_t units) {
   size_t room = warm_budget(&unit_pool), wanted = units < room ? units : room;
   if (wanted == 0) return 0;
-  struct unit_run run = map_run(wanted, UNIT_BYTES, false);
+  struct unit_run run = map_run(wanted, UNIT_BYTES, 0, false);
   if (run.base == NULL) return 0;
   if (!run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
     os_advise_huge(run.base, wanted << UNIT_SHIFT);
@@ -369,18 +378,6 @@ size_t unit_age(void) {
     give_back_all(victims, picked);
   }
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
-}
-
-void unit_stats_get(struct unit_stats *stats) {
-  stats->units_warm = unit_warm_bytes() >> UNIT_SHIFT;
-  stats->bytes_mapped = unit_mapped_bytes();
-  stats->acquired = atomic_load_explicit(&unit_counts.acquired, memory_order_relaxed);
-  stats->released = atomic_load_explicit(&unit_counts.released, memory_order_relaxed);
-  stats->fallback_mmap = atomic_load_explicit(&unit_counts.fallback_mmap, memory_order_relaxed);
-  stats->huge_alloc = atomic_load_explicit(&unit_counts.huge_alloc, memory_order_relaxed);
-  stats->huge_fail = atomic_load_explicit(&unit_counts.huge_fail, memory_order_relaxed);
-  stats->decommit_disabled =
-      atomic_load_explicit(&unit_counts.decommit_disabled, memory_order_relaxed);
 }
 
 void unit_forget(void) {

@@ -2,6 +2,7 @@
 #include "bad_pointer.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 static void *in_a_thread(void *(*run)(void *), void *argument) {
   pthread_t thread;
@@ -111,7 +112,10 @@ void case_double_free_aligned(void) {
 void case_free_after_moving_realloc(void) {
   char *p = take(block_size);
   char *old = opaque(p);
-  size_t size = block_size;
+  size_t size = block_size, unit = (size_t)2 * 1024 * 1024;
+  /* A Huge block grows where it is as long as nothing else lies behind it. */
+  void *next_unit = (void *)(((uintptr_t)p + size + unit) & ~(unit - 1));
+  (void)mmap(next_unit, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   do {
     size *= 3;
     p = realloc(p, size);

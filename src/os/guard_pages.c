@@ -1,0 +1,97 @@
+/* guard_pages.c - pages that cannot be touched.
+ *
+ * Linux 6.13 and later mark them in the page tables (MADV_GUARD_INSTALL): no mapping is cut, and MADV_DONTNEED, MADV_FREE, fork and
+ * mremap keep the marks. Elsewhere, and in memory that is locked, they are made inaccessible (PROT_NONE), as a mapping of their own.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "os/fault.h"
+#include "os/os.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+/* Set once a kernel refuses MADV_GUARD_INSTALL as unknown: asked no more. */
+static atomic_bool marks_unknown;
+/* Is there any guard that is a mapping of its own? */
+static atomic_bool any_cut;
+
+static bool is_set(const atomic_bool *flag) {
+  return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
+static void set(atomic_bool *flag) { atomic_store_explicit(flag, true, memory_order_relaxed); }
+
+static void count(_Atomic uint64_t *counter) {
+  atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static bool protect(void *address, size_t bytes, int protection) {
+  count(&os_counts.mprotect);
+  return !os_fault_now() && mprotect(address, bytes, protection) == 0;
+}
+
+/* Of a range of no bytes the kernel asks only whether it knows the advice; what it refuses otherwise may be locked memory. */
+static bool is_unknown(void *address) {
+  return errno == EINVAL && madvise(address, 0, MADV_GUARD_INSTALL) != 0;
+}
+
+static bool guard(void *address, size_t bytes) {
+  if (!is_set(&marks_unknown)) {
+    count(&os_counts.madvise);
+    if (os_fault_now()) return false;
+    if (madvise(address, bytes, MADV_GUARD_INSTALL) == 0) return true;
+    if (is_unknown(address)) set(&marks_unknown);
+  }
+  bool ok = protect(address, bytes, PROT_NONE);
+  if (ok) set(&any_cut);
+  return ok;
+}
+
+bool os_guard(void *address, size_t bytes) {
+  int saved = errno;
+  bool ok = guard(address, bytes);
+  if (!ok) count(&os_counts.failed);
+  errno = saved;
+  return ok;
+}
+
+void *os_map_guarded(size_t bytes) {
+  size_t page = os_page_size();
+  bytes = (bytes + page - 1) & ~(page - 1);
+  char *p = os_map(bytes + 2 * page);
+  if (p == NULL) return NULL;
+  os_guard(p, page);
+  os_guard(p + page + bytes, page);
+  return p + page;
+}
+
+bool os_unmap_guarded(void *address, size_t bytes) {
+  size_t page = os_page_size();
+  bytes = (bytes + page - 1) & ~(page - 1);
+  return os_unmap((char *)address - page, bytes + 2 * page);
+}
+
+#if HAK_HARDENED
+
+static bool unmark(void *address, size_t bytes) {
+  count(&os_counts.madvise);
+  return !os_fault_now() && madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
+}
+
+bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
+
+bool os_unguard(void *address, size_t bytes) {
+  int saved = errno;
+  bool ok = is_set(&marks_unknown) || unmark(address, bytes);
+  if (is_set(&any_cut)) ok = protect(address, bytes, PROT_READ | PROT_WRITE) && ok;
+  if (!ok) count(&os_counts.failed);
+  errno = saved;
+  return ok;
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* guard_pages.c - see guard_pages.h. */
+#include "superslab/guard_pages.h"
+
+#if HAK_HARDENED
+
+#include "superslab/lists.h"
+
+/* Where each guard is a mapping of its own (os_guards_cut), the kernel's limit of 65,530 mappings is what counts. A SuperSlab has up to 32
+ * guards, and so 64 mappings: in the first GiB of units, at most 32,768. A Huge block has three mappings and takes two units or
+ * more: below 32 GiB, at most 24,576. */
+#define CUT_SPANS_BELOW (1 * GIB)
+
+static bool may_guard_spans(void) {
+  return !os_guards_cut() || unit_mapped_bytes() <= CUT_SPANS_BELOW;
+}
+
+static bool may_guard_units(void) { return !os_guards_cut() || unit_may_cut_mappings(); }
+
+static void guard(char *from, size_t bytes) {
+  if (bytes > 0) os_guard(from, bytes); /* refused: it works without */
+}
+
+/* --- SuperSlabs ------------------------------------------------------------------------------------- */
+
+void superslab_fence(struct superslab *superslab) {
+  if (may_guard_spans()) guard(superslab->base, SLICE_BYTES);
+}
+
+bool superslab_unfence(struct superslab *superslab) {
+  if (!superslab->fenced && superslab->guards == 0) return true;
+  return os_unguard(superslab->base, UNIT_BYTES);
+}
+
+/* --- spans ------------------------------------------------------------------------------------------ */
+
+static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+
+uint32_t span_guards(const struct slab *span) {
+  if (span->guarded == 0) return span->stale;
+  unsigned first = (unsigned)(span_usable(span) >> SLICE_SHIFT);
+  return span->stale | slices_mask(span->index + first, span->slices - first);
+}
+
+/* Opens all slices of `stale`, which lie in the span, up to `usable` bytes of it. */
+static bool open_slices(const struct slab *span, uint32_t stale, size_t usable) {
+  if (stale == 0) return true;
+  unsigned first = (unsigned)__builtin_ctz(stale), behind = 32 - (unsigned)__builtin_clz(stale);
+  char *base = superslab_of(span)->base, *from = base + ((size_t)first << SLICE_SHIFT);
+  char *to = base + ((size_t)behind << SLICE_SHIFT), *end = slab_base(span) + usable;
+  if (to > end) to = end;
+  return to <= from || os_unguard(from, (size_t)(to - from));
+}
+
+bool span_guard(struct slab *span, size_t usable) {
+  if (!open_slices(span, span->stale, usable)) return false;
+  span->stale = 0;
+  span->guarded = (uint32_t)(bytes_of(span) - usable);
+  span_guard_again(span);
+  return true;
+}
+
+bool span_guard_slab(struct slab *span) {
+  /* Of a slab that ended here before, as most did: the same page. */
+  uint32_t last = UINT32_C(1) << (span->index + span->slices - 1), had = span->stale & last;
+  if (!open_slices(span, span->stale & ~last, bytes_of(span))) return false;
+  span->stale = 0;
+  span->guarded = (uint32_t)os_page_size();
+  if (had == 0) span_guard_again(span);
+  return true;
+}
+
+bool span_fit(struct slab *span, size_t usable) {
+  size_t old = span_usable(span);
+  char *base = slab_base(span);
+  if (usable > old && !os_unguard(base + old, usable - old)) return false;
+  span->guarded = (uint32_t)(bytes_of(span) - usable);
+  if (usable < old && may_guard_spans()) guard(base + usable, old - usable);
+  return true;
+}
+
+void span_keep_usable(struct slab *span, size_t usable) {
+  size_t bytes = bytes_of(span);
+  if (superslab_of(span)->fenced) span->guarded = bytes > usable ? (uint32_t)(bytes - usable) : 0;
+}
+
+void span_guard_again(struct slab *span) {
+  if (may_guard_spans()) guard(slab_base(span) + span_usable(span), span->guarded);
+}
+
+/* --- Huge blocks ------------------------------------------------------------------------------------ */
+
+/* More is hardly ever jumped over, and costs: with guards of whole units, 512 entries of a page table each, to allocate and free a block of
+ * 3 MiB took 21 us. */
+#define UNITS_GUARD SLICE_BYTES
+
+static size_t tail_bytes(size_t units, size_t usable) {
+  size_t left = (units << UNIT_SHIFT) - usable;
+  return left < UNITS_GUARD ? left : UNITS_GUARD;
+}
+
+void units_guard_tail(char *base, size_t units, size_t usable) {
+  if (may_guard_units()) guard(base + usable, tail_bytes(units, usable));
+}
+
+bool units_open_tail(char *base, size_t units, size_t usable) {
+  return os_unguard(base + usable, tail_bytes(units, usable));
+}
+
+void units_fence(char *base, size_t units, size_t usable) {
+  if (may_guard_units()) guard(base - UNITS_GUARD, UNITS_GUARD);
+  units_guard_tail(base, units, usable);
+}
+
+bool units_unfence(char *base, size_t units, size_t usable) {
+  bool front = os_unguard(base - UNITS_GUARD, UNITS_GUARD);
+  return units_open_tail(base, units, usable) && front;
+}
+
+void units_discard(char *base, size_t units) {
+  if (os_unmap(base, units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)units);
+}
+
+#endif
+
+typedef int guard_pages_translation_unit_is_not_empty;

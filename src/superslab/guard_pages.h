@@ -1,0 +1,97 @@
+/* guard_pages.h - pages round Large and Huge blocks, and behind slabs, that cannot be touched. Hardened variant only: elsewhere
+ * all of it folds to nothing (docs/decisions/0024).
+ *
+ *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can the 64 KiB behind its last page,
+ *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none.
+ *   Large block  lies in a SuperSlab for such blocks alone, whose first slice cannot be touched. Behind the last page of the block its
+ *                span goes on with at least one page that cannot be touched, as far as its slices reach.
+ *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
+ *
+ * Such a SuperSlab or Huge block is `fenced`. A block whose guard the kernel refuses works without it. Guards stay where a span was
+ * while its slices are free (superslab->guards), and go when they are handed out again, or with all of the unit: what comes into
+ * the warm pool has none. Explicit huge pages cannot be guarded in parts: where they are asked for there are no guards.
+ *
+ * All system calls are made without superslab_lock.
+ */
+#ifndef HAK_GUARD_PAGES_H
+#define HAK_GUARD_PAGES_H
+
+#include "policy/options.h"
+#include "superslab/superslab.h"
+
+HAK_INLINE size_t round_to_page(size_t bytes) {
+  size_t page = os_page_size();
+  return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);
+}
+
+/** Are new Large and Huge blocks fenced? */
+HAK_INLINE bool guard_pages_wanted(void) {
+  return option_guard() != GUARD_OFF && option_value(SS_HUGEPAGE) != HUGEPAGE_EXPLICIT;
+}
+
+/** Is there a guard behind new slabs? */
+HAK_INLINE bool guard_pages_behind_slabs(void) {
+  return option_guard() == GUARD_FULL && guard_pages_wanted();
+}
+
+#if HAK_HARDENED
+
+/** A new SuperSlab for Large blocks: its first slice is guarded. Its free_mask leaves that slice out. */
+void superslab_fence(struct superslab *superslab);
+/** Before an empty SuperSlab is given up: no page of it is guarded any more. False: perhaps some are. */
+bool superslab_unfence(struct superslab *superslab);
+
+/** Slices of the unit that will have guards when the span is free. */
+uint32_t span_guards(const struct slab *span);
+/** A span just acquired: the first `usable` bytes can be touched, the others cannot. False, and nothing has changed: guards of a former
+ * use could not be removed. */
+bool span_guard(struct slab *span, size_t usable);
+/** The same for a slab: all but its last page. */
+bool span_guard_slab(struct slab *span);
+/** Moves the guard of a span in use, whose length stays; `usable` leaves room for it. The guard behind it need not reach the end where the
+ * span has just grown: span_guard_again. False: it is as it was. */
+bool span_fit(struct slab *span, size_t usable);
+/** The span's length has changed: if it is fenced, so much of it stays usable as was, or all that is left. Under superslab_lock. */
+void span_keep_usable(struct slab *span, size_t usable);
+/** Guards all that is no part of the span, to its end. */
+void span_guard_again(struct slab *span);
+
+/** Guards what lies in front of a Huge block's units, and behind its usable bytes. */
+void units_fence(char *base, size_t units, size_t usable);
+/** Removes both. False: perhaps not. */
+bool units_unfence(char *base, size_t units, size_t usable);
+/** The same behind the usable bytes alone. */
+void units_guard_tail(char *base, size_t units, size_t usable);
+bool units_open_tail(char *base, size_t units, size_t usable);
+/** Gives units to the OS that may have guards, or that have no pages. Refused, they stay mapped for ever: not for the warm pool. */
+void units_discard(char *base, size_t units);
+
+#else
+
+static inline void superslab_fence(struct superslab *superslab) { (void)superslab; }
+static inline bool superslab_unfence(struct superslab *superslab) { return superslab != NULL; }
+static inline uint32_t span_guards(const struct slab *span) { return (void)span, 0; }
+static inline bool span_guard(struct slab *span, size_t usable) {
+  return (void)usable, span != NULL;
+}
+static inline bool span_guard_slab(struct slab *span) { return span != NULL; }
+static inline bool span_fit(struct slab *span, size_t usable) { return (void)usable, span != NULL; }
+static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
+static inline void span_guard_again(struct slab *span) { (void)span; }
+static inline void units_fence(char *base, size_t units, size_t usable) {
+  (void)base, (void)units, (void)usable;
+}
+static inline bool units_unfence(char *base, size_t units, size_t usable) {
+  return (void)units, (void)usable, base != NULL;
+}
+static inline void units_guard_tail(char *base, size_t units, size_t usable) {
+  (void)base, (void)units, (void)usable;
+}
+static inline bool units_open_tail(char *base, size_t units, size_t usable) {
+  return (void)units, (void)usable, base != NULL;
+}
+static inline void units_discard(char *base, size_t units) { (void)base, (void)units; }
+
+#endif
+
+#endif

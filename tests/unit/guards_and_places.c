@@ -1,0 +1,361 @@
+/* guards_and_places.c - hardened: what guards leave behind, and where units lie. That guards stop a program: tests/api/guard_pages. */
+#include "superslab_figures.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "large/large.h"
+#include "observe/counters.h"
+#include "policy/options.h"
+#include "superslab/guard_pages.h"
+#include "superslab/random_place.h"
+#include "superslab/warm.h"
+
+WITHOUT_SAMPLES;
+
+/* As kernels before 6.13, which know of no guards: each is a mapping of its own. */
+static bool old_kernel;
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int madvise(void *address, size_t bytes, int advice) {
+  if (old_kernel && (advice == 102 || advice == 103)) {
+    errno = EINVAL;
+    return -1;
+  }
+  return (int)syscall(SYS_madvise, address, bytes, advice);
+}
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  SET_OPTION(GUARD, GUARD_LIGHT);
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
+  return 0;
+}
+
+static int with_full(void **state) {
+  (void)state;
+  SET_OPTION(GUARD, GUARD_FULL);
+  return 0;
+}
+
+/* Can every page be written? By a system call, which says so instead of ending the program. */
+static bool is_open(char *from, size_t bytes) {
+  int ends[2];
+  bool open = true;
+  if (pipe(ends) != 0) abort();
+  for (size_t at = 0; at < bytes && open; at += os_page_size()) {
+    if (write(ends[1], "x", 1) != 1) abort();
+    open = read(ends[0], from + at, 1) == 1;
+    char left;
+    if (!open && read(ends[0], &left, 1) != 1) abort();
+  }
+  close(ends[0]);
+  close(ends[1]);
+  return open;
+}
+
+static bool all_closed(char *from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += os_page_size())
+    if (is_open(from + at, os_page_size())) return false;
+  return true;
+}
+
+static size_t mappings(void) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  assert_non_null(maps);
+  size_t lines = 0;
+  for (int c; (c = fgetc(maps)) != EOF;) lines += c == '\n';
+  fclose(maps);
+  return lines;
+}
+
+/* --- Huge blocks ------------------------------------------------------------------------------------ */
+
+/* 64 KiB in front, and as much behind the last page as there is: closed while the block lives, at whatever length. */
+static void check_huge(const struct superslab *huge) {
+  char *base = huge->base, *end = base + ((size_t)huge->huge_units << UNIT_SHIFT);
+  char *behind = base + huge->huge_usable;
+  assert_true(huge->fenced);
+  assert_true(behind + os_page_size() <= end);
+  size_t guard = end - behind < (ptrdiff_t)SLICE_BYTES ? (size_t)(end - behind) : SLICE_BYTES;
+  assert_true(end - behind <= (ptrdiff_t)UNIT_BYTES);
+  assert_true(all_closed(base - SLICE_BYTES, SLICE_BYTES));
+  assert_true(is_open(base, huge->huge_usable));
+  assert_true(all_closed(behind, guard));
+  assert_true(is_open(behind + guard, (size_t)(end - behind) - guard));
+  assert_null(map_superslab(base - 1));
+}
+
+static void check_pool(void) {
+  for (size_t i = 0; i < unit_pool.count; i++)
+    assert_true(is_open(unit_pool.runs[i].base, unit_pool.runs[i].units << UNIT_SHIFT));
+}
+
+static void huge_blocks_keep_their_guards_at_every_size(void **state) {
+  (void)state;
+  uint64_t random = 5;
+  unit_trim();
+  uint64_t mapped = unit_figures().bytes_mapped;
+  for (int round = 0; round < 12; round++) {
+    bool zeroed;
+    size_t bytes = MIB + random_below(&random, 3) * MIB + random_below(&random, 2) * 4095;
+    size_t alignment = UNIT_BYTES << random_below(&random, 3);
+    struct superslab *huge = huge_acquire(bytes, alignment, &zeroed);
+    assert_non_null(huge);
+    assert_true(is_aligned(huge->base, alignment));
+    if (zeroed) assert_true(block_is_zero(huge->base, bytes));
+    check_huge(huge);
+    fill_block(huge->base, bytes, (uint64_t)round);
+    for (int step = 0; step < 4; step++) {
+      size_t next = MIB + random_below(&random, 6) * MIB + random_below(&random, 2) * 4095;
+      huge = huge_resize(huge, huge->base, next);
+      assert_non_null(huge);
+      assert_true(block_is_filled(huge->base, next < bytes ? next : bytes, (uint64_t)round));
+      check_huge(huge);
+      bytes = next;
+      fill_block(huge->base, bytes, (uint64_t)round);
+      check_pool();
+    }
+    assert_true(huge_release(huge, huge->base));
+    check_pool();
+  }
+  unit_trim();
+  assert_int_equal(unit_figures().bytes_mapped, mapped);
+}
+
+/* --- Large blocks ----------------------------------------------------------------------------------- */
+
+static void check_large(char *block, size_t bytes) {
+  struct slab *span = map_slab(block);
+  size_t usable = span_usable(span), all = (size_t)span->slices << SLICE_SHIFT;
+  assert_true(usable >= bytes && usable % os_page_size() == 0 && usable < all);
+  assert_true(usable - bytes < os_page_size() + usable / 8);
+  assert_true(is_open(block, usable));
+  assert_true(all_closed(block + usable, all - usable));
+  assert_true(superslab_of(span)->fenced && span->index > 0);
+  assert_true(all_closed(superslab_of(span)->base, SLICE_BYTES));
+}
+
+static void large_blocks_keep_their_guards_at_every_size(void **state) {
+  (void)state;
+  enum { BLOCKS = 40 };
+  struct {
+    char *block;
+    size_t bytes;
+  } held[BLOCKS] = {0};
+  struct span_cache cache = {0};
+  uint64_t random = 7;
+  uint64_t live = span_figures().live;
+  for (int step = 0; step < 1500; step++) {
+    int i = (int)random_below(&random, BLOCKS);
+    bool zeroed;
+    size_t bytes = 65 * KIB + random_below(&random, LARGE_MAX - 65 * KIB);
+    if (random_below(&random, 3) == 0) bytes &= ~(size_t)(SLICE_BYTES - 1);
+    if (held[i].block == NULL) {
+      size_t alignment =
+          random_below(&random, 6) == 0 ? SLICE_BYTES << random_below(&random, 4) : 16;
+      held[i].block = large_allocate(&cache, bytes, alignment, &zeroed);
+      assert_non_null(held[i].block);
+      assert_true(is_aligned(held[i].block, alignment));
+      if (zeroed) assert_true(block_is_zero(held[i].block, bytes));
+    } else if (random_below(&random, 2) == 0) {
+      assert_true(block_is_filled(held[i].block, held[i].bytes, (uint64_t)i));
+      if (!large_resize(map_slab(held[i].block), bytes)) bytes = held[i].bytes;
+      size_t kept = bytes < held[i].bytes ? bytes : held[i].bytes;
+      assert_true(block_is_filled(held[i].block, kept, (uint64_t)i));
+    } else {
+      assert_true(block_is_filled(held[i].block, held[i].bytes, (uint64_t)i));
+      assert_true(
+          large_free(random_below(&random, 3) == 0 ? NULL : &cache, map_slab(held[i].block)));
+      held[i].block = NULL;
+      continue;
+    }
+    held[i].bytes = bytes;
+    check_large(held[i].block, bytes);
+    fill_block(held[i].block, bytes, (uint64_t)i);
+  }
+  for (int i = 0; i < BLOCKS; i++)
+    if (held[i].block != NULL) assert_true(large_free(NULL, map_slab(held[i].block)));
+  span_cache_flush(&cache);
+  assert_int_equal(span_figures().live, live);
+  check_pool();
+}
+
+static void the_cache_makes_no_system_calls(void **state) {
+  (void)state;
+  struct span_cache cache = {0};
+  bool zeroed;
+  char *block = large_allocate(&cache, 300 * KIB, 16, &zeroed);
+  assert_true(large_free(&cache, map_slab(block)));
+  uint64_t before = atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect);
+  for (size_t i = 0; i < 1000; i++) {
+    /* As long, or up to an eighth shorter. */
+    char *again = large_allocate(&cache, 300 * KIB - i % 30 * KIB, 16, &zeroed);
+    assert_ptr_equal(again, block);
+    assert_true(large_free(&cache, map_slab(again)));
+  }
+  assert_int_equal(atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect), before);
+  span_cache_flush(&cache);
+}
+
+/* --- slabs ------------------------------------------------------------------------------------------ */
+
+static void slabs_end_with_a_guard(void **state) {
+  (void)state;
+  enum { SLABS = 60 };
+  struct slab *spans[SLABS];
+  uint64_t random = 11;
+  size_t page = os_page_size();
+  for (int round = 0; round < 6; round++) {
+    for (int i = 0; i < SLABS; i++) {
+      bool zeroed;
+      unsigned slices = 1u << random_below(&random, 4);
+      spans[i] = span_acquire(slices, 1, KIND_SLAB, PAGES_SMALL, 0, &zeroed);
+      assert_non_null(spans[i]);
+      assert_false(superslab_of(spans[i])->fenced);
+      spans[i]->touched = slices << SLICE_SHIFT;
+      char *base = slab_base(spans[i]);
+      assert_int_equal(span_usable(spans[i]), ((size_t)slices << SLICE_SHIFT) - page);
+      assert_true(is_open(base, span_usable(spans[i])));
+      assert_true(all_closed(base + span_usable(spans[i]), page));
+    }
+    for (int i = 0; i < SLABS; i++) span_release(spans[i]);
+    check_pool();
+  }
+}
+
+/* --- places ----------------------------------------------------------------------------------------- */
+
+enum { UNITS = 200 };
+
+static void units_lie_apart_in_one_window(void **state) {
+  (void)state;
+  static struct unit_run runs[UNITS];
+  char *lowest = NULL, *highest = NULL;
+  size_t adjacent = 0;
+  unit_trim();
+  for (int i = 0; i < UNITS; i++) {
+    runs[i] = unit_acquire(1, UNIT_BYTES);
+    assert_non_null(runs[i].base);
+    if (lowest == NULL || runs[i].base < lowest) lowest = runs[i].base;
+    if (runs[i].base > highest) highest = runs[i].base;
+  }
+  for (int i = 0; i < UNITS; i++)
+    for (int j = 0; j < UNITS; j++) adjacent += runs[i].base + UNIT_BYTES == runs[j].base;
+  assert_in_range(highest - lowest, 16 * GIB, 64 * GIB);
+  assert_true(adjacent < UNITS / 20); /* about one is expected */
+  for (int i = 0; i < UNITS; i++) unit_give_up(runs[i].base, 1, false);
+}
+
+static void mappings_are_bounded(void **state) {
+  (void)state;
+  enum { BLOCKS = 600 };
+  static void *blocks[BLOCKS];
+  unit_trim();
+  size_t before = mappings();
+  uint64_t mapped = unit_figures().bytes_mapped;
+  for (size_t i = 0; i < BLOCKS; i++) {
+    bool zeroed;
+    blocks[i] = large_allocate(NULL, i % 3 == 0 ? 2 * MIB + i : (70 + i) * KIB, 16, &zeroed);
+    assert_non_null(blocks[i]);
+  }
+  size_t units = (size_t)(unit_figures().bytes_mapped - mapped) >> UNIT_SHIFT;
+  /* One for each run of units, and the leaves of the map. Where guards are mappings of their own, up to 64 a unit. */
+  assert_true(mappings() - before <= units * (os_guards_cut() ? 65 : 1) + 64);
+  for (size_t i = 0; i < BLOCKS; i++) {
+    struct superslab *superslab = map_superslab(blocks[i]);
+    if (superslab->huge_units != 0) assert_true(huge_release(superslab, blocks[i]));
+    else assert_true(large_free(NULL, map_slab(blocks[i])));
+  }
+  unit_trim();
+}
+
+/* Two processes: this program twice more, and once by fork. */
+static uintptr_t place_in_another(const char *program) {
+  char command[300], text[100];
+  snprintf(command, sizeof command, "%s place", program);
+  FILE *output = popen(command, "re");
+  if (output == NULL || fgets(text, sizeof text, output) == NULL) abort();
+  pclose(output);
+  return (uintptr_t)strtoull(text, NULL, 16);
+}
+
+static const char *program;
+
+static void guards_are_as_the_kernel_can(void **state) {
+  (void)state;
+  if (old_kernel) assert_true(os_guards_cut());
+}
+
+static void processes_place_differently(void **state) {
+  (void)state;
+  uintptr_t first = place_in_another(program), second = place_in_another(program);
+  assert_true(first != 0 && second != 0);
+  assert_int_not_equal(first, second);
+}
+
+static void a_child_places_differently(void **state) {
+  (void)state;
+  int ends[2];
+  char *theirs = NULL;
+  unit_trim();
+  if (pipe(ends) != 0) abort();
+  pid_t child = fork();
+  if (child == 0) {
+    superslab_fork_child(); /* there are no handlers here */
+    theirs = unit_acquire(1, UNIT_BYTES).base;
+    _exit(write(ends[1], &theirs, sizeof theirs) == sizeof theirs ? 0 : 1);
+  }
+  assert_int_equal(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
+  waitpid(child, NULL, 0);
+  close(ends[0]);
+  close(ends[1]);
+  struct unit_run ours = unit_acquire(1, UNIT_BYTES);
+  assert_true(theirs != NULL && ours.base != theirs);
+  unit_give_up(ours.base, 1, false);
+}
+
+static void without_the_option_there_is_none_of_it(void **state) {
+  (void)state;
+  bool zeroed;
+  int32_t guard = option_value(GUARD);
+  SET_OPTION(GUARD, GUARD_OFF);
+  assert_null(random_place_map(UNIT_BYTES, UNIT_BYTES, 0));
+  struct superslab *huge = huge_acquire(3 * MIB, UNIT_BYTES, &zeroed);
+  assert_false(huge->fenced);
+  assert_int_equal(huge->huge_units, 2);
+  assert_true(is_open(huge->base, 2 * UNIT_BYTES));
+  assert_true(huge_release(huge, huge->base));
+  char *large = large_allocate(NULL, 100 * KIB, 16, &zeroed);
+  assert_int_equal(span_usable(map_slab(large)), 2 * SLICE_BYTES);
+  assert_true(is_open(large, 2 * SLICE_BYTES));
+  assert_true(large_free(NULL, map_slab(large)));
+  SET_OPTION(GUARD, guard);
+}
+
+int main(int argc, char **argv) {
+  old_kernel = argc > 1 && strcmp(argv[1], "old") == 0;
+  if (argc > 1 && !old_kernel) {
+    options_read();
+    printf("%" PRIxPTR "\n", (uintptr_t)unit_acquire(1, UNIT_BYTES).base);
+    return 0;
+  }
+  program = argv[0];
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(without_the_option_there_is_none_of_it),
+      cmocka_unit_test(huge_blocks_keep_their_guards_at_every_size),
+      cmocka_unit_test(large_blocks_keep_their_guards_at_every_size),
+      cmocka_unit_test(the_cache_makes_no_system_calls),
+      cmocka_unit_test(units_lie_apart_in_one_window),
+      cmocka_unit_test(mappings_are_bounded),
+      cmocka_unit_test(guards_are_as_the_kernel_can),
+      cmocka_unit_test(processes_place_differently),
+      cmocka_unit_test(a_child_places_differently),
+      cmocka_unit_test_setup(slabs_end_with_a_guard, with_full),
+  };
+  return cmocka_run_group_tests_name("guards and places", tests, start, NULL);
+}
