@@ -55,11 +55,17 @@ static char *resized(char *p, size_t from, size_t to) {
 
 static size_t in_pages(size_t size) { return (size + page - 1) / page * page; }
 
+/* With HAKMEM_GUARD=full a canary stands behind the block's bytes, for which it may have one more page. */
+static size_t canary_bytes(void) {
+  const char *mode = getenv("HAKMEM_GUARD");
+  return mode != NULL && strcmp(mode, "full") == 0 ? 8 : 0;
+}
+
 /* The first byte behind the block's last page. */
 static void over(char *p, size_t size) {
   if (malloc_usable_size(p) < size) give_up("fewer bytes are usable");
   memset(p, 2, malloc_usable_size(p));
-  touch(p + in_pages(size) - 1, p + in_pages(size));
+  touch(p + in_pages(size) - 1, p + in_pages(size + canary_bytes()));
 }
 
 static void under(char *p) { touch(p, p - 1); }
