@@ -100,7 +100,8 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   uint32_t size = slab_block_size(slab);
   char *first = slab_base(slab) + (size_t)carved * size;
   /* Free blocks of the hardened variant hold zeros. */
-  if (link_zeroes(slab->size_class) && carved * size < slab->touched) memset(first, 0, (size_t)wanted * size);
+  if (link_zeroes(slab->size_class) && carved * size < slab->touched)
+    memset(first, 0, (size_t)wanted * size);
   populate_to(slab, (carved + wanted) * size, populate);
   link_set_states(first, wanted, size, STATE_FREE + slab->size_class);
   link_new(first, wanted, size, list);

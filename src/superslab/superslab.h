@@ -114,7 +114,8 @@ struct superslab {
   uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
   uint32_t given_mask; /* superslab_lock: bit i: slice i is free and was given back lazily */
-  _Atomic uint8_t *states; /* hardened: of each 16 bytes, whether a block starts there (slab/link.h) */
+  _Atomic uint8_t
+      *states; /* hardened: of each 16 bytes, whether a block starts there (slab/link.h) */
   struct slab slabs[SLICES_PER_UNIT];
 };
 

@@ -136,7 +136,7 @@ bool crowd_is_intact(const struct crowd *blocks, unsigned number) {
   return true;
 }
 
-void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high) {
+uintptr_t crowd_nearest(const struct crowd *blocks, unsigned *low, unsigned *high) {
   uintptr_t least = UINTPTR_MAX;
   for (unsigned i = 0; i < blocks->count; i++)
     for (unsigned j = 0; j < blocks->count; j++) {
@@ -146,7 +146,12 @@ void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high)
       *low = i;
       *high = j;
     }
-  if (least > (uintptr_t)64 << 20) give_up("no two blocks lie within 64 MiB");
+  return least;
+}
+
+void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high) {
+  if (crowd_nearest(blocks, low, high) > (uintptr_t)64 << 20)
+    give_up("no two blocks lie within 64 MiB");
 }
 
 /* --- what came of it ---------------------------------------------------------------------------------- */

@@ -76,7 +76,9 @@ bool crowd_touches(const struct crowd *blocks, const void *start, size_t length)
 bool crowd_overlaps(const struct crowd *blocks);
 /** Does the block still hold its pattern, at both of its ends? */
 bool crowd_is_intact(const struct crowd *blocks, unsigned number);
-/** The two blocks that lie closest to each other, lower one first. */
+/** The two blocks that lie closest to each other, lower one first. Returns how far apart. */
+uintptr_t crowd_nearest(const struct crowd *blocks, unsigned *low, unsigned *high);
+/** The same where they lie within 64 MiB; the program is skipped where none do. */
 void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high);
 
 /** Takes many blocks: harm if two of them overlap. */

@@ -13,7 +13,7 @@ struct pair {
 static inline struct pair take_neighbours(void) {
   struct pair pair = {0, 0};
   crowd_take(&crowd_of_others, tier.full, tier.many);
-  crowd_neighbours(&crowd_of_others, &pair.low, &pair.high);
+  (void)crowd_nearest(&crowd_of_others, &pair.low, &pair.high);
   return pair;
 }
 

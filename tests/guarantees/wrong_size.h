@@ -10,7 +10,7 @@ typedef void free_sized_function(void *block, size_t size);
 static inline void free_with_size(free_sized_function *function, size_t size) {
   unsigned low = 0, high = 0;
   crowd_take(&crowd, tier.full, tier.many);
-  crowd_neighbours(&crowd, &low, &high);
+  (void)crowd_nearest(&crowd, &low, &high);
   void *block = crowd.block[low];
   crowd.block[low] = crowd.block[high]; /* the block is not one of those that live any more */
   announce(NULL, block);
