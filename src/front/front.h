@@ -21,6 +21,9 @@ bool front_should_move(const void *pointer);
 /** Frees a block that was moved: past the bin, so that its place is not the next to be handed out. */
 void front_free_moved(void *pointer);
 
+/** A block that is no sample, whatever the count says: it was asked. */
+void *front_allocate_unsampled(size_t size);
+
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 

@@ -24,9 +24,9 @@ _Atomic uint64_t counters_supplied[COUNTED_CLASSES][SUPPLIES];
 /* --- what huge.c calls --------------------------------------------------------------------------------------- */
 
 /* The third thread's block lies in a unit of its own, so that no late free can mean it. */
-struct unit_run unit_acquire(size_t units, size_t alignment) {
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
   (void)alignment;
-  SCHEDULE_CHECK(units == 1);
+  SCHEDULE_CHECK(ahead == 0 && units == 1);
   unsigned unit = schedule_thread() < 0 ? 0 : 1;
   return (struct unit_run){.base = world_units[unit], .zeroed = true, .used = units};
 }

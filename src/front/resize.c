@@ -1,0 +1,107 @@
+/* resize.c - realloc: in place, by moving pages, or by copying. */
+#include <errno.h>
+#include <string.h>
+
+#include "front/front.h"
+#include "front/sampled.h"
+#include "large/large.h"
+
+/* Does a block of a slab stay where it is? */
+static bool small_stays(size_t usable, size_t size) {
+  return size <= usable && (size > usable / 2 || class_for(size) == class_for(usable));
+}
+
+/* Where the block is, or where its pages move to; NULL: it has to be copied. */
+static void *resize_in_place(void *pointer, const struct block *block, size_t size) {
+  if (block->tier <= BLOCK_GUARDED)
+    return small_stays(block_usable(block, pointer), size) ? pointer : NULL;
+  bool keeps_half = size > block->usable / 2;
+  /* Of a small request with a large alignment a guard may leave fewer bytes than a slice. */
+  if (block->tier == BLOCK_LARGE && size <= SMALL_MAX)
+    return keeps_half && size <= block->usable ? pointer : NULL;
+  if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
+  if (size <= LARGE_MAX && !keeps_half) return NULL;
+  struct superslab *superslab = huge_resize(block->superslab, pointer, size);
+  return superslab != NULL ? superslab->base : NULL;
+}
+
+/* A block that grows by little at a time is likely to do so again: with room for an eighth more it is copied
+ * half as often (docs/decisions/0010). */
+static size_t size_to_ask_for(size_t size, size_t usable) {
+  bool creeps = size > usable && size - usable < usable / 4;
+  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? size + size / 8 : size;
+}
+
+/* What the program asked for is `size`: a sample has no room beyond. */
+static void *allocate_with_room(size_t size, size_t room) {
+  if (room == size) return front_allocate(size);
+  if (crosses(size)) return front_allocate_sample(size);
+  return front_allocate_unsampled(room);
+}
+
+static void *move(void *pointer, size_t usable, size_t size) {
+  int saved = errno;
+  void *moved = allocate_with_room(size, size_to_ask_for(size, usable));
+  if (moved == NULL) {
+    if (size > usable) return NULL;
+    errno = saved; /* a shrink never fails */
+    return pointer;
+  }
+  memcpy(moved, pointer, size < usable ? size : usable);
+  front_free(pointer);
+  return moved;
+}
+
+/* A Huge block that grows was a sample, or has a chance by what it grows by: together that of its new size, since the
+ * distribution has no memory. What was asked for before is known to a page there. A Large block, and one that shrinks, is another
+ * one to the sampler. */
+static void sample_resized(void *block, enum block_tier tier, size_t usable, size_t size) {
+  bool grows = tier == BLOCK_HUGE && size >= usable;
+  size_t counted = grows ? size - usable : size;
+  if (crosses(counted) && is_sample(counted)) mark_sample(block, size);
+}
+
+/* `record`: of what it was as a sample. False: it counts as another block. */
+static bool sample_grown(void *block, enum block_tier tier, size_t size,
+                         struct sample_record *record) {
+  struct block now = block_find(block);
+  struct slab *descriptor = descriptor_of(&now);
+  if (tier != BLOCK_HUGE || size < record->size || descriptor == NULL) {
+    sample_drop(record);
+    return false;
+  }
+  sample_put_back(descriptor, block, size, record);
+  return true;
+}
+
+/* For certain: the address space is its own already. */
+static bool grows_where_it_is(const struct block *block, size_t usable, size_t size) {
+  return block->tier == BLOCK_HUGE && size >= usable && size <= huge_room(block->superslab);
+}
+
+void *front_reallocate(void *pointer, const struct block *block, size_t size) {
+  if (size > PTRDIFF_MAX) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  size_t usable = block_usable(block, pointer);
+  struct sample_record record;
+  if (grows_where_it_is(block, usable, size) && sample_has(descriptor_of(block))) {
+    void *here = resize_in_place(pointer, block, size);
+    if (here != NULL) sample_grow(here, size);
+    return here;
+  }
+  bool lifted = lift_sample(block, pointer, &record);
+  void *same = resize_in_place(pointer, block, size);
+  if (same == NULL) {
+    if (lifted) sample_drop(&record);
+    return move(pointer, usable, size);
+  }
+  if (lifted && sample_grown(same, block->tier, size, &record)) return same;
+  if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size);
+  return same;
+}
+
+void *front_reallocate_own(void *pointer, size_t usable, size_t size) {
+  return small_stays(usable, size) ? pointer : move(pointer, usable, size);
+}

@@ -1,0 +1,36 @@
+/* sampled.h - how the slow halves of malloc, free and realloc ask the sampler. For this room alone. */
+#ifndef HAK_SAMPLED_H
+#define HAK_SAMPLED_H
+
+#include "front/asked.h"
+#include "front/block.h"
+
+/* Larger ones fail. With a tool's question (SAMPLE_LEFT_ASKED) they would count below what the number can hold. */
+HAK_INLINE bool crosses(size_t size) { return size <= PTRDIFF_MAX / 4 && sample_crosses(size); }
+
+/* Where a Large or Huge block's mark is; NULL for others. */
+HAK_INLINE struct slab *descriptor_of(const struct block *block) {
+  if (block->wrong != NULL || block->tier < BLOCK_LARGE) return NULL;
+  return block->tier == BLOCK_LARGE ? block->slab : &block->superslab->slabs[0];
+}
+
+HAK_INLINE void mark_sample(void *pointer, size_t size) {
+  struct block block = block_find(pointer);
+  struct slab *descriptor = descriptor_of(&block);
+  if (descriptor != NULL) sample_mark(descriptor, pointer, size);
+}
+
+/* As sample_lift; false as well where it was none. */
+HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
+                            struct sample_record *record) {
+  struct slab *descriptor = descriptor_of(block);
+  return descriptor != NULL && sample_has(descriptor) && sample_lift(descriptor, pointer, record);
+}
+
+/* After sample_crosses. */
+HAK_INLINE bool is_sample(size_t size) {
+  if (sample_is_asked()) asked_answer();
+  return sample_is_due(size);
+}
+
+#endif
