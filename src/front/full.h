@@ -22,12 +22,6 @@ HAK_INLINE bool full_is_on(void) {
   return HAK_UNLIKELY(link_mode != LINK_MODE_OTHER) && full_find_mode();
 }
 
-#else
-
-HAK_INLINE bool full_is_on(void) { return false; }
-
-#endif
-
 /** As front_allocate_aligned; `zero`: reads as zeros. */
 void *full_allocate(size_t alignment, size_t size, bool zero);
 void full_free(void *pointer);
@@ -35,5 +29,22 @@ void full_free(void *pointer);
 void *full_reallocate(void *pointer, const struct block *block, size_t size);
 /** The bytes that the program asked for. */
 size_t full_size(const struct block *block, const void *pointer);
+
+#else
+
+/* Never called: a build without optimisation wants them all the same. */
+HAK_INLINE bool full_is_on(void) { return false; }
+HAK_INLINE void *full_allocate(size_t alignment, size_t size, bool zero) {
+  return zero ? front_allocate_zeroed(size) : front_allocate_aligned(alignment, size);
+}
+HAK_INLINE void full_free(void *pointer) { front_free(pointer); }
+HAK_INLINE void *full_reallocate(void *pointer, const struct block *block, size_t size) {
+  return front_reallocate(pointer, block, size);
+}
+HAK_INLINE size_t full_size(const struct block *block, const void *pointer) {
+  return block_usable(block, pointer);
+}
+
+#endif
 
 #endif

@@ -14,3 +14,5 @@
 #define api_posix_memalign trace_posix_memalign
 #define api_free trace_free
 #define api_free_sized trace_free_sized
+#define api_free_aligned_sized(pointer, alignment, size)                                           \
+  ((void)(alignment), trace_free_sized(pointer, size))
