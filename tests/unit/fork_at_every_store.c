@@ -162,7 +162,7 @@ static void see(void *block, unsigned size_class) {
 }
 
 static void see_list(void *list, unsigned size_class) {
-  for (; list != NULL; list = *(void **)list) see(list, size_class);
+  for (; list != NULL; list = link_next(list)) see(list, size_class);
 }
 
 static void look_at_sent(struct heap *heap, unsigned size_class) {
