@@ -2,6 +2,7 @@
 #include "api/totals.h"
 
 #include "heap/heap.h"
+#include "sample/guarded.h"
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
  * wild: it is one aligned word. */
@@ -38,6 +39,7 @@ static void fill(struct totals *totals, bool deep) {
   uint64_t out = s->block_bytes_carved - s->block_bytes_free; /* never below 0 */
   totals->in_use =
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
+  totals->in_use += guarded_live_bytes();
   totals->given = s->given_bytes;
   totals->pinned = s->block_bytes_free > s->given_bytes ? s->block_bytes_free - s->given_bytes : 0;
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);

@@ -39,6 +39,12 @@ static unsigned slot_count; /* 0: not made yet */
 static bool refused;        /* there was no memory for the places */
 static uint64_t order, taken;
 struct guarded_pages guarded_pages;
+/* Written under the lock; relaxed: statistics read it any time. */
+static _Atomic uint64_t live_bytes;
+
+uint64_t guarded_live_bytes(void) {
+  return atomic_load_explicit(&live_bytes, memory_order_relaxed);
+}
 
 /* --- chance ------------------------------------------------------------------------------------------------ */
 
@@ -141,6 +147,7 @@ void *guarded_take(size_t size, size_t alignment, struct guarded_call by) {
     slot->block = (uintptr_t)page + before;
     slot->size = (uint32_t)size;
     slot->state = SLOT_LIVE;
+    atomic_fetch_add_explicit(&live_bytes, size, memory_order_relaxed);
     note(&slot->allocated, by);
   }
   lock_release(&heap_samples.lock);
@@ -306,6 +313,8 @@ void guarded_put(void *block, struct guarded_call by) {
   }
   lock_acquire(&heap_samples.lock);
   slot->freed = event;
+  if (slot->state == SLOT_LIVE)
+    atomic_fetch_sub_explicit(&live_bytes, slot->size, memory_order_relaxed);
   slot->state = SLOT_FREED;
   slot->busy = true;
   slot->order = ++order; /* behind those that were never used */

@@ -39,6 +39,8 @@ struct guarded_call {
 bool guarded_is_due(size_t size, size_t alignment, uint64_t *random);
 /** A place for it; NULL: none is free, or there is no memory. Its bytes are zero. */
 void *guarded_take(size_t size, size_t alignment, struct guarded_call by);
+/** Bytes of the blocks that live there. */
+uint64_t guarded_live_bytes(void);
 /** Ends a live block. What was written beside it is reported, and ends the program. */
 void guarded_put(void *block, struct guarded_call by);
 

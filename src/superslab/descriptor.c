@@ -5,6 +5,16 @@
 
 static struct superslab *unused HAK_START_DATA; /* under superslab_lock */
 
+/* A page for each slice that was a slab. */
+#define STATES_BYTES (UNIT_BYTES / STATE_BYTES)
+
+void descriptor_give_states(const struct superslab *superslab) {
+  if (!HAK_HARDENED) return;
+  uintptr_t page = os_page_size(), states = (uintptr_t)superslab->states;
+  uintptr_t start = (states + page - 1) & ~(page - 1), end = (states + STATES_BYTES) & ~(page - 1);
+  if (end > start) os_decommit((char *)start, end - start);
+}
+
 struct superslab *descriptor_new(void) {
   lock_acquire(&superslab_lock);
   struct superslab *superslab = unused;
@@ -17,7 +27,7 @@ struct superslab *descriptor_new(void) {
   if (used_before) memset(superslab, 0, sizeof *superslab);
 #if HAK_HARDENED
   /* Slabs that go leave zeros behind. */
-  if (states == NULL) states = meta_allocate(UNIT_BYTES / STATE_BYTES, 64);
+  if (states == NULL) states = meta_allocate(STATES_BYTES, 4 * KIB);
   if (states == NULL) {
     lock_acquire(&superslab_lock);
     descriptor_free(superslab);

@@ -9,6 +9,9 @@ struct superslab *descriptor_new(void);
 /** Makes a descriptor free for reuse; under superslab_lock. */
 void descriptor_free(struct superslab *superslab);
 
+/** Gives back the pages of the states of a SuperSlab without a slab, which are all zeros: the hardened variant has some. No lock. */
+void descriptor_give_states(const struct superslab *superslab);
+
 /** In the child of a fork where nothing that superslab_lock guards is to be trusted: leaves what is free where it is. */
 void descriptors_forget(void);
 

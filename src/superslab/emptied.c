@@ -57,6 +57,7 @@ void emptied_release(struct superslab *superslab) {
   if (HAK_UNLIKELY(!superslab_unfence(superslab))) units_discard(superslab->base, 1);
   else if (keep) unit_release(superslab->base, 1, superslab->explicit_pages);
   else unit_give_up(superslab->base, 1, superslab->explicit_pages);
+  descriptor_give_states(superslab);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
   lock_release(&superslab_lock);

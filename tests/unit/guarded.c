@@ -43,11 +43,13 @@ static void at_most_so_many_are_guarded(void **state) {
       guarded += guarded_has(blocks[i]);
     }
     assert_in_range(guarded, 1, 256 * KIB / page);
+    assert_true(guarded_live_bytes() >= guarded * SIZE);
     for (int i = 0; i < BLOCKS; i++) {
       assert_int_equal(blocks[i][0], (char)i);
       hak_free(blocks[i]);
     }
   }
+  assert_true(guarded_live_bytes() < SIZE); /* what the test itself asked for */
   uintptr_t bytes = atomic_load(&guarded_pages.bytes);
   assert_true(bytes <= 512 * KIB + page);
 }
