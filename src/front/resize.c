@@ -74,7 +74,7 @@ static bool sample_grown(void *block, enum block_tier tier, size_t size,
   return true;
 }
 
-/* For certain: the address space is its own already. */
+/* The address space is its own already; only a guard behind it may have no room (superslab/guard_pages.h). */
 static bool grows_where_it_is(const struct block *block, size_t usable, size_t size) {
   return block->tier == BLOCK_HUGE && size >= usable && size <= huge_room(block->superslab);
 }
@@ -88,8 +88,10 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   struct sample_record record;
   if (grows_where_it_is(block, usable, size) && sample_has(descriptor_of(block))) {
     void *here = resize_in_place(pointer, block, size);
-    if (here != NULL) sample_grow(here, size);
-    return here;
+    if (here != NULL) {
+      sample_grow(here, size);
+      return here;
+    }
   }
   bool lifted = lift_sample(block, pointer, &record);
   void *same = resize_in_place(pointer, block, size);
