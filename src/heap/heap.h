@@ -47,7 +47,7 @@ struct outgoing {
   uint8_t size_class;
 };
 
-struct batch; /* remote.c */
+struct batch;      /* remote.c */
 struct quarantine; /* quarantine.c */
 
 /* HAKMEM_LEARN=1 (learn.c): what the slow paths saw of each class. */
@@ -87,10 +87,10 @@ struct heap {
   uint64_t ride_from_ms;         /* no round before */
   uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
-  uint32_t veiled_calls; /* calls of malloc that are left to come to the slow path for it */
-  uint32_t uses;         /* threads that had it so far */
-  uint8_t ride_skips;    /* slow paths that pass before it looks again */
-  uint8_t ride_skipped;  /* how many passed before its last look, at most */
+  uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
+  uint32_t uses;                 /* threads that had it so far */
+  uint8_t ride_skips;            /* slow paths that pass before it looks again */
+  uint8_t ride_skipped;          /* how many passed before its last look, at most */
   struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their

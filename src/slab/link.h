@@ -183,7 +183,6 @@ enum { STATE_NONE, STATE_FREE, STATE_LIVE };
 
 #endif
 
-
 /** As link_next, on slow paths: ends the program where a program that wrote to freed memory made the link lead out of ours. */
 HAK_INLINE void *link_follow(const void *block) {
   void *next = link_next(block);
