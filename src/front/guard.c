@@ -21,7 +21,7 @@ bool guard_is_live(const void *pointer) {
 }
 
 /* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has grown or shrunk where it is
- * (front.c). */
+ * (resize.c). */
 static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
   if (size > usable) return false;
   if (block->tier <= BLOCK_SAMPLE) {

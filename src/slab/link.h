@@ -114,7 +114,7 @@ typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
 /** Are they all zeros? Both are multiples of 16. */
 bool link_is_zero(const void *from, size_t bytes);
-enum { LINK_BY_CALL = 256 }; /* from here on a call costs less than it saves */
+enum { LINK_BY_CALL = 256 }; /* longer ones are cleared and looked at by a function */
 
 /** A block has left its list: ends the program unless it is free, and as it was when it became so. */
 HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
@@ -146,8 +146,8 @@ HAK_INLINE void link_clear(void *block, unsigned size_class) {
   link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + bytes / sizeof(link_pair);
   for (; pair < end; pair++) {
     *pair = (link_pair){0, 0};
-    __asm__ volatile(
-        ""); /* or compilers make a call of it, which costs small blocks more than all else here */
+    /* Compilers would make a call of the loop, which costs small blocks more than all else here. */
+    __asm__ volatile("");
   }
 }
 
