@@ -20,10 +20,18 @@ bool guard_is_live(const void *pointer) {
   return option_guard() == GUARD_OFF || link_state(pointer) >= STATE_LIVE;
 }
 
+/* Under memory pressure alone. No other order is needed: a thread that frees a block has it from who resized it. */
+static atomic_bool a_size_was_kept;
+
+void guard_kept_size(void) {
+  atomic_store_explicit(&a_size_was_kept, true, memory_order_relaxed);
+}
+
 /* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has grown or shrunk where it is
  * (resize.c). */
 static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
   if (size > usable) return false;
+  if (atomic_load_explicit(&a_size_was_kept, memory_order_relaxed)) return true;
   if (block->tier <= BLOCK_SAMPLE) {
     unsigned size_class = class_for_aligned(size, alignment);
     return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);

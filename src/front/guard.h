@@ -21,6 +21,8 @@ bool guard_is_live(const void *pointer);
 bool guard_is_zero(const void *block);
 /** Ends the program where `pointer` does not lie at a multiple of `alignment`, or that is no power of two. */
 void guard_check_alignment(const char *function, const void *pointer, size_t alignment);
+/** A block has kept its size, since the system refused the memory to shrink it: from now on no block counts as too large. */
+void guard_kept_size(void);
 /** Ends the program where `pointer` is a block of ours that was not allocated with about this size and alignment (0: any). */
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
 
@@ -69,6 +71,7 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
   (void)size;
   (void)alignment;
 }
+HAK_INLINE void guard_kept_size(void) {}
 HAK_INLINE bool guard_is_zero(const void *block) {
   (void)block;
   return false;

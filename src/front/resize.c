@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "front/front.h"
+#include "front/guard.h"
 #include "front/sampled.h"
 #include "large/large.h"
 
@@ -45,6 +46,7 @@ static void *move(void *pointer, size_t usable, size_t size) {
   if (moved == NULL) {
     if (size > usable) return NULL;
     errno = saved; /* a shrink never fails */
+    guard_kept_size();
     return pointer;
   }
   memcpy(moved, pointer, size < usable ? size : usable);

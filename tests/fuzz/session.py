@@ -73,7 +73,7 @@ def afl_once(program: str, corpus: Path, work: Path, seconds: int, seed: int, op
          "-m", "none", "-G", "1024", "--", program],
         log,
         {"AFL_NO_UI": "1", "AFL_NO_AFFINITY": "1", "AFL_SKIP_CPUFREQ": "1", "AFL_NO_COLOR": "1", "AFL_FAST_CAL": "1",
-         "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "FUZZ_RECORDS": str(records), **options},
+         "AFL_DEBUG_CHILD": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "FUZZ_RECORDS": str(records), **options},
     )  # fmt: skip
     out = work / "out" / "default"
     stats = (out / "fuzzer_stats").read_text() if (out / "fuzzer_stats").exists() else ""

@@ -1,0 +1,37 @@
+/* A block that is made smaller keeps its size where the system refuses the memory for a smaller one. Freed with the size that the
+ * program knows, it is taken. */
+#include "kit.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { BEFORE = 30 * 1024 * 1024, AFTER = 900 * 1024, MOST = 1000 };
+
+typedef void free_sized_function(void *, size_t);
+
+static void set_limit(rlim_t bytes) {
+  struct rlimit limit = {bytes, RLIM_INFINITY};
+  CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit failed: %d", errno);
+}
+
+int main(void) {
+  static void *others[MOST];
+  free_sized_function *free_sized = (free_sized_function *)dlsym(RTLD_DEFAULT, "free_sized");
+  CHECK(free_sized != NULL, "the library has no free_sized");
+  void *block = malloc(BEFORE);
+  CHECK(block != NULL, "no block");
+  set_limit(kit_address_space());
+  size_t count = 0;
+  while (count < MOST && (others[count] = malloc(AFTER)) != NULL) count++;
+  CHECK(count < MOST, "%d blocks fit into what was mapped", MOST);
+  void *same = realloc(block, AFTER);
+  CHECK(same == block, "realloc gave %p for %p", same, block);
+  set_limit(RLIM_INFINITY);
+  free_sized(same, AFTER);
+  while (count > 0) free_sized(others[--count], AFTER);
+  printf("kept a block of %d bytes that was shrunk to %d, and took it back\n", BEFORE, AFTER);
+  return 0;
+}
