@@ -22,12 +22,12 @@ int api_posix_memalign(void **out, size_t alignment, size_t size);
 size_t api_usable_size(const void *pointer);
 
 HAK_INLINE void *api_malloc(size_t size) {
-  return full_is_on() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);
+  return full_may_be_on() ? full_or_other_allocate(size) : front_allocate_in(size, HAK_HARDENED);
 }
 
 HAK_INLINE void api_free(void *pointer) {
-  if (full_is_on()) full_free(pointer);
-  else front_free(pointer);
+  if (full_may_be_on()) full_or_other_free(pointer);
+  else front_free_in(pointer, HAK_HARDENED);
 }
 
 /** For callers that know the size; it tells nothing that the descriptor does not, but the hardened variant compares. */

@@ -21,27 +21,32 @@ void *front_allocate_beyond(size_t size);                /* larger than TABLE_MA
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
+void front_free_far(void *block, struct bin *bin);       /* hardened: nothing is known of it yet */
 
-/** A block of at most TABLE_MAX bytes, which the sampler has counted. */
-HAK_INLINE void *front_allocate_counted(size_t size) {
+/** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
+HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
   void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.heap->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
-  guard_allocated(block, (unsigned)(offset / sizeof(struct bin)));
-  return block;
+  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct bin))) : block;
 }
 
-HAK_INLINE void *front_allocate(size_t size) {
+HAK_INLINE void *front_allocate_in(size_t size, bool guarded) {
   if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
   if (sample_crosses(size)) return front_allocate_sample(size);
-  return front_allocate_counted(size);
+  return front_allocate_counted(size, guarded);
 }
 
-HAK_INLINE void front_free(void *block) {
+HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, guard_is_on()); }
+
+HAK_INLINE void front_free_in(void *block, bool guarded) {
   if (HAK_LIKELY(map_has_entry(block))) {
     struct bin *bin = map_bin(block);
-    guard_freed(block, bin);
+    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
+      front_free_far(block, bin);
+      return;
+    }
     if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
       if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
       return;
@@ -51,5 +56,7 @@ HAK_INLINE void front_free(void *block) {
   }
   front_free_slow(block);
 }
+
+HAK_INLINE void front_free(void *block) { front_free_in(block, guard_is_on()); }
 
 #endif

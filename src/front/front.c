@@ -176,7 +176,7 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 static void *allocate_ordinary(size_t alignment, size_t size, bool *zeroed) {
   if (alignment > BLOCK_ALIGNMENT) return allocate_aligned(alignment, size);
   if (zeroed != NULL) return allocate_zeroed(size, zeroed);
-  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size);
+  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size, guard_is_on());
 }
 
 static void unmark_sample(const struct block *block, void *pointer) {
@@ -254,6 +254,17 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
   }
   front_free_slow(block);
 }
+
+#if HAK_HARDENED
+HAK_NOINLINE void front_free_far(void *block, struct bin *bin) {
+  guard_freed(block, bin);
+  if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
+    if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
+    return;
+  }
+  front_free_elsewhere(block, bin);
+}
+#endif
 
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;

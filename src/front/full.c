@@ -152,6 +152,15 @@ void full_free(void *pointer) {
   release_answer(heap);
 }
 
+HAK_NOINLINE void *full_or_other_allocate(size_t size) {
+  return full_find_mode() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);
+}
+
+HAK_NOINLINE void full_or_other_free(void *pointer) {
+  if (full_find_mode()) full_free(pointer);
+  else front_free(pointer);
+}
+
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX - CANARY_BYTES) {
     errno = ENOMEM;

@@ -19,8 +19,14 @@ bool full_find_mode(void);
 
 /** Is this HAKMEM_GUARD=full? Reads the options if nobody did. */
 HAK_INLINE bool full_is_on(void) {
-  return HAK_UNLIKELY(link_mode != LINK_MODE_OTHER) && full_find_mode();
+  return HAK_UNLIKELY(link_mode != LINK_MODE_LIGHT) && full_find_mode();
 }
+
+/** Is the mode another one than light, or not known yet? */
+HAK_INLINE bool full_may_be_on(void) { return HAK_UNLIKELY(link_mode != LINK_MODE_LIGHT); }
+/** malloc and free in any mode. */
+void *full_or_other_allocate(size_t size);
+void full_or_other_free(void *pointer);
 
 /** As front_allocate_aligned; `zero`: reads as zeros. */
 void *full_allocate(size_t alignment, size_t size, bool zero);
@@ -34,6 +40,9 @@ size_t full_size(const struct block *block, const void *pointer);
 
 /* Never called: a build without optimisation wants them all the same. */
 HAK_INLINE bool full_is_on(void) { return false; }
+HAK_INLINE bool full_may_be_on(void) { return false; }
+HAK_INLINE void *full_or_other_allocate(size_t size) { return front_allocate(size); }
+HAK_INLINE void full_or_other_free(void *pointer) { front_free(pointer); }
 HAK_INLINE void *full_allocate(size_t alignment, size_t size, bool zero) {
   return zero ? front_allocate_zeroed(size) : front_allocate_aligned(alignment, size);
 }

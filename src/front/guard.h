@@ -26,22 +26,44 @@ void guard_kept_size(void);
 /** Ends the program where `pointer` is a block of ours that was not allocated with about this size and alignment (0: any). */
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
 
+HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }
+
 /** Takes a free block of a slab out of the hands of its list: ends the program unless it is as it was freed. */
 HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
-  if (option_guard() != GUARD_OFF) link_hand_out(block, size_class);
+  if (guard_is_on()) (void)link_hand_out(block, size_class);
+}
+
+/* Ends the program unless `state` is that of a live block at `block`, and tells its class. */
+HAK_INLINE unsigned guard_live_class(_Atomic uint8_t *state, const void *block) {
+  unsigned value = atomic_load_explicit(state, memory_order_relaxed);
+  if (HAK_UNLIKELY(value < STATE_LIVE || (uintptr_t)block % STATE_BYTES != 0)) guard_refuse(block);
+  return value - STATE_LIVE;
+}
+
+HAK_INLINE void guard_set_free(_Atomic uint8_t *state, unsigned size_class) {
+  atomic_store_explicit(state, (uint8_t)(size_class + STATE_FREE), memory_order_relaxed);
 }
 
 /** Ends the program unless `block`, which goes to `bin`, is the start of a live block. NULL: it lies in no thread's slab, and
  * is checked on the slow path in every variant. It becomes a free one, but for its link. */
 HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
-  if (option_guard() == GUARD_OFF || bin == NULL) return;
-  const struct superslab *superslab =
-      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
-  _Atomic uint8_t *entry = link_state_entry(superslab, block);
-  unsigned state = atomic_load_explicit(entry, memory_order_relaxed);
-  if (HAK_UNLIKELY(state < STATE_LIVE || (uintptr_t)block % STATE_BYTES != 0)) guard_refuse(block);
-  link_clear(block, state - STATE_LIVE);
-  atomic_store_explicit(entry, (uint8_t)(state - STATE_LIVE + STATE_FREE), memory_order_relaxed);
+  if (!guard_is_on() || bin == NULL) return;
+  _Atomic uint8_t *state = map_state(block);
+  unsigned size_class = guard_live_class(state, block);
+  link_clear(block, size_class);
+  guard_set_free(state, size_class);
+}
+
+/** The same on the fast path, where there are checks. False: nothing was done, since it is for guard_freed or has no bin. */
+HAK_INLINE bool guard_freed_near(void *block, const struct bin *bin) {
+  if (HAK_UNLIKELY(bin == NULL)) return false;
+  _Atomic uint8_t *state = map_state(block);
+  unsigned size_class = guard_live_class(state, block);
+  size_t end = link_zeros_end[size_class];
+  if (HAK_UNLIKELY(end > LINK_BY_CALL)) return false;
+  link_clear_near(block, end);
+  guard_set_free(state, size_class);
+  return true;
 }
 
 HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
@@ -54,6 +76,12 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
 
 #else
 
+HAK_INLINE bool guard_is_on(void) { return false; }
+HAK_INLINE bool guard_freed_near(void *block, const struct bin *bin) {
+  (void)block;
+  (void)bin;
+  return true;
+}
 HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
   (void)block;
   (void)size_class;

@@ -19,18 +19,26 @@ _Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told a
 /* HAKMEM_GUARD_ZERO=0: what a mode clears unless told otherwise. docs/decisions/0023 has what it costs. */
 enum { ZERO_LIGHT = 128, ZERO_FULL = 1024 };
 
-bool link_is_zero(const void *from, size_t bytes) {
-  const link_pair *pair = from, *end = pair + bytes / sizeof *pair;
+static bool is_zero(const link_pair *pair, const link_pair *end) {
   link_pair any = {0, 0};
   for (; end - pair >= 4; pair += 4) any |= (pair[0] | pair[1]) | (pair[2] | pair[3]);
   for (; pair < end; pair++) any |= *pair;
   return (any[0] | any[1]) == 0;
 }
 
+HAK_NOINLINE void *link_look_far(void *block, size_t end) {
+  const link_pair *pairs = block;
+  if (!is_zero(pairs + 1, pairs + end / sizeof *pairs)) link_report(block);
+  return block;
+}
+
 void link_start(void) {
   uint64_t numbers[4];
   if (option_value(FORCE_LIBC_ALLOC)) option_values[OPTION_GUARD] = GUARD_OFF;
-  link_mode = option_guard() == GUARD_FULL ? LINK_MODE_FULL : LINK_MODE_OTHER;
+  static const uint8_t modes[] = {[GUARD_OFF] = LINK_MODE_OFF,
+                                  [GUARD_LIGHT] = LINK_MODE_LIGHT,
+                                  [GUARD_FULL] = LINK_MODE_FULL};
+  link_mode = modes[option_guard()];
   os_random(numbers);
   os_random(numbers + 2);
   link_secret =

@@ -36,7 +36,7 @@ enum { LINK_CLASSES = 77 };
 extern uint32_t link_zeros_end[LINK_CLASSES] HAK_HIDDEN;
 
 /* Which mode it is, once the options are read. */
-enum { LINK_MODE_UNKNOWN, LINK_MODE_OTHER, LINK_MODE_FULL };
+enum { LINK_MODE_UNKNOWN, LINK_MODE_OFF, LINK_MODE_LIGHT, LINK_MODE_FULL };
 extern uint8_t link_mode HAK_HIDDEN;
 
 enum { LINK_WORDS_BYTES = 2 * sizeof(uint64_t) };
@@ -49,22 +49,14 @@ uint32_t link_draw(uint32_t limit);
 /* What a state says: no block starts here, or one of this class, free or live. */
 enum { STATE_NONE = 0, STATE_FREE = 1, STATE_LIVE = 0x80 };
 
-HAK_INLINE _Atomic uint8_t *link_state_entry(const struct superslab *superslab, const void *block) {
-  return &superslab->states[(uintptr_t)block % UNIT_BYTES / STATE_BYTES];
-}
-
 /** Of an address in a slab. relaxed: a thread that has a live block got it from who allocated it, and one that has a free
  * block got it with a list. For any other address any answer will do that is not of a live block. */
 HAK_INLINE uint8_t link_state(const void *block) {
-  const struct superslab *superslab =
-      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
-  return atomic_load_explicit(link_state_entry(superslab, block), memory_order_relaxed);
+  return atomic_load_explicit(map_state(block), memory_order_relaxed);
 }
 
 HAK_INLINE void link_set_state(const void *block, unsigned state) {
-  const struct superslab *superslab =
-      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
-  atomic_store_explicit(link_state_entry(superslab, block), (uint8_t)state, memory_order_relaxed);
+  atomic_store_explicit(map_state(block), (uint8_t)state, memory_order_relaxed);
 }
 
 /** The states of `count` blocks from `first` on. */
@@ -112,43 +104,41 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
 
 typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
-/** Are they all zeros? Both are multiples of 16. */
-bool link_is_zero(const void *from, size_t bytes);
 enum { LINK_BY_CALL = 256 }; /* longer ones are cleared and looked at by a function */
 
-/** A block has left its list: ends the program unless it is free, and as it was when it became so. */
-HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
-  uint32_t end = link_zeros_end[size_class];
-  link_pair *pairs = block, any = {0, 0};
-  const struct superslab *superslab =
-      atomic_load_explicit(map_superslab_entry(block), memory_order_relaxed);
-  _Atomic uint8_t *state = link_state_entry(superslab, block);
+/** Ends the program unless they are zeros: the bytes of a block from its third word on. Gives the block. */
+void *link_look_far(void *block, size_t end);
+
+/** A block has left its list: ends the program unless it is free, and as it was when it became so. Gives the block. */
+HAK_INLINE void *link_hand_out(void *block, unsigned size_class) {
+  _Atomic uint8_t *state = map_state(block);
   if (HAK_UNLIKELY(atomic_load_explicit(state, memory_order_relaxed) != STATE_FREE + size_class))
     link_report(block);
   atomic_store_explicit(state, (uint8_t)(STATE_LIVE | size_class), memory_order_relaxed);
+  size_t end = link_zeros_end[size_class];
+  link_pair *pairs = block, any = {0, 0};
   pairs[0] = any;
-  if (end <= LINK_WORDS_BYTES) return;
-  if (end > LINK_BY_CALL) {
-    if (!link_is_zero(pairs + 1, end - LINK_WORDS_BYTES)) link_report(block);
-    return;
-  }
-  for (uint32_t i = 1; i < end / sizeof(link_pair); i++) any |= pairs[i];
+  if (HAK_UNLIKELY(end > LINK_BY_CALL)) return link_look_far(block, end);
+  if (end <= LINK_WORDS_BYTES) return block;
+  for (size_t i = 1; i < end / sizeof(link_pair); i++) any |= pairs[i];
   if (HAK_UNLIKELY((any[0] | any[1]) != 0)) link_report(block);
+  return block;
 }
 
-/** Clears a block that becomes a free one; its link is still to be set. */
-HAK_INLINE void link_clear(void *block, unsigned size_class) {
-  uint32_t bytes = link_zeros_end[size_class];
-  if (bytes > LINK_BY_CALL) {
-    memset((char *)block + LINK_WORDS_BYTES, 0, bytes - LINK_WORDS_BYTES);
-    return;
-  }
-  link_pair *pair = (link_pair *)block + 1, *end = (link_pair *)block + bytes / sizeof(link_pair);
-  for (; pair < end; pair++) {
-    *pair = (link_pair){0, 0};
+/** Clears a block that becomes a free one, whose zeros end at `end` bytes, at most LINK_BY_CALL; its link is still to be set. */
+HAK_INLINE void link_clear_near(void *block, size_t end) {
+  for (size_t i = LINK_WORDS_BYTES; i < end; i += sizeof(link_pair)) {
+    *(link_pair *)(void *)((char *)block + i) = (link_pair){0, 0};
     /* Compilers would make a call of the loop, which costs small blocks more than all else here. */
     __asm__ volatile("");
   }
+}
+
+/** The same for any. */
+HAK_INLINE void link_clear(void *block, unsigned size_class) {
+  size_t end = link_zeros_end[size_class];
+  if (end <= LINK_BY_CALL) link_clear_near(block, end);
+  else memset((char *)block + LINK_WORDS_BYTES, 0, end - LINK_WORDS_BYTES);
 }
 
 #else
@@ -161,9 +151,9 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
   (void)size_class;
   return false;
 }
-HAK_INLINE void link_hand_out(void *block, unsigned size_class) {
-  (void)block;
+HAK_INLINE void *link_hand_out(void *block, unsigned size_class) {
   (void)size_class;
+  return block;
 }
 HAK_INLINE void link_clear(void *block, unsigned size_class) {
   (void)block;

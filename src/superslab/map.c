@@ -28,7 +28,21 @@ static bool need_leaves(const char *base, size_t units) {
   return true;
 }
 
+/* relaxed: the descriptor's entry, or what a block comes with, carries it along. */
+static void set_states(const char *base, const struct superslab *superslab) {
+#if HAK_HARDENED
+  if (superslab->states != NULL)
+    atomic_store_explicit(map_states_entry(base),
+                          (uintptr_t)superslab->states - (uintptr_t)base / STATE_BYTES,
+                          memory_order_relaxed);
+#else
+  (void)base;
+  (void)superslab;
+#endif
+}
+
 static void set_units(const char *base, size_t units, struct superslab *superslab) {
+  if (superslab != NULL) set_states(base, superslab); /* of the first: a SuperSlab has one unit */
   /* release: who finds the entry finds the descriptor filled in */
   for (size_t unit = 0; unit < units; unit++)
     atomic_store_explicit(map_superslab_entry(base + (unit << UNIT_SHIFT)), superslab,

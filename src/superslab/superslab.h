@@ -136,6 +136,9 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
  *
  * `superslabs`, by unit: its descriptor; NULL: not ours.
  *
+ * `states`, by unit, in the hardened variant alone: where the states of a SuperSlab are, less the unit's address in their steps,
+ * so that adding an address gives its own (slab/link.h). Those of a SuperSlab that is gone stay.
+ *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
  * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017). */
@@ -146,6 +149,9 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
 struct map_leaf {
   _Atomic(struct bin *) bins[LEAF_SLICES];
   _Atomic(struct superslab *) superslabs[LEAF_UNITS];
+#if HAK_HARDENED
+  _Atomic uintptr_t states[LEAF_UNITS];
+#endif
 };
 
 #if defined(__aarch64__)
@@ -194,6 +200,19 @@ HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer)
   return (_Atomic(struct superslab *) *)map_entry(
       pointer, LEAF_SLICES + ((uint32_t)(uintptr_t)pointer >> UNIT_SHIFT));
 }
+
+#if HAK_HARDENED
+HAK_INLINE _Atomic uintptr_t *map_states_entry(const void *pointer) {
+  return (_Atomic uintptr_t *)map_entry(
+      pointer, LEAF_SLICES + LEAF_UNITS + ((uint32_t)(uintptr_t)pointer >> UNIT_SHIFT));
+}
+
+/** The state of an address in a slab. relaxed: who has a block got the entry with it. */
+HAK_INLINE _Atomic uint8_t *map_state(const void *pointer) {
+  uintptr_t states = atomic_load_explicit(map_states_entry(pointer), memory_order_relaxed);
+  return (_Atomic uint8_t *)(states + (uintptr_t)pointer / STATE_BYTES);
+}
+#endif
 
 /** The bin that a block goes to; only where map_has_entry(pointer). */
 HAK_INLINE struct bin *map_bin(const void *pointer) {
