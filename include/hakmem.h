@@ -107,6 +107,72 @@ HAK_API bool hak_should_move(const void *ptr);
  * hand it out next. Takes a lock, and longer than hak_free. */
 HAK_API void hak_free_moved(void *ptr);
 
+/* --- heaps of their own --------------------------------------------------------------------------
+ *
+ * A heap holds blocks that belong together: they have a name and a limit, can be counted and walked, and are gone all at once when the
+ * heap is destroyed. Any thread may allocate from any heap, and free or resize its blocks with hak_free, hak_realloc and
+ * the rest of the family (so with free() where hakmem is the program's malloc); one that is resized stays in its heap. A
+ * call takes the heap's lock: hak_malloc is for memory that needs none of this.
+ *
+ * Blocks of heaps are not sampled: hakmem prof shows none of them. In a process with HAKMEM_FORCE_LIBC_ALLOC=1 no heap can be made. */
+typedef struct hak_heap hak_heap;
+
+/** A new heap. `name` (NULL: none) is copied, up to 63 bytes. `limit`: bytes that its live blocks may have together, as
+ * hak_usable_size tells them; 0: no limit. NULL with ENOMEM: no memory, 65,535 heaps exist, or no heap can be made. */
+HAK_API hak_heap *hak_heap_create(const char *name, size_t limit);
+
+/** Frees all blocks of the heap and the heap itself; NULL is allowed. Any thread may do so, once no other uses the heap or its
+ * blocks any more. Takes about as long as its memory has slabs (64 KiB and more) and large blocks, however many
+ * small blocks these hold. */
+HAK_API void hak_heap_destroy(hak_heap *heap);
+
+/** As hak_malloc, from the heap. NULL with ENOMEM also where the block would be beyond the limit. */
+HAK_API void *hak_heap_malloc(hak_heap *heap, size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE(2);
+
+/** As hak_calloc, from the heap. */
+HAK_API void *hak_heap_calloc(hak_heap *heap, size_t count, size_t size) HAK_ATTR_MALLOC
+    HAK_ATTR_SIZE2(2, 3);
+
+/** As hak_aligned_alloc, from the heap. */
+HAK_API void *hak_heap_aligned_alloc(hak_heap *heap, size_t alignment, size_t size) HAK_ATTR_MALLOC
+    HAK_ATTR_SIZE(3) HAK_ATTR_ALIGN(2);
+
+/** As hak_realloc of a block of any heap, or of none; where `ptr` is NULL the new block comes from `heap`. */
+HAK_API void *hak_heap_realloc(hak_heap *heap, void *ptr, size_t size) HAK_ATTR_SIZE(3);
+
+/** The heap that a live block is in; NULL: in none. Never reads through `ptr`. */
+HAK_API hak_heap *hak_heap_of(const void *ptr);
+
+/** The heap's name, "" if it has none. Stays valid as long as the heap. */
+HAK_API const char *hak_heap_name(const hak_heap *heap);
+
+/** Of one heap, all of one moment. Set `size` to sizeof(struct hak_heap_stats) before the call; fields that the library does not
+ * know stay as they are. */
+struct hak_heap_stats {
+  uint32_t size;        /* in: sizeof(struct hak_heap_stats) */
+  uint32_t reserved;    /* 0 */
+  uint64_t live_blocks; /* allocated and not freed */
+  uint64_t live_bytes;  /* of these, usable bytes */
+  uint64_t peak_bytes;  /* most that live_bytes ever was */
+  uint64_t held_bytes;  /* of the memory that the heap has for them, slabs with free blocks included */
+  uint64_t limit;       /* 0: none */
+  uint64_t refused;     /* allocations that would have been beyond it */
+};
+
+/** 0, or EINVAL when `stats->size` is too small to hold itself. */
+HAK_API int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats);
+
+/** Calls `visit` for each live block of the heap, with its usable bytes, until it returns false; in no particular order. The heap is
+ * locked meanwhile: `visit` must not use it, nor free or resize blocks of it (the program is ended with a message). False: `visit`
+ * has returned false. */
+HAK_API bool hak_heap_walk(hak_heap *heap, bool (*visit)(void *block, size_t usable, void *argument),
+                           void *argument);
+
+/** Calls `visit` for each heap that exists, until it returns false. A heap that another thread destroys meanwhile must not be used. */
+HAK_API bool hak_heap_each(bool (*visit)(hak_heap *heap, void *argument), void *argument);
+
+/* --- what it says of itself ------------------------------------------------------------------------ */
+
 /** HAKMEM_VERSION_STRING of the library in use. */
 HAK_API const char *hak_version(void);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front/sampled.h"
+#include "heap/named.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/shared_tick.h"
@@ -85,7 +86,7 @@ static struct span_cache *span_cache_of(struct heap *heap) {
   return heap != NULL ? &heap->spans : NULL;
 }
 
-static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
+void *front_allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
   struct heap *heap = heap_of_thread();
   struct span_cache *cache = span_cache_of(heap);
@@ -112,7 +113,7 @@ static void *allocate_beyond(size_t size) {
     return block;
   }
   if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
-  return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
+  return front_allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
 static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
@@ -136,7 +137,7 @@ static void *allocate_zeroed(size_t size, bool *zeroed) {
     return libc_calloc(1, size);
   }
   return size <= SMALL_MAX ? allocate_class(class_for(size), true, zeroed)
-                           : allocate_large(size, BLOCK_ALIGNMENT, zeroed);
+                           : front_allocate_large(size, BLOCK_ALIGNMENT, zeroed);
 }
 
 void *front_allocate_zeroed(size_t size) {
@@ -152,7 +153,7 @@ void *front_allocate_zeroed(size_t size) {
 static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_class) {
   if (HAK_UNLIKELY(calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
-  if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
+  if (size_class == CLASS_COUNT) return front_allocate_large(size, alignment, &zeroed);
   return allocate_class(size_class, false, NULL);
 }
 
@@ -179,9 +180,12 @@ static void *allocate_ordinary(size_t alignment, size_t size, bool *zeroed) {
   return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size, guard_is_on());
 }
 
-static void unmark_sample(const struct block *block, void *pointer) {
+/* Of a Large or Huge block that is freed: it is no sample any more, and in no named heap. */
+static void unmark(const struct block *block, void *pointer) {
   struct slab *descriptor = descriptor_of(block);
-  if (descriptor != NULL && sample_has(descriptor)) sample_unmark(descriptor, pointer);
+  if (sample_has(descriptor)) sample_unmark(descriptor, pointer);
+  struct hak_heap *named = named_of_span(descriptor);
+  if (HAK_UNLIKELY(named != NULL)) named_forget(named, descriptor, block->usable);
 }
 
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
@@ -295,14 +299,14 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     count(heap_if_any(), size_class, COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_LARGE) {
     struct heap *heap = heap_of_thread();
-    unmark_sample(&block, pointer);
+    unmark(&block, pointer);
     if (!large_free(span_cache_of(heap), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
     shared_tick(true);
   } else {
-    unmark_sample(&block, pointer);
+    unmark(&block, pointer);
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "heap/named.h"
 #include "heap/quarantine.h"
+#include "heap/remote.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -76,7 +78,7 @@ static size_t size_of_small(const void *pointer, size_t room) {
   return other == 0 ? room - CANARY_BYTES - unused : SIZE_MAX;
 }
 
-static void set_end(void *pointer, size_t size) {
+void full_set_end(void *pointer, size_t size) {
   size_t room = room_of_small(pointer);
   if (HAK_LIKELY(room != 0)) {
     set_small_end(pointer, room, size);
@@ -113,16 +115,20 @@ size_t full_size(const struct block *block, const void *pointer) {
   return checked_size("malloc_usable_size", block, pointer);
 }
 
+size_t full_room(size_t size) {
+  return size <= PTRDIFF_MAX - CANARY_BYTES ? size + CANARY_BYTES : 0;
+}
+
 void *full_allocate(size_t alignment, size_t size, bool zero) {
-  if (size > PTRDIFF_MAX - CANARY_BYTES) {
+  size_t room = full_room(size);
+  if (room == 0) {
     errno = ENOMEM;
     return NULL;
   }
-  size_t room = size + CANARY_BYTES;
   void *block = zero                           ? front_allocate_zeroed(room)
                 : alignment <= BLOCK_ALIGNMENT ? front_allocate(room)
                                                : front_allocate_aligned(alignment, room);
-  if (block != NULL) set_end(block, size);
+  if (block != NULL) full_set_end(block, size);
   return block;
 }
 
@@ -147,8 +153,11 @@ void full_free(void *pointer) {
     report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
   unsigned size_class = link_state(pointer) - STATE_LIVE;
   release_note_caller(__builtin_return_address(0));
-  guard_freed(pointer, map_bin(pointer));
-  quarantine_put(heap, pointer, size_class);
+  struct bin *bin = map_bin(pointer);
+  guard_freed(pointer, bin);
+  /* What waits must not outlive a heap that is destroyed. */
+  if (HAK_UNLIKELY(named_of_bin(bin, size_class) != NULL)) remote_free(heap, bin, pointer);
+  else quarantine_put(heap, pointer, size_class);
   release_answer(heap);
 }
 
@@ -171,7 +180,7 @@ void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   size_t end = is_small(block) ? room : old + CANARY_BYTES;
   memset((char *)pointer + old, 0, end - old);
   void *moved = front_reallocate(pointer, block, size + CANARY_BYTES);
-  set_end(moved != NULL ? moved : pointer, moved != NULL ? size : old);
+  full_set_end(moved != NULL ? moved : pointer, moved != NULL ? size : old);
   return moved;
 }
 

@@ -28,6 +28,10 @@ HAK_INLINE bool full_may_be_on(void) { return HAK_UNLIKELY(link_mode != LINK_MOD
 void *full_or_other_allocate(size_t size);
 void full_or_other_free(void *pointer);
 
+/** What to ask for so that `size` bytes and what tells of their end have room; 0: there is no such size. */
+size_t full_room(size_t size);
+/** Marks the end of a block of full_room(size) bytes that was just allocated. */
+void full_set_end(void *pointer, size_t size);
 /** As front_allocate_aligned; `zero`: reads as zeros. */
 void *full_allocate(size_t alignment, size_t size, bool zero);
 void full_free(void *pointer);
@@ -43,6 +47,11 @@ HAK_INLINE bool full_is_on(void) { return false; }
 HAK_INLINE bool full_may_be_on(void) { return false; }
 HAK_INLINE void *full_or_other_allocate(size_t size) { return front_allocate(size); }
 HAK_INLINE void full_or_other_free(void *pointer) { front_free(pointer); }
+HAK_INLINE size_t full_room(size_t size) { return size; }
+HAK_INLINE void full_set_end(void *pointer, size_t size) {
+  (void)pointer;
+  (void)size;
+}
 HAK_INLINE void *full_allocate(size_t alignment, size_t size, bool zero) {
   return zero ? front_allocate_zeroed(size) : front_allocate_aligned(alignment, size);
 }

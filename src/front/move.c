@@ -5,6 +5,7 @@
  * asked of counts that change under the heap's lock and are read without it: an answer is a hint, never more.
  */
 #include "front/full.h"
+#include "front/named_front.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -36,6 +37,7 @@ static uint64_t room_elsewhere(const struct heap *owner, unsigned size_class, ui
 bool front_should_move(const void *pointer) {
   struct block block = block_find(pointer);
   if (block.wrong != NULL || block.tier != BLOCK_SMALL) return false;
+  if (front_named_of(&block, pointer) != NULL) return false; /* it would leave its heap */
   struct bin *bin = map_bin(pointer);
   const struct slab *slab = block.slab;
   if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;

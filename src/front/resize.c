@@ -4,6 +4,7 @@
 
 #include "front/front.h"
 #include "front/guard.h"
+#include "front/named_front.h"
 #include "front/sampled.h"
 #include "large/large.h"
 
@@ -81,12 +82,42 @@ static bool grows_where_it_is(const struct block *block, size_t usable, size_t s
   return block->tier == BLOCK_HUGE && size >= usable && size <= huge_room(block->superslab);
 }
 
+/* A block of a named heap stays in it. */
+static void *reallocate_named(struct hak_heap *named, void *pointer, const struct block *block,
+                              size_t usable, size_t size) {
+  struct slab *descriptor = descriptor_of(block);
+  if (size > usable && !named_may_grow(named, size - usable)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  if (descriptor != NULL) named_forget(named, descriptor, usable);
+  void *same = resize_in_place(pointer, block, size);
+  if (descriptor != NULL) {
+    struct block now = block_find(same != NULL ? same : pointer);
+    named_keep_anyway(named, descriptor_of(&now), now.usable);
+  }
+  if (same != NULL) return same;
+  int saved = errno;
+  void *moved = front_named_allocate(named, BLOCK_ALIGNMENT, size, false);
+  if (moved == NULL) {
+    if (size > usable) return NULL;
+    errno = saved; /* a shrink never fails */
+    guard_kept_size();
+    return pointer;
+  }
+  memcpy(moved, pointer, size < usable ? size : usable);
+  front_free(pointer);
+  return moved;
+}
+
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) {
     errno = ENOMEM;
     return NULL;
   }
   size_t usable = block_usable(block, pointer);
+  struct hak_heap *named = front_named_of(block, pointer);
+  if (HAK_UNLIKELY(named != NULL)) return reallocate_named(named, pointer, block, usable, size);
   struct sample_record record;
   if (grows_where_it_is(block, usable, size) && sample_has(descriptor_of(block))) {
     void *here = resize_in_place(pointer, block, size);

@@ -11,6 +11,7 @@
 
 #include "heap/engine.h"
 #include "heap/fork.h"
+#include "heap/named.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
@@ -37,7 +38,7 @@ static struct counters first_counters; /* of first_heap */
 static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
-static struct lock heap_list_lock
+struct lock heap_list_lock
     HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
 static struct heap *parked_heaps HAK_START_DATA;
 atomic_bool heap_started HAK_START_DATA;
@@ -299,11 +300,12 @@ void heap_fork_child(void) {
     next = heap->next;
     if (!lock_is_whole_in_child(&heap->lock)) {
       if (heap == &heap_samples) heap_samples_lost = true;
+      else if (named_is(heap)) named_lose(heap);
       continue;
     }
     heap->next = kept;
     kept = heap;
-    if (heap == &heap_samples) continue;
+    if (heap == &heap_samples || named_is(heap)) continue;
     heap->adopt_from = NULL; /* it may not be kept */
     heap->ride_other = NULL; /* the same */
     remote_forget_inbox(heap);

@@ -60,7 +60,12 @@ struct learner {
 /* With more active heaps each holds less, so that all together hold no more. */
 enum { FEW_HEAPS = 32 };
 
-enum heap_state { HEAP_ACTIVE, HEAP_PARKED, HEAP_SAMPLES /* no thread's, samples.h */ };
+enum heap_state {
+  HEAP_ACTIVE,
+  HEAP_PARKED,
+  HEAP_SAMPLES, /* no thread's, samples.h */
+  HEAP_NAMED    /* no thread's, named.h */
+};
 
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
@@ -187,6 +192,9 @@ bool heap_start(void);
 
 /** True when HAKMEM_FORCE_LIBC_ALLOC is set. */
 bool heap_calls_libc(void);
+
+/* What is told of heaps that are no thread's, and of those without one. */
+extern struct lock heap_list_lock HAK_HIDDEN;
 
 /** Enters a heap, whose lock is initialised, into the list of all. */
 void heap_list(struct heap *heap);

@@ -12,6 +12,7 @@
 #include "heap/remote.h"
 
 #include "heap/engine.h"
+#include "heap/named.h"
 #include "observe/report.h"
 
 #define BATCH_BYTES (16 * KIB)
@@ -130,9 +131,22 @@ static bool has_more_slots(struct heap *heap, const struct outgoing *slot) {
   return heap->more_outgoing != NULL;
 }
 
+/* A named heap gets each block at once: gathered ones would still be linked when it is destroyed. */
+static bool is_named_heaps(struct bin *owner, void *block, bool *wants_look) {
+  unsigned size_class = map_slab(block)->size_class;
+  struct hak_heap *named = named_of_bin(owner, size_class);
+  *wants_look = named != NULL && named_put(named, size_class, block);
+  return named != NULL;
+}
+
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
+    bool wants_look;
+    if (is_named_heaps(owner, block, &wants_look)) {
+      if (wants_look) heap->wants |= WANTS_LOOK;
+      return;
+    }
     if (slot->head != NULL && has_more_slots(heap, slot)) {
       slot = slot_of_set(heap, owner, block);
     } else {
@@ -159,7 +173,10 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
   }
 }
 
-void remote_free_now(struct bin *owner, void *block) { remote_send_list(owner, block, 1); }
+void remote_free_now(struct bin *owner, void *block) {
+  bool wants_look;
+  if (!is_named_heaps(owner, block, &wants_look)) remote_send_list(owner, block, 1);
+}
 
 void remote_flush(struct heap *heap) {
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) (void)send(&heap->outgoing[i]);

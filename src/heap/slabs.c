@@ -100,6 +100,7 @@ void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last
                    bool keep_last) {
   slab_put(slab, first, last, count);
   slabs_count_free(heap, slab, count);
+  if (HAK_UNLIKELY(slab->listed == LIST_FULL)) slabs_leave_ring(slab);
   if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */

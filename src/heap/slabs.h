@@ -32,6 +32,21 @@ HAK_INLINE void slabs_count(struct heap *heap, unsigned size_class, enum counter
 void slabs_unlist(struct heap *heap, struct slab *slab);
 void slabs_enlist(struct heap *heap, struct slab *slab);
 
+/** A slab, or a Large or Huge block by its descriptor, in no list, into a ring; or out of the one that it is in. */
+HAK_INLINE void slabs_enter_ring(struct slab *ring, struct slab *slab, enum slab_list list) {
+  slab->prev = ring->prev;
+  slab->next = ring;
+  slab->prev->next = slab;
+  ring->prev = slab;
+  slab->listed = (uint8_t)list;
+}
+HAK_INLINE void slabs_leave_ring(struct slab *slab) {
+  slab->prev->next = slab->next;
+  slab->next->prev = slab->prev;
+  slab->next = slab->prev = NULL;
+  slab->listed = LIST_NONE;
+}
+
 /** The slab, which is in no list, is the heap's from now on; or no more, and in no list. */
 void slabs_own(struct heap *heap, struct slab *slab);
 void slabs_disown(struct heap *heap, struct slab *slab);

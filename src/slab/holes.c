@@ -38,6 +38,13 @@ static bool in_hole(const uint16_t *holes, unsigned block, uint32_t size) {
   return false;
 }
 
+bool hole_has(const struct slab *slab, unsigned number) {
+  uint16_t holes[SLAB_SLICES_MOST];
+  if (slab_hole_count(slab) == 0) return false;
+  get_holes(slab, holes);
+  return in_hole(holes, number, slab_block_size(slab));
+}
+
 void purge_begin(struct purge *purge, struct slab *slab) {
   HAK_CHECK(!slab->purging && !slab->listed);
   purge->slab = slab;

@@ -54,4 +54,7 @@ void purge_end(struct purge *purge, bool gone);
  * last one. The caller holds the owner's lock, and slab_is_given(slab). */
 void hole_open(struct slab *slab);
 
+/** Does the block of this number, a free one then, touch a hole? */
+bool hole_has(const struct slab *slab, unsigned number);
+
 #endif

@@ -36,7 +36,12 @@ void slab_set_bin(struct slab *slab, struct bin *bin) {
 }
 
 void slab_release(struct slab *slab) {
-  HAK_CHECK(slab_is_empty(slab) && !slab->listed);
+  HAK_CHECK(slab_is_empty(slab));
+  slab_drop(slab);
+}
+
+void slab_drop(struct slab *slab) {
+  HAK_CHECK(!slab->listed);
   link_set_states(slab_base(slab), slab_carved(slab), slab_block_size(slab), STATE_NONE);
   slab_set_bin(slab, NULL);
   atomic_store_explicit(&slab->sampled, 0, memory_order_relaxed);

@@ -23,6 +23,9 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages page
 /** Gives an empty slab back. It must be in no list. Under the owner's lock: superslab_settle is to be called after it. */
 void slab_release(struct slab *slab);
 
+/** The same with a slab that is not empty: its blocks are gone. */
+void slab_drop(struct slab *slab);
+
 /** Names another owner's bin for the whole span. */
 void slab_set_bin(struct slab *slab, struct bin *bin);
 

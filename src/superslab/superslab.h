@@ -52,7 +52,9 @@ enum slab_kind {
 enum slab_list {
   LIST_NONE,
   LIST_PARTIAL, /* has free blocks, or memory that is no blocks yet */
-  LIST_GIVEN    /* all that can be had from it was given back (slab/holes.h) */
+  LIST_GIVEN,   /* all that can be had from it was given back (slab/holes.h) */
+  LIST_FULL,    /* of a named heap: nothing can be had from it (heap/named.h) */
+  LIST_NAMED    /* a Large or Huge block of a named heap, whose number is in `capacity` */
 };
 
 struct bin; /* heap/heap.h: where the owner's freed blocks of this class go */

@@ -1,0 +1,59 @@
+/* named_front.c - see named_front.h. */
+#include "front/named_front.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "front/front.h"
+#include "front/sampled.h"
+#include "policy/options.h"
+#include "release/release.h"
+
+static void *fail(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+struct hak_heap *front_named_of(const struct block *block, const void *pointer) {
+  if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED) return NULL;
+  if (block->tier != BLOCK_SMALL) return named_of_span(descriptor_of(block));
+  struct bin *bin = map_bin(pointer);
+  return bin != NULL ? named_of_bin(bin, block->slab->size_class) : NULL;
+}
+
+static void *allocate_small(struct hak_heap *named, unsigned size_class, bool zero) {
+  bool refused;
+  void *block = named_take(named, size_class, &refused);
+  if (HAK_UNLIKELY(block == NULL)) {
+    if (refused || named->lost) return fail();
+    release_purge();
+    block = named_take(named, size_class, &refused);
+    if (block == NULL) return fail();
+  }
+  if (option_counting()) counters_add_shared(size_class, COUNT_SLOW);
+  guard_allocated(block, size_class);
+  if (zero && !guard_is_zero(block)) memset(block, 0, class_size(size_class));
+  return block;
+}
+
+static void *allocate_large(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
+  bool zeroed;
+  void *pointer = named_may_grow(named, size) ? front_allocate_large(size, alignment, &zeroed) : fail();
+  if (pointer == NULL) return NULL;
+  struct block block = block_find(pointer);
+  if (!named_keep(named, descriptor_of(&block), block.usable)) {
+    front_free(pointer);
+    return fail();
+  }
+  if (zero && !zeroed) memset(pointer, 0, size);
+  return pointer;
+}
+
+void *front_named_allocate(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
+  if (size > PTRDIFF_MAX) return fail();
+  unsigned size_class = alignment > BLOCK_ALIGNMENT ? class_for_aligned(size, alignment)
+                        : size <= SMALL_MAX         ? class_for(size)
+                                                    : CLASS_COUNT;
+  return size_class < CLASS_COUNT ? allocate_small(named, size_class, zero)
+                                  : allocate_large(named, alignment, size, zero);
+}

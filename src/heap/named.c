@@ -1,0 +1,315 @@
+/* named.c - see named.h. */
+#include "heap/named.h"
+
+#include <string.h>
+
+#include "heap/engine.h"
+#include "heap/refill.h"
+#include "heap/slabs.h"
+#include "observe/report.h"
+
+/* --- by number ------------------------------------------------------------------------------------------ */
+
+/* A descriptor has 16 bits to say whose it is. */
+enum { PAGE = 512, PAGES = 128, NUMBERS = PAGE * PAGES };
+static _Atomic(_Atomic(struct hak_heap *) *) number_pages[PAGES];
+static atomic_uint most;
+
+static struct hak_heap *unused; /* under heap_list_lock */
+
+unsigned named_most(void) { return atomic_load_explicit(&most, memory_order_acquire); }
+
+/* acquire: pairs with `enter`, for who has only a number */
+struct hak_heap *named_by_number(unsigned number) {
+  if (number == 0 || number >= NUMBERS) return NULL;
+  _Atomic(struct hak_heap *) *page =
+      atomic_load_explicit(&number_pages[number / PAGE], memory_order_acquire);
+  return page != NULL ? atomic_load_explicit(&page[number % PAGE], memory_order_acquire) : NULL;
+}
+
+bool named_exists(struct hak_heap *named) {
+  lock_acquire(&heap_list_lock);
+  bool exists = named->exists;
+  lock_release(&heap_list_lock);
+  return exists;
+}
+
+static bool enter(struct hak_heap *named, unsigned number) {
+  if (number >= NUMBERS) return false;
+  _Atomic(struct hak_heap *) *page =
+      atomic_load_explicit(&number_pages[number / PAGE], memory_order_relaxed);
+  if (page == NULL) {
+    page = meta_allocate(PAGE * sizeof *page, sizeof *page);
+    if (page == NULL) return false;
+    atomic_store_explicit(&number_pages[number / PAGE], page, memory_order_release);
+  }
+  named->number = (uint16_t)number;
+  atomic_store_explicit(&page[number % PAGE], named, memory_order_release);
+  atomic_store_explicit(&most, number, memory_order_release);
+  return true;
+}
+
+struct hak_heap *named_of_span(const struct slab *descriptor) {
+  return descriptor->listed == LIST_NAMED ? named_by_number(descriptor->capacity) : NULL;
+}
+
+/* --- birth ------------------------------------------------------------------------------------------------ */
+
+static void make_ring(struct slab *ring) { ring->next = ring->prev = ring; }
+
+static bool is_ring_empty(const struct slab *ring) { return ring->next == ring; }
+
+/* A bin keeps so much; what it has beyond goes back to slabs. */
+#define BIN_BYTES (16 * KIB)
+enum { BIN_BLOCKS_MOST = 64, BIN_BLOCKS_LEAST = 2 };
+
+static void set_capacities(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    uint32_t blocks = (uint32_t)(BIN_BYTES / class_size(c));
+    if (blocks > BIN_BLOCKS_MOST) blocks = BIN_BLOCKS_MOST;
+    if (blocks < BIN_BLOCKS_LEAST) blocks = BIN_BLOCKS_LEAST;
+    heap->bins[c] = (struct bin){.capacity = blocks, .room = (int32_t)blocks};
+  }
+}
+
+/* Once in the list of all heaps it stays there: a heap that was destroyed is used for the next one. */
+static struct hak_heap *new_heap(void) {
+  struct hak_heap *named = meta_allocate(sizeof *named, _Alignof(struct hak_heap));
+  if (named == NULL || !enter(named, named_most() + 1)) return NULL;
+  lock_init(&named->heap.lock);
+  make_ring(&named->full);
+  make_ring(&named->blocks);
+  set_capacities(&named->heap);
+  atomic_store_explicit(&named->heap.state, HEAP_NAMED, memory_order_relaxed);
+  engine_set_mark(&named->heap);
+  heap_list(&named->heap);
+  return named;
+}
+
+struct hak_heap *named_create(const char *name, size_t limit) {
+  if (!heap_start()) return NULL;
+  lock_acquire(&heap_list_lock);
+  struct hak_heap *named = unused;
+  if (named != NULL) unused = named->next_unused;
+  else named = new_heap();
+  if (named != NULL) named->exists = true;
+  lock_release(&heap_list_lock);
+  if (named == NULL) return NULL;
+  lock_acquire(&named->heap.lock);
+  named->limit = limit;
+  named->live_bytes = named->live_blocks = named->peak_bytes = named->span_bytes = 0;
+  named->refused = 0;
+  size_t length = name != NULL ? strnlen(name, NAMED_BYTES - 1) : 0;
+  if (length > 0) memcpy(named->name, name, length);
+  memset(named->name + length, 0, NAMED_BYTES - length);
+  lock_release(&named->heap.lock);
+  return named;
+}
+
+void named_lock(struct hak_heap *named) {
+  if (HAK_UNLIKELY(lock_holder(&named->heap.lock) == LOCK_MINE))
+    report_corruption("hak_heap_walk: the heap is used by its own visitor");
+  lock_acquire(&named->heap.lock);
+}
+
+/* --- blocks ------------------------------------------------------------------------------------------------ */
+
+static bool has_room_for(struct hak_heap *named, size_t bytes) {
+  if (bytes <= named->limit && named->live_bytes <= named->limit - bytes) return true;
+  named->refused++;
+  return false;
+}
+
+static void count_in(struct hak_heap *named, size_t bytes) {
+  named->live_bytes += bytes;
+  named->live_blocks++;
+  if (named->live_bytes > named->peak_bytes) named->peak_bytes = named->live_bytes;
+}
+
+static void count_out(struct hak_heap *named, size_t bytes) {
+  named->live_bytes -= bytes;
+  named->live_blocks--;
+}
+
+static struct slab *slab_to_use(struct hak_heap *named, unsigned size_class) {
+  struct heap *heap = &named->heap;
+  struct class_slabs *slabs = &heap->classes[size_class];
+  if (slabs->first != NULL || refill_take_back(heap, size_class)) return slabs->first;
+  enum span_pages pages = slabs_owned(heap) < HUGE_PAGES_FROM ? PAGES_SMALL : PAGES_HUGE;
+  struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
+  if (slab == NULL) return NULL;
+  slabs_own(heap, slab);
+  slabs_enlist(heap, slab);
+  return slab;
+}
+
+/* New blocks are made a few at a time, as a thread's heap does (refill.c). */
+#define CARVE_BYTES (4 * KIB)
+
+static bool fill(struct hak_heap *named, unsigned size_class) {
+  struct heap *heap = &named->heap;
+  struct slab *slab = slab_to_use(named, size_class);
+  if (slab == NULL) return false;
+  void *list = NULL;
+  unsigned count = slab_take_list(slab, &list);
+  slabs_count_free(heap, slab, -(int64_t)count);
+  unsigned wanted = (unsigned)(CARVE_BYTES / class_size(size_class));
+  if (count == 0) count = slab_carve(slab, wanted > 0 ? wanted : 1, 0, &list);
+  heap->bins[size_class].head = list;
+  heap->bins[size_class].room -= (int32_t)count;
+  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
+  if (slab_is_given(slab)) slabs_enlist(heap, slab);
+  else if (!slab_has_room(slab)) slabs_enter_ring(&named->full, slab, LIST_FULL);
+  return count > 0;
+}
+
+void *named_take(struct hak_heap *named, unsigned size_class, bool *refused) {
+  size_t bytes = class_size(size_class);
+  void *block = NULL;
+  named_lock(named);
+  *refused = !has_room_for(named, bytes);
+  struct bin *bin = &named->heap.bins[size_class];
+  bool fills = bin->head == NULL;
+  if (!*refused && !named->lost && (!fills || fill(named, size_class))) block = bin_pop(bin);
+  if (block != NULL) count_in(named, bytes);
+  lock_release(&named->heap.lock);
+  if (fills) superslab_settle();
+  return block;
+}
+
+/* All but what was freed last. */
+static void trim(struct heap *heap, unsigned size_class) {
+  struct bin *bin = &heap->bins[size_class];
+  uint32_t keep = bin->capacity / 2;
+  void *last = bin->head;
+  for (uint32_t i = 1; i < keep; i++) last = link_follow(last);
+  void *cold = link_follow(last);
+  link_set(last, NULL);
+  bin->room = (int32_t)(bin->capacity - keep);
+  slabs_put_list(heap, size_class, cold, true);
+}
+
+bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
+  struct heap *heap = &named->heap;
+  named_lock(named);
+  bool trims = false;
+  if (HAK_LIKELY(!named->lost)) {
+    count_out(named, class_size(size_class));
+    trims = bin_push(&heap->bins[size_class], block);
+    if (trims) trim(heap, size_class);
+  }
+  lock_release(&heap->lock);
+  if (trims) superslab_settle();
+  return trims;
+}
+
+static void keep(struct hak_heap *named, struct slab *descriptor, size_t usable) {
+  count_in(named, usable);
+  named->span_bytes += usable;
+  descriptor->capacity = named->number;
+  slabs_enter_ring(&named->blocks, descriptor, LIST_NAMED);
+}
+
+bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable) {
+  named_lock(named);
+  bool keeps = !named->lost && has_room_for(named, usable);
+  if (keeps) keep(named, descriptor, usable);
+  lock_release(&named->heap.lock);
+  return keeps;
+}
+
+void named_keep_anyway(struct hak_heap *named, struct slab *descriptor, size_t usable) {
+  named_lock(named);
+  if (!named->lost) keep(named, descriptor, usable);
+  lock_release(&named->heap.lock);
+}
+
+bool named_may_grow(struct hak_heap *named, size_t bytes) {
+  named_lock(named);
+  bool may = !named->lost && has_room_for(named, bytes);
+  lock_release(&named->heap.lock);
+  return may;
+}
+
+void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable) {
+  named_lock(named);
+  /* Of two threads that free it, one is here first; the other's free is refused. */
+  if (descriptor->listed == LIST_NAMED) {
+    if (named->lost) {
+      descriptor->listed = LIST_NONE;
+    } else {
+      slabs_leave_ring(descriptor);
+      count_out(named, usable);
+      named->span_bytes -= usable;
+    }
+  }
+  lock_release(&named->heap.lock);
+}
+
+void named_figures_get(struct hak_heap *named, struct named_figures *figures) {
+  named_lock(named);
+  *figures = (struct named_figures){.live_blocks = named->live_blocks,
+                                    .live_bytes = named->live_bytes,
+                                    .peak_bytes = named->peak_bytes,
+                                    .held_bytes = slabs_owned(&named->heap) + named->span_bytes,
+                                    .limit = named->limit,
+                                    .refused = named->refused};
+  lock_release(&named->heap.lock);
+}
+
+/* --- the end -------------------------------------------------------------------------------------------------- */
+
+static void drop_slab(struct heap *heap, struct slab *slab) {
+  slabs_disown(heap, slab);
+  slab_drop(slab);
+}
+
+static void drop_slabs(struct hak_heap *named) {
+  struct heap *heap = &named->heap;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    while (heap->classes[c].first != NULL) drop_slab(heap, heap->classes[c].first);
+    while (heap->classes[c].given != NULL) drop_slab(heap, heap->classes[c].given);
+  }
+  while (!is_ring_empty(&named->full)) {
+    struct slab *slab = named->full.next;
+    slabs_leave_ring(slab);
+    drop_slab(heap, slab);
+  }
+}
+
+/* One after the other, without the lock: a Huge block goes by system calls. */
+static bool drop_span(struct hak_heap *named) {
+  lock_acquire(&named->heap.lock);
+  bool any = !is_ring_empty(&named->blocks);
+  struct slab *span = named->blocks.next;
+  if (any) slabs_leave_ring(span);
+  lock_release(&named->heap.lock);
+  if (!any) return false;
+  struct superslab *superslab = superslab_of(span);
+  if (superslab->huge_units != 0) (void)huge_release(superslab, superslab->base);
+  else (void)large_free(NULL, span);
+  return true;
+}
+
+void named_destroy(struct hak_heap *named) {
+  if (named->lost) return; /* what it held stays where it is */
+  lock_acquire(&engine_batch_lock); /* no slab of it is in the engine's hands */
+  named_lock(named);
+  drop_slabs(named);
+  set_capacities(&named->heap);
+  named->live_bytes = named->live_blocks = named->span_bytes = 0;
+  lock_release(&named->heap.lock);
+  lock_release(&engine_batch_lock);
+  while (drop_span(named)) continue;
+  superslab_settle();
+  lock_acquire(&heap_list_lock);
+  named->exists = false;
+  named->next_unused = unused;
+  unused = named;
+  lock_release(&heap_list_lock);
+}
+
+void named_lose(struct heap *heap) {
+  struct hak_heap *named = (struct hak_heap *)(void *)heap;
+  named->lost = true;
+}

@@ -1,0 +1,87 @@
+/* named.h - first-class heaps (hak_heap_create): blocks that are gone all at once when their heap is destroyed.
+ *
+ * A named heap is a struct heap that is no thread's. Who allocates from it or frees into it holds its lock, also for its bins.
+ * Its slabs are listed in the address map as those of any heap, so that free() finds the bin; a block of it is never
+ * gathered for its owner as other heaps' are (remote.c): once the heap is destroyed, no thread holds a link into its memory. For the
+ * same reason no slab comes from another heap or goes to one. Large and Huge blocks are in a ring, by the descriptor
+ * of their first slice.
+ *
+ * Sizes in bytes. `live_bytes` counts what blocks have, not what was asked for.
+ */
+#ifndef HAK_NAMED_H
+#define HAK_NAMED_H
+
+#include "heap/bins.h"
+
+enum { NAMED_BYTES = 64 }; /* of a name, with its end */
+
+struct hak_heap {
+  struct heap heap; /* first: a bin leads here */
+  /* Under heap.lock. */
+  struct slab full;   /* ring of the slabs without room */
+  struct slab blocks; /* ring of Large and Huge blocks */
+  size_t limit, live_bytes, live_blocks, peak_bytes, span_bytes;
+  uint64_t refused; /* allocations that the limit has refused */
+  bool lost;        /* in the child of a fork: another thread was at work in it */
+  char name[NAMED_BYTES];
+  /* Once. */
+  uint16_t number;
+  /* Under heap_list_lock. */
+  bool exists;
+  struct hak_heap *next_unused;
+};
+
+HAK_INLINE bool named_is(const struct heap *heap) {
+  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_NAMED;
+}
+
+/** The named heap that a bin of this class belongs to, or NULL: it is another heap's. */
+HAK_INLINE struct hak_heap *named_of_bin(struct bin *bin, unsigned size_class) {
+  struct heap *heap = heap_of_bin(bin, size_class);
+  return named_is(heap) ? (struct hak_heap *)(void *)heap : NULL;
+}
+
+/** The named heap of a Large or Huge block, or NULL. */
+struct hak_heap *named_of_span(const struct slab *descriptor);
+
+/** A new heap; `name` is cut to what fits. NULL: no memory, or 65,535 heaps exist. */
+struct hak_heap *named_create(const char *name, size_t limit);
+/** Frees all blocks of a heap that no other thread uses any more, and the heap. */
+void named_destroy(struct hak_heap *named);
+
+/** The heap's lock. Ends the program where this thread holds it: a visitor of hak_heap_walk has called the heap. */
+void named_lock(struct hak_heap *named);
+
+/** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, without: no memory. */
+void *named_take(struct hak_heap *named, unsigned size_class, bool *refused);
+/** Frees a block. True: slabs may have become slices. */
+bool named_put(struct hak_heap *named, unsigned size_class, void *block);
+
+/** Counts a Large or Huge block in; false: it is beyond the limit. */
+bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable);
+/** The same of one that was forgotten for a moment. */
+void named_keep_anyway(struct hak_heap *named, struct slab *descriptor, size_t usable);
+/** Would so many bytes more be within the limit? Counts a refusal if not. */
+bool named_may_grow(struct hak_heap *named, size_t bytes);
+/** Counts it out before it is freed or resized. */
+void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable);
+
+/** Calls `visit` for each live block, under the heap's lock, until it says false. False: it has. */
+typedef bool named_visit(void *block, size_t usable, void *argument);
+bool named_walk(struct hak_heap *named, named_visit *visit, void *argument);
+
+/** In the child of a fork that found the heap's lock with another thread. */
+void named_lose(struct heap *heap);
+
+/** What is known of the heap, all of one moment. */
+struct named_figures {
+  uint64_t live_blocks, live_bytes, peak_bytes, held_bytes, limit, refused;
+};
+void named_figures_get(struct hak_heap *named, struct named_figures *figures);
+
+/** The heap of this number, which may have been destroyed; numbers go from 1 up to what named_most() says. */
+struct hak_heap *named_by_number(unsigned number);
+bool named_exists(struct hak_heap *named);
+unsigned named_most(void);
+
+#endif
