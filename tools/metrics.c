@@ -25,6 +25,7 @@ enum family_id {
   CLASS,
   CACHE,
   HEAPS,
+  NAMED,
   PARTIAL,
   ALLOCATED_BYTES,
   ALLOCATED_BLOCKS,
@@ -63,6 +64,8 @@ static const struct family families[FAMILIES] = {
     [CACHE] = {"hakmem_cache_bytes", "gauge", "bytes", "Free memory that is kept, by where it is."},
     [HEAPS] = {"hakmem_heaps", "gauge", NULL,
                "Heaps, each of one thread or of one that has ended."},
+    [NAMED] = {"hakmem_named_heap_live_bytes", "gauge", "bytes",
+               "Bytes of the blocks that live in a heap that the program has made."},
     [PARTIAL] = {"hakmem_partial", "gauge", NULL,
                  "1: it changed while it was read, and its figures are of several moments."},
     [ALLOCATED_BYTES] = {"hakmem_allocated_bytes", "counter", "bytes",
@@ -184,6 +187,10 @@ static void put_memory(struct metrics *metrics, const struct snapshot *snapshot)
   put(metrics, PARTIAL, snapshot->partial);
   put_labels(metrics, HEAPS, (double)snapshot->heaps_active, "state", "active", NULL);
   put_labels(metrics, HEAPS, (double)snapshot->heaps_parked, "state", "parked", NULL);
+  for (size_t i = 0; i < snapshot->heap_count; i++)
+    if (snapshot->heaps[i].named)
+      put_labels(metrics, NAMED, (double)snapshot->heaps[i].live_bytes, "heap",
+                 snapshot->heaps[i].own_name, NULL);
 }
 
 static void put_classes(struct metrics *metrics, const struct snapshot *snapshot) {

@@ -45,6 +45,10 @@ struct heap_figures {
   uint64_t slab_bytes;                    /* of slabs it owns */
   uint64_t bins, outgoing, inbox, cached; /* bytes that it keeps */
   uint64_t free, given;                   /* bytes free in its slabs; of these, given back */
+  bool named;                             /* of no thread, the program has made it */
+  char own_name[64];
+  /* Of such a heap: bytes and blocks that live in it; bytes of Large and Huge blocks; UINT64_MAX: no limit. */
+  uint64_t live_blocks, live_bytes, peak_bytes, span_bytes, limit, refused;
 };
 
 /* Mappings of the program that have one name. */
@@ -78,7 +82,7 @@ struct snapshot {
   uint64_t huge_supplies[2][COUNTERS_MOST]; /* of Large and of Huge blocks */
   uint64_t huge_counters[2][COUNTERS_MOST];
   struct heap_figures *heaps;
-  size_t heap_count, heaps_active, heaps_parked, heaps_of_samples;
+  size_t heap_count, heaps_active, heaps_parked, heaps_of_samples, heaps_named;
   uint64_t os_mmap, os_munmap, os_mprotect, os_madvise, os_mremap, os_failed;
   uint64_t acquired, released, fallback_mmap, huge_alloc, huge_fail, decommit_disabled;
 };

@@ -150,6 +150,27 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   snapshot->heaps_of_samples += figures->samples;
 }
 
+/* False: it was destroyed, and waits to be another one. */
+static bool add_named(struct snapshot *snapshot, const struct directory_layout *layout,
+                      struct copy heap, struct heap_figures *figures) {
+  struct directory_field name = layout->named.name;
+  if (copy_get(heap, layout->named.exists) == 0) return false;
+  figures->named = true;
+  for (unsigned i = 0; i < name.bytes && i + 1 < sizeof figures->own_name; i++) {
+    char letter = (char)copy_get(heap, (struct directory_field){(uint16_t)(name.at + i), 1});
+    if (letter == '\0') break;
+    figures->own_name[i] = letter >= 0 && letter < ' ' ? '?' : letter;
+  }
+  figures->live_blocks = copy_get(heap, layout->named.live_blocks);
+  figures->live_bytes = copy_get(heap, layout->named.live_bytes);
+  figures->peak_bytes = copy_get(heap, layout->named.peak_bytes);
+  figures->span_bytes = copy_get(heap, layout->named.span_bytes);
+  figures->limit = copy_get(heap, layout->named.limit);
+  figures->refused = copy_get(heap, layout->named.refused);
+  snapshot->heaps_named++;
+  return true;
+}
+
 static bool is_counted(const struct class_figures *figures) {
   for (int i = 0; i < COUNTERS_MOST; i++)
     if (figures->counters[i] != 0 || figures->supplies[i] != 0) return true;
@@ -157,8 +178,9 @@ static bool is_counted(const struct class_figures *figures) {
 }
 
 bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
-  size_t room = 0, bytes = remote->layout.heap.bytes;
-  char *buffer = malloc(bytes + 1);
+  const struct directory_layout *layout = &remote->layout;
+  size_t room = 0, bytes = layout->heap.bytes;
+  char *buffer = malloc(bytes + layout->named.bytes + 1);
   bool ok = buffer != NULL;
   uint64_t address = remote_word(remote, remote->heaps);
   while (ok && address != 0 && snapshot->heap_count < HEAPS_MOST &&
@@ -174,7 +196,13 @@ bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
     struct heap_figures *figures = &snapshot->heaps[snapshot->heap_count++];
     *figures = (struct heap_figures){.address = address};
     add_heap(snapshot, remote, heap, figures);
-    address = copy_get(heap, remote->layout.heap.next);
+    if (layout->named.bytes > 0 && copy_get(heap, layout->heap.state) == layout->named.state) {
+      struct copy whole = {buffer, layout->named.bytes};
+      if (!remote_read(remote, address, buffer, layout->named.bytes) ||
+          !add_named(snapshot, layout, whole, figures))
+        snapshot->heap_count--;
+    }
+    address = copy_get(heap, layout->heap.next);
   }
   free(buffer);
   add_counters(snapshot, remote, remote->counters_shared);

@@ -75,7 +75,8 @@ void stats_sort_heaps(struct snapshot *snapshot) {
 }
 
 char *stats_thread(const struct heap_figures *heap, char text[40]) {
-  if (heap->samples) snprintf(text, 40, "samples");
+  if (heap->named) snprintf(text, 40, "heap \"%.31s\"", heap->own_name);
+  else if (heap->samples) snprintf(text, 40, "samples");
   else if (heap->parked) snprintf(text, 40, "ended");
   else if (heap->thread == 0) snprintf(text, 40, "in use");
   else snprintf(text, 40, "%d %s", heap->thread, heap->name);
@@ -152,6 +153,27 @@ static void print_heaps(const struct snapshot *snapshot, FILE *out) {
     fprintf(out, "  and %zu more\n", snapshot->heap_count - ROWS_MOST);
 }
 
+static void print_named(const struct snapshot *snapshot, FILE *out) {
+  char text[4][16];
+  unsigned rows = 0;
+  fprintf(out,
+          "\nheaps that the program has made: %zu; bytes of blocks\n"
+          "  %-32s %12s %10s %10s %10s %10s %10s\n",
+          snapshot->heaps_named, "name", "blocks", "live", "peak", "held", "limit", "refused");
+  for (size_t i = 0; i < snapshot->heap_count && rows < ROWS_MOST; i++) {
+    const struct heap_figures *heap = &snapshot->heaps[i];
+    if (!heap->named) continue;
+    rows++;
+    fprintf(out, "  %-32.32s %12llu %10s %10s %10s %10s %10llu\n", heap->own_name,
+            (unsigned long long)heap->live_blocks, stats_bytes((double)heap->live_bytes, text[0]),
+            stats_bytes((double)heap->peak_bytes, text[1]),
+            stats_bytes((double)(heap->slab_bytes + heap->span_bytes), text[2]),
+            heap->limit == UINT64_MAX ? "none" : stats_bytes((double)heap->limit, text[3]),
+            (unsigned long long)heap->refused);
+  }
+  if (snapshot->heaps_named > rows) fprintf(out, "  and %zu more\n", snapshot->heaps_named - rows);
+}
+
 void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
   char equation[512];
   stats_equation(snapshot, equation, sizeof equation);
@@ -170,6 +192,7 @@ void stats_text(const struct snapshot *snapshot, const struct remote *remote, FI
   print_parts(snapshot, out);
   print_classes(snapshot, out);
   if (!snapshot->counted) print_heaps(snapshot, out);
+  if (snapshot->heaps_named > 0) print_named(snapshot, out);
   fprintf(out,
           "\nsystem calls since the start\n"
           "  mmap %llu, munmap %llu, madvise %llu, mremap %llu, mprotect %llu, refused %llu\n",

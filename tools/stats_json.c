@@ -166,6 +166,7 @@ static void put_threads(struct json *json, const struct snapshot *snapshot) {
   json_open_group(json, "threads", '[');
   for (size_t i = 0; i < snapshot->heap_count; i++) {
     const struct heap_figures *heap = &snapshot->heaps[i];
+    if (heap->named) continue;
     json_open_group(json, NULL, '{');
     json_boolean(json, "ended", heap->parked);
     json_boolean(json, "samples", heap->samples);
@@ -180,6 +181,24 @@ static void put_threads(struct json *json, const struct snapshot *snapshot) {
     json_number(json, "cached", heap->cached);
     json_number(json, "free", heap->free);
     json_number(json, "given", heap->given);
+    json_close_group(json, '}');
+  }
+  json_close_group(json, ']');
+}
+
+static void put_named(struct json *json, const struct snapshot *snapshot) {
+  json_open_group(json, "named_heaps", '[');
+  for (size_t i = 0; i < snapshot->heap_count; i++) {
+    const struct heap_figures *heap = &snapshot->heaps[i];
+    if (!heap->named) continue;
+    json_open_group(json, NULL, '{');
+    json_text(json, "name", heap->own_name);
+    json_number(json, "live_blocks", heap->live_blocks);
+    json_number(json, "live_bytes", heap->live_bytes);
+    json_number(json, "peak_bytes", heap->peak_bytes);
+    json_number(json, "held_bytes", heap->slab_bytes + heap->span_bytes);
+    if (heap->limit != UINT64_MAX) json_number(json, "limit", heap->limit);
+    json_number(json, "refused", heap->refused);
     json_close_group(json, '}');
   }
   json_close_group(json, ']');
@@ -210,6 +229,7 @@ void stats_json(const struct snapshot *snapshot, const struct remote *remote, FI
     json_close_group(&json, '}');
   }
   put_threads(&json, snapshot);
+  put_named(&json, snapshot);
   put_options(&json, remote);
   json_close_group(&json, '}');
   fputc('\n', out);

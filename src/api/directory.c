@@ -3,7 +3,7 @@
 
 #include "api/totals.h"
 #include "hakmem.h"
-#include "heap/heap.h"
+#include "heap/named.h"
 #include "heap/remote.h"
 #include "policy/options.h"
 #include "slab/holes.h"
@@ -130,6 +130,16 @@ const struct directory_layout directory_layout = {
                     .sampled = FIELD(struct slab, sampled),
                     .age_clean = SLAB_CLEAN,
                     .age_huge = SLAB_HUGE},
+    .named = {.state = HEAP_NAMED,
+              .bytes = sizeof(struct hak_heap),
+              .exists = FIELD(struct hak_heap, exists),
+              .name = FIELD(struct hak_heap, name),
+              .live_blocks = FIELD(struct hak_heap, live_blocks),
+              .live_bytes = FIELD(struct hak_heap, live_bytes),
+              .peak_bytes = FIELD(struct hak_heap, peak_bytes),
+              .span_bytes = FIELD(struct hak_heap, span_bytes),
+              .limit = FIELD(struct hak_heap, limit),
+              .refused = FIELD(struct hak_heap, refused)},
 };
 /* NOLINTEND(bugprone-sizeof-expression) */
 

@@ -86,7 +86,7 @@ static struct span_cache *span_cache_of(struct heap *heap) {
   return heap != NULL ? &heap->spans : NULL;
 }
 
-void *front_allocate_large(size_t size, size_t alignment, bool *zeroed) {
+static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
   struct heap *heap = heap_of_thread();
   struct span_cache *cache = span_cache_of(heap);
@@ -113,7 +113,7 @@ static void *allocate_beyond(size_t size) {
     return block;
   }
   if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
-  return front_allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
+  return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
 static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
@@ -137,7 +137,7 @@ static void *allocate_zeroed(size_t size, bool *zeroed) {
     return libc_calloc(1, size);
   }
   return size <= SMALL_MAX ? allocate_class(class_for(size), true, zeroed)
-                           : front_allocate_large(size, BLOCK_ALIGNMENT, zeroed);
+                           : allocate_large(size, BLOCK_ALIGNMENT, zeroed);
 }
 
 void *front_allocate_zeroed(size_t size) {
@@ -153,7 +153,7 @@ void *front_allocate_zeroed(size_t size) {
 static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_class) {
   if (HAK_UNLIKELY(calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
-  if (size_class == CLASS_COUNT) return front_allocate_large(size, alignment, &zeroed);
+  if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
   return allocate_class(size_class, false, NULL);
 }
 

@@ -21,9 +21,6 @@ bool front_should_move(const void *pointer);
 /** Frees a block that was moved: past the bin, so that its place is not the next to be handed out. */
 void front_free_moved(void *pointer);
 
-/** A block of more than SMALL_MAX bytes, or with an alignment that no slab has; `*zeroed`: it reads as zeros. */
-void *front_allocate_large(size_t size, size_t alignment, bool *zeroed);
-
 /** A block that is no sample, whatever the count says: it was asked. */
 void *front_allocate_unsampled(size_t size);
 

@@ -7,6 +7,7 @@
 #include "front/front.h"
 #include "front/sampled.h"
 #include "policy/options.h"
+#include "release/background.h"
 #include "release/release.h"
 
 static void *fail(void) {
@@ -36,10 +37,21 @@ static void *allocate_small(struct hak_heap *named, unsigned size_class, bool ze
   return block;
 }
 
+/* Not from the thread's cached spans: they may be longer, and what counts against the limit would depend on chance. */
+static void *take_large(size_t alignment, size_t size, bool *zeroed) {
+  void *pointer = large_allocate(NULL, size, alignment, zeroed);
+  if (HAK_LIKELY(pointer != NULL) || !large_could_fit(size, alignment)) return pointer;
+  release_purge();
+  return large_allocate(NULL, size, alignment, zeroed);
+}
+
 static void *allocate_large(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
   bool zeroed;
-  void *pointer = named_may_grow(named, size) ? front_allocate_large(size, alignment, &zeroed) : fail();
-  if (pointer == NULL) return NULL;
+  void *pointer = named_may_grow(named, size) ? take_large(alignment, size, &zeroed) : NULL;
+  if (pointer == NULL) return fail();
+  if (option_counting())
+    counters_add_shared(large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  release_get_ready();
   struct block block = block_find(pointer);
   if (!named_keep(named, descriptor_of(&block), block.usable)) {
     front_free(pointer);

@@ -1,0 +1,376 @@
+/* named_heaps.c - heaps of their own: allocation in every tier, the limit, figures, the walk, and the end of all blocks at once. */
+#include "unit_test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 3000 };
+
+static struct hak_heap_stats figures_of(hak_heap *heap) {
+  struct hak_heap_stats stats = {.size = sizeof stats};
+  assert_int_equal(hak_heap_stats_get(heap, &stats), 0);
+  return stats;
+}
+
+static void fill(unsigned char *block, size_t size) { memset(block, (int)(size % 251 + 1), size); }
+
+static void check(const unsigned char *block, size_t size) {
+  for (size_t i = 0; i < size; i += size < 4096 ? 1 : 997) assert_int_equal(block[i], size % 251 + 1);
+}
+
+static void serves_every_tier(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("tiers", 0);
+  assert_non_null(heap);
+  assert_string_equal(hak_heap_name(heap), "tiers");
+  void *blocks[TEST_SIZE_COUNT];
+  for (int i = 0; i < TEST_SIZE_COUNT; i++) {
+    blocks[i] = hak_heap_malloc(heap, test_sizes[i]);
+    assert_non_null(blocks[i]);
+    fill(blocks[i], test_sizes[i]);
+    assert_ptr_equal(hak_heap_of(blocks[i]), heap);
+    assert_true(hak_owns(blocks[i]));
+    assert_true(hak_usable_size(blocks[i]) >= test_sizes[i]);
+    assert_false(hak_should_move(blocks[i]));
+  }
+  assert_int_equal(figures_of(heap).live_blocks, TEST_SIZE_COUNT);
+  for (int i = 0; i < TEST_SIZE_COUNT; i++) {
+    check(blocks[i], test_sizes[i]);
+    hak_free(blocks[i]);
+  }
+  assert_int_equal(figures_of(heap).live_blocks, 0);
+  assert_int_equal(figures_of(heap).live_bytes, 0);
+  hak_heap_destroy(heap);
+}
+
+static void others_are_in_no_heap(void **state) {
+  (void)state;
+  int on_stack;
+  void *small = hak_malloc(100), *large = hak_malloc(100000), *huge = hak_malloc(5 * MIB);
+  assert_null(hak_heap_of(small));
+  assert_null(hak_heap_of(large));
+  assert_null(hak_heap_of(huge));
+  assert_null(hak_heap_of(&on_stack));
+  assert_null(hak_heap_of(NULL));
+  hak_free(small);
+  hak_free(large);
+  hak_free(huge);
+  hak_heap_destroy(NULL);
+}
+
+static void zeroed_and_aligned(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create(NULL, 0);
+  assert_string_equal(hak_heap_name(heap), "");
+  static const size_t sizes[] = {1, 100, 5000, 70000, 3 * MIB};
+  for (int round = 0; round < 3; round++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      unsigned char *block = hak_heap_calloc(heap, sizes[i], 1);
+      for (size_t at = 0; at < sizes[i]; at++) assert_int_equal(block[at], 0);
+      memset(block, 0xff, sizes[i]);
+      hak_free(block);
+    }
+  for (unsigned shift = 0; shift <= 22; shift++) {
+    size_t alignment = (size_t)1 << shift;
+    char *block = hak_heap_aligned_alloc(heap, alignment, 300);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % alignment, 0);
+    assert_ptr_equal(hak_heap_of(block), heap);
+  }
+  errno = 0;
+  assert_null(hak_heap_aligned_alloc(heap, 48, 300));
+  assert_int_equal(errno, EINVAL);
+  errno = 0;
+  volatile size_t half = SIZE_MAX / 2;
+  assert_null(hak_heap_calloc(heap, half, 4));
+  assert_int_equal(errno, ENOMEM);
+  assert_null(hak_heap_malloc(heap, half + 1));
+  hak_heap_destroy(heap);
+}
+
+static void resized_blocks_stay(void **state) {
+  (void)state;
+  static const size_t sizes[] = {10, 100, 24, 3000, 900, 40000, 70000, 66000, 500000, 3 * MIB, 40 * MIB, 5 * MIB, 100000, 50};
+  hak_heap *heap = hak_heap_create("resized", 0);
+  unsigned char *block = hak_heap_realloc(heap, NULL, 1);
+  block[0] = 77;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    block = i % 2 == 0 ? hak_realloc(block, sizes[i]) : hak_heap_realloc(heap, block, sizes[i]);
+    assert_non_null(block);
+    assert_int_equal(block[0], 77);
+    assert_ptr_equal(hak_heap_of(block), heap);
+    struct hak_heap_stats stats = figures_of(heap);
+    assert_int_equal(stats.live_blocks, 1);
+    if (strcmp(hak_variant(), "hardened") != 0)
+      assert_int_equal(stats.live_bytes, hak_usable_size(block));
+  }
+  assert_null(hak_heap_realloc(heap, block, 0)); /* as realloc */
+  assert_int_equal(figures_of(heap).live_blocks, 0);
+  hak_heap_destroy(heap);
+}
+
+static void the_limit_holds(void **state) {
+  (void)state;
+  enum { LIMIT = 1000000 };
+  hak_heap *heap = hak_heap_create("limited", LIMIT);
+  size_t count = 0;
+  void *blocks[BLOCKS], *last = NULL;
+  errno = 0;
+  while (count < BLOCKS && (last = hak_heap_malloc(heap, 1000)) != NULL) blocks[count++] = last;
+  assert_null(last);
+  assert_int_equal(errno, ENOMEM);
+  struct hak_heap_stats stats = figures_of(heap);
+  assert_int_equal(stats.live_blocks, count);
+  assert_true(stats.live_bytes <= LIMIT && stats.live_bytes > LIMIT - 2000);
+  assert_int_equal(stats.limit, LIMIT);
+  assert_true(stats.refused >= 1);
+  errno = 0;
+  assert_null(hak_heap_malloc(heap, 200000));
+  assert_int_equal(errno, ENOMEM);
+  errno = 0;
+  assert_null(hak_realloc(blocks[0], 500000));
+  assert_int_equal(errno, ENOMEM);
+  assert_non_null(hak_malloc(100)); /* not limited */
+  for (size_t i = 0; i < count; i++) hak_free(blocks[i]);
+  void *large = hak_heap_malloc(heap, 900000);
+  assert_non_null(large);
+  assert_null(hak_heap_malloc(heap, 200000));
+  hak_free(large);
+  assert_null(hak_heap_malloc(heap, LIMIT + 1));
+  assert_int_equal(figures_of(heap).live_bytes, 0);
+  assert_true(figures_of(heap).peak_bytes <= LIMIT);
+  hak_heap_destroy(heap);
+}
+
+struct found {
+  void *blocks[BLOCKS + 100];
+  size_t count, bytes, most;
+};
+
+static bool note(void *block, size_t usable, void *argument) {
+  struct found *found = argument;
+  assert_true(found->count < BLOCKS + 100);
+  found->blocks[found->count++] = block;
+  found->bytes += usable;
+  return found->count < found->most;
+}
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* After frees, a purge that gives pages back, and more frees into bins. */
+static void the_walk_finds_what_lives(void **state) {
+  (void)state;
+  static void *blocks[BLOCKS];
+  static struct found found;
+  hak_heap *heap = hak_heap_create("walked", 0);
+  for (int i = 0; i < BLOCKS; i++) {
+    size_t size = i % 97 == 0 ? 100000 : i % 500 == 1 ? 2 * MIB + 5 : (size_t)(i * 37 % 3000);
+    blocks[i] = hak_heap_malloc(heap, size);
+    assert_non_null(blocks[i]);
+  }
+  size_t live = 0;
+  for (int i = 0; i < BLOCKS; i++) {
+    if (i % 3 == 0 || (i > 1000 && i < 2500)) {
+      hak_free(blocks[i]);
+      if (i == 2400) hak_purge();
+    } else {
+      blocks[live++] = blocks[i];
+    }
+  }
+  found = (struct found){.most = BLOCKS + 100};
+  assert_true(hak_heap_walk(heap, note, &found));
+  assert_int_equal(found.count, live);
+  assert_int_equal(found.bytes, figures_of(heap).live_bytes);
+  qsort(blocks, live, sizeof *blocks, by_address);
+  qsort(found.blocks, found.count, sizeof *found.blocks, by_address);
+  assert_memory_equal(blocks, found.blocks, live * sizeof *blocks);
+  found = (struct found){.most = 10};
+  assert_false(hak_heap_walk(heap, note, &found));
+  assert_int_equal(found.count, 10);
+  hak_heap_destroy(heap);
+}
+
+static bool count_heaps(hak_heap *heap, void *argument) {
+  if (strncmp(hak_heap_name(heap), "each-", 5) == 0) ++*(int *)argument;
+  return true;
+}
+
+static void heaps_are_told_apart(void **state) {
+  (void)state;
+  enum { HEAPS = 700 }; /* more than a page of numbers */
+  static hak_heap *heaps[HEAPS];
+  static void *blocks[HEAPS];
+  char name[100];
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < HEAPS; i++) {
+      snprintf(name, sizeof name, "each-%d-%070d", i, 1);
+      heaps[i] = hak_heap_create(name, 0);
+      assert_non_null(heaps[i]);
+      assert_int_equal(strlen(hak_heap_name(heaps[i])), 63);
+      blocks[i] = hak_heap_malloc(heaps[i], i % 2 == 0 ? 50 : 80000);
+    }
+    int found = 0;
+    assert_true(hak_heap_each(count_heaps, &found));
+    assert_int_equal(found, HEAPS);
+    for (int i = 0; i < HEAPS; i++) assert_ptr_equal(hak_heap_of(blocks[i]), heaps[i]);
+    for (int i = 0; i < HEAPS; i++) hak_heap_destroy(heaps[i]);
+    found = 0;
+    hak_heap_each(count_heaps, &found);
+    assert_int_equal(found, 0);
+  }
+}
+
+static size_t mapped(void) {
+  struct hak_stats stats = {.size = sizeof stats};
+  hak_purge();
+  hak_stats_get(&stats);
+  return stats.bytes_mapped;
+}
+
+static void its_memory_comes_back(void **state) {
+  (void)state;
+  size_t before = mapped(), most = 0;
+  for (int round = 0; round < 30; round++) {
+    hak_heap *heap = hak_heap_create("round", 0);
+    for (int i = 0; i < 20000; i++) {
+      char *block = hak_heap_malloc(heap, (size_t)(i * 31 % 2000 + 1));
+      assert_non_null(block);
+      block[0] = 1;
+      if (i % 3 == 0) hak_free(block);
+    }
+    for (int i = 0; i < 10; i++) assert_non_null(hak_heap_malloc(heap, 300000));
+    assert_non_null(hak_heap_malloc(heap, 7 * MIB));
+    hak_heap_destroy(heap);
+    size_t now = mapped();
+    if (now > most) most = now;
+  }
+  assert_true(most <= before + 4 * MIB);
+}
+
+static void *destroy(void *heap) {
+  hak_heap_destroy(heap);
+  return NULL;
+}
+
+static void another_thread_destroys(void **state) {
+  (void)state;
+  for (int round = 0; round < 50; round++) {
+    hak_heap *heap = hak_heap_create("other", 0);
+    for (int i = 0; i < 500; i++) assert_non_null(hak_heap_malloc(heap, 64));
+    pthread_t thread;
+    pthread_create(&thread, NULL, destroy, heap);
+    pthread_join(thread, NULL);
+  }
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------ */
+
+enum { THREADS = 4, ROUNDS = 40, SHARED = 256 };
+
+static hak_heap *shared_heaps[2];
+static _Atomic(unsigned char *) shared[SHARED];
+
+static void *exchange(void *argument) {
+  uint64_t random = (uintptr_t)argument * 0x9e3779b97f4a7c15u + 1;
+  for (int i = 0; i < 20000; i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    size_t size = random >> 40 & ((random >> 20 & 63) == 0 ? 0x1ffff : 0x3ff);
+    if (size < 2) size = 2;
+    unsigned char *block = hak_heap_malloc(shared_heaps[random >> 63], size);
+    assert_non_null(block);
+    block[0] = (unsigned char)size;
+    block[size - 1] = (unsigned char)size;
+    block = atomic_exchange(&shared[random >> 33 & (SHARED - 1)], block);
+    if (block != NULL) hak_free(block);
+    if (i % 64 == 0) hak_free(hak_malloc(size)); /* of the thread's own heap */
+  }
+  return NULL;
+}
+
+static void threads_share_heaps_that_end(void **state) {
+  (void)state;
+  for (int round = 0; round < ROUNDS / 10; round++) {
+    pthread_t threads[THREADS];
+    for (int i = 0; i < 2; i++) shared_heaps[i] = hak_heap_create("shared", 0);
+    for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, exchange, (void *)(i + 1));
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    size_t live = 0;
+    for (int i = 0; i < SHARED; i++) live += atomic_exchange(&shared[i], NULL) != NULL;
+    assert_int_equal(figures_of(shared_heaps[0]).live_blocks + figures_of(shared_heaps[1]).live_blocks, live);
+    for (int i = 0; i < 2; i++) hak_heap_destroy(shared_heaps[i]);
+  }
+}
+
+static atomic_bool stop;
+
+static void *churn(void *heap) {
+  while (!atomic_load(&stop)) hak_free(hak_heap_malloc(heap, 100));
+  return NULL;
+}
+
+/* A heap that another thread was at work in is lost to the child, others are whole. */
+static void a_child_has_heaps(void **state) {
+  (void)state;
+  hak_heap *quiet = hak_heap_create("quiet", 0), *busy = hak_heap_create("busy", 0);
+  pthread_t thread;
+  atomic_store(&stop, false);
+  pthread_create(&thread, NULL, churn, busy);
+  for (int round = 0; round < 100; round++) {
+    unsigned char *block = hak_heap_malloc(quiet, 1000);
+    fill(block, 1000);
+    pid_t child = fork();
+    if (child == 0) {
+      check(block, 1000);
+      hak_free(block);
+      bool works = hak_heap_malloc(quiet, 70000) != NULL;
+      hak_free(hak_heap_malloc(busy, 10));
+      hak_heap_destroy(busy);
+      hak_heap_destroy(quiet);
+      hak_heap *heap = hak_heap_create("child", 0);
+      works = works && heap != NULL && hak_heap_malloc(heap, 10) != NULL;
+      hak_heap_destroy(heap);
+      _exit(works ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    hak_free(block);
+  }
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  hak_heap_destroy(busy);
+  hak_heap_destroy(quiet);
+}
+
+static void short_structures_are_kept(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("short", 0);
+  hak_free(hak_heap_malloc(heap, 10));
+  struct hak_heap_stats stats;
+  memset(&stats, 0xa5, sizeof stats);
+  stats.size = offsetof(struct hak_heap_stats, live_bytes);
+  assert_int_equal(hak_heap_stats_get(heap, &stats), 0);
+  assert_int_equal(stats.live_blocks, 0);
+  assert_int_equal(stats.live_bytes, 0xa5a5a5a5a5a5a5a5u);
+  stats.size = 3;
+  assert_int_equal(hak_heap_stats_get(heap, &stats), EINVAL);
+  hak_heap_destroy(heap);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(serves_every_tier),        cmocka_unit_test(others_are_in_no_heap),
+      cmocka_unit_test(zeroed_and_aligned),       cmocka_unit_test(resized_blocks_stay),
+      cmocka_unit_test(the_limit_holds),          cmocka_unit_test(the_walk_finds_what_lives),
+      cmocka_unit_test(heaps_are_told_apart),     cmocka_unit_test(its_memory_comes_back),
+      cmocka_unit_test(another_thread_destroys),  cmocka_unit_test(threads_share_heaps_that_end),
+      cmocka_unit_test(a_child_has_heaps),        cmocka_unit_test(short_structures_are_kept),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
