@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "heap/named.h"
 #include "observe/report.h"
 #include "slab/link.h"
 
@@ -71,3 +72,15 @@ void report_bad_pointer(const char *function, const void *pointer, const char *w
 void link_report(const void *block) { report_bad_pointer("malloc", block, "damaged list"); }
 
 void report_corruption(const char *what) { schedule_fail("corruption: %s", what); }
+
+/* No scenario has a heap of the program's own. */
+WEAK bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
+  (void)named, (void)size_class, (void)block;
+  schedule_fail("a block of no thread's heap");
+  return false;
+}
+
+WEAK void named_lose(struct heap *heap) {
+  (void)heap;
+  schedule_fail("a heap that is no thread's");
+}
