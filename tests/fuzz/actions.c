@@ -43,12 +43,12 @@ static const struct family *family_of(const struct action *action) {
 }
 
 /* Sizes that would go beyond what is allowed become small ones; impossible ones stay. */
-static size_t bounded(size_t size) {
+size_t action_size(size_t size) {
   return size < NO_PROCESS_HAS && size + model_live_bytes() > MOST_BYTES ? size % 4096 : size;
 }
 
-static void keep(const struct action *action, const struct call *call, void *memory, size_t size,
-                 size_t alignment) {
+void action_keep(const struct action *action, const struct call *call, void *memory, size_t size,
+                 size_t alignment, unsigned heap) {
   if (memory == NULL) {
     call_refused(call, errno, size);
     return;
@@ -57,7 +57,12 @@ static void keep(const struct action *action, const struct call *call, void *mem
   size_t usable = family_of(action)->usable_size(memory);
   fuzz_say("  slot %u: %s(%zu), aligned to %zu: %p, %zu usable", action->slot, call->name, size,
            alignment, memory, usable);
-  model_add(action->slot, (struct block){memory, size, usable, alignment, 0, 0}, call->name);
+  model_add(action->slot, (struct block){memory, size, usable, alignment, 0, 0, heap}, call->name);
+}
+
+static void keep(const struct action *action, const struct call *call, void *memory, size_t size,
+                 size_t alignment) {
+  action_keep(action, call, memory, size, alignment, 0);
 }
 
 /* --- free ----------------------------------------------------------------------------------------------- */
@@ -73,20 +78,20 @@ static void free_block(const struct action *action, unsigned slot) {
   call_kept_errno(&call);
 }
 
-static void clear_slot(const struct action *action) {
+void action_clear_slot(const struct action *action) {
   if (model_look(action->slot).start != NULL) free_block(action, action->slot);
 }
 
 /* --- allocate --------------------------------------------------------------------------------------------- */
 
 static void do_malloc(const struct action *action) {
-  size_t size = bounded(action->size);
+  size_t size = action_size(action->size);
   struct call call = call_begin("malloc");
   keep(action, &call, family_of(action)->malloc(size), size, 0);
 }
 
 static void do_calloc(const struct action *action) {
-  size_t count = action->number % 9, each = bounded(action->size);
+  size_t count = action->number % 9, each = action_size(action->size);
   if (each < NO_PROCESS_HAS && count > 0) each = each / count;
   struct call call = call_begin("calloc");
   void *memory = family_of(action)->calloc(count, each);
@@ -109,7 +114,7 @@ static void refused_alignment(const struct call *call, const void *memory, int e
 #define LARGEST_ALIGNMENT ((size_t)1 << 30)
 
 static void do_aligned_alloc(const struct action *action) {
-  size_t alignment = action->alignment, size = bounded(action->size);
+  size_t alignment = action->alignment, size = action_size(action->size);
   struct call call = call_begin("aligned_alloc");
   void *memory = family_of(action)->aligned_alloc(alignment, size);
   if (!is_power_of_two(alignment) || alignment > LARGEST_ALIGNMENT)
@@ -118,7 +123,7 @@ static void do_aligned_alloc(const struct action *action) {
 }
 
 static void do_posix_memalign(const struct action *action) {
-  size_t alignment = action->alignment, size = bounded(action->size);
+  size_t alignment = action->alignment, size = action_size(action->size);
   void *untouched = &alignment, *memory = untouched;
   struct call call = call_begin("posix_memalign");
   int error = family_of(action)->posix_memalign(&memory, alignment, size);
@@ -136,7 +141,7 @@ static void do_posix_memalign(const struct action *action) {
 
 /* What is no power of two is rounded up to one, as with glibc; a block has at least that alignment. */
 static void do_memalign(const struct action *action) {
-  size_t alignment = action->alignment, size = bounded(action->size);
+  size_t alignment = action->alignment, size = action_size(action->size);
   struct call call = call_begin("memalign");
   void *memory = run.calls->memalign(alignment, size);
   size_t power = 16;
@@ -146,13 +151,13 @@ static void do_memalign(const struct action *action) {
 }
 
 static void do_valloc(const struct action *action) {
-  size_t size = bounded(action->size);
+  size_t size = action_size(action->size);
   struct call call = call_begin("valloc");
   keep(action, &call, run.calls->valloc(size), size, 4096);
 }
 
 static void do_pvalloc(const struct action *action) {
-  size_t size = bounded(action->size);
+  size_t size = action_size(action->size);
   struct call call = call_begin("pvalloc");
   void *memory = run.calls->pvalloc(size);
   size_t whole = size < NO_PROCESS_HAS ? (size + 4095) & ~(size_t)4095 : size;
@@ -180,19 +185,19 @@ static void resized(const struct action *action, const struct call *call, struct
     moved.start = memory;
     model_check_contents(&moved, old.size < size ? old.size : size, call->name);
   }
-  keep(action, call, memory, size, 0);
+  action_keep(action, call, memory, size, 0, old.start != NULL ? old.heap : 0);
 }
 
 static void do_realloc(const struct action *action) {
   struct block old = model_take(action->slot, "before realloc");
-  size_t size = bounded(action->size);
+  size_t size = action_size(action->size);
   struct call call = call_begin("realloc");
   resized(action, &call, old, family_of(action)->realloc(old.start, size), size);
 }
 
 static void do_reallocarray(const struct action *action) {
   struct block old = model_take(action->slot, "before reallocarray");
-  size_t count = action->number % 9, each = bounded(action->size);
+  size_t count = action->number % 9, each = action_size(action->size);
   if (each < NO_PROCESS_HAS && count > 0) each = each / count;
   size_t size;
   if (__builtin_mul_overflow(count, each, &size)) size = SIZE_MAX;
@@ -205,7 +210,7 @@ static void do_reallocarray(const struct action *action) {
 static void do_many(const struct action *action) {
   struct action each = *action;
   unsigned want = (action->number + 1u) * 8;
-  size_t size = bounded(action->size);
+  size_t size = action_size(action->size);
   if (size > MANY_BYTES / 8) size %= 1024;
   while (want > 8 && want * size > MANY_BYTES) want /= 2;
   each.size = size;
@@ -291,7 +296,7 @@ static action_body *const allocates[ACTION_KINDS] = {
 
 void action_do(const struct action *action) {
   if (allocates[action->kind] != NULL) {
-    clear_slot(action);
+    action_clear_slot(action);
     allocates[action->kind](action);
     return;
   }
@@ -324,6 +329,12 @@ void action_do(const struct action *action) {
   case ACTION_OWNS:
     do_owns(action);
     break;
+  case ACTION_HEAP_MALLOC:
+    heap_allocate(action);
+    break;
+  case ACTION_HEAP_END:
+    heap_end(action->number);
+    break;
   default:
     aside_do(action);
   }
@@ -352,6 +363,7 @@ static void finish(void) {
   static const size_t sizes[] = {1, 1000, 30000, 100000, 3000000};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
     action_do(&(struct action){ACTION_MALLOC, 0, i % 2, i, sizes[i], 0, 0});
+  heaps_end();
   for (unsigned i = 0; i < SLOTS; i++)
     if (model_look(i).start != NULL) free_block(&(struct action){.kind = ACTION_FREE_SIZED}, i);
   if (run.calls->purge == NULL) return;
@@ -374,8 +386,9 @@ unsigned long actions_run(const uint8_t *bytes, size_t length) {
     fuzz_say("%lu: %s by thread %u", done, input_action_name(action.kind), action.thread);
     /* These are about all threads. */
     if (action.kind == ACTION_THREAD_END) workers_wait(action.thread, true);
-    else if (action.kind == ACTION_MALLOC_STATS) workers_wait_all(false);
-    workers_do(&action, run.header.at_once);
+    else if (action.kind == ACTION_MALLOC_STATS || action.kind == ACTION_HEAP_END)
+      workers_wait_all(false);
+    workers_do(&action, run.header.at_once && action.kind != ACTION_HEAP_END);
   }
   finish();
   return done;

@@ -48,4 +48,18 @@ void call_kept_errno(const struct call *call);
 /** After NULL with this error for so many bytes (SIZE_MAX: no such number): was it right to say so? */
 void call_refused(const struct call *call, int error, size_t size);
 
+/** A block in a heap of the program's own, which is made if it is not there; the end of such a heap, when no other thread is at
+ * work; the end of all. */
+void heap_allocate(const struct action *action);
+void heap_end(unsigned number);
+void heaps_end(void);
+
+/** What a size becomes when it would go beyond what an input may have. */
+size_t action_size(size_t size);
+/** Empties the slot of the action. */
+void action_clear_slot(const struct action *action);
+/** Enters what a call gave, NULL or a block, judged. */
+void action_keep(const struct action *action, const struct call *call, void *memory, size_t size,
+                 size_t alignment, unsigned heap);
+
 #endif

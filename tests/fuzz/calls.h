@@ -42,6 +42,15 @@ struct calls {
   int (*stats_get)(struct hak_stats *stats);
   int (*memory_stats_get)(struct hak_memory_stats *stats);
   int (*class_stats_get)(unsigned number, struct hak_class_stats *stats);
+  hak_heap *(*heap_create)(const char *name, size_t limit);
+  void (*heap_destroy)(hak_heap *heap);
+  void *(*heap_malloc)(hak_heap *heap, size_t size);
+  void *(*heap_calloc)(hak_heap *heap, size_t count, size_t size);
+  void *(*heap_aligned_alloc)(hak_heap *heap, size_t alignment, size_t size);
+  hak_heap *(*heap_of)(const void *memory);
+  int (*heap_stats_get)(hak_heap *heap, struct hak_heap_stats *stats);
+  bool (*heap_walk)(hak_heap *heap, bool (*visit)(void *block, size_t usable, void *argument),
+                    void *argument);
 
   /* NULL where no system call can be made to fail (src/os/fault.h). */
   void (*fault_reset)(void);

@@ -71,6 +71,14 @@ const struct calls *fuzz_calls(void) {
   FIND(calls.stats_get, "hak_stats_get");
   FIND(calls.memory_stats_get, "hak_memory_stats_get");
   FIND(calls.class_stats_get, "hak_class_stats_get");
+  FIND(calls.heap_create, "hak_heap_create");
+  FIND(calls.heap_destroy, "hak_heap_destroy");
+  FIND(calls.heap_malloc, "hak_heap_malloc");
+  FIND(calls.heap_calloc, "hak_heap_calloc");
+  FIND(calls.heap_aligned_alloc, "hak_heap_aligned_alloc");
+  FIND(calls.heap_of, "hak_heap_of");
+  FIND(calls.heap_stats_get, "hak_heap_stats_get");
+  FIND(calls.heap_walk, "hak_heap_walk");
   calls.memalign = memalign;
   return &calls;
 }

@@ -107,7 +107,7 @@ bool input_action(struct input *input, const struct header *header, struct actio
   if (input->left == 0) return false;
   uint8_t what = take(input);
   memset(action, 0, sizeof *action);
-  /* 32 values for 29 kinds: what is left over is what programs do most. */
+  /* 32 values for 31 kinds: what is left over is what programs do most. */
   unsigned kind = what & 31;
   action->kind = kind < ACTION_KINDS ? (enum action_kind)kind
                  : kind % 2          ? ACTION_MALLOC

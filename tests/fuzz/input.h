@@ -60,7 +60,9 @@ struct header {
   ACTION(THREAD_END, "")                                                                           \
   ACTION(FORK, "n")                                                                                \
   ACTION(WAIT, "n")                                                                                \
-  ACTION(CHECK, "")
+  ACTION(CHECK, "")                                                                                \
+  ACTION(HEAP_MALLOC, "szn")                                                                       \
+  ACTION(HEAP_END, "n")
 
 enum action_kind {
 #define ACTION_NAME(name, needs) ACTION_##name,

@@ -19,6 +19,7 @@ struct block {
   size_t alignment; /* as asked for; 0: by a function without one */
   size_t filled;    /* bytes with a pattern: size, or usable */
   uint64_t tag;     /* which pattern */
+  unsigned heap;    /* of the program's own, 0: none */
 };
 
 /* Ends the process with a line on stderr. Async-signal-safe but for what printf does with the format. */

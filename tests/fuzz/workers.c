@@ -75,7 +75,9 @@ static void give(unsigned thread, const struct action *action) {
   pthread_mutex_unlock(&lock);
 }
 
-static bool has_slot(enum action_kind kind) { return kind <= ACTION_OWNS; }
+static bool has_slot(enum action_kind kind) {
+  return kind <= ACTION_OWNS || kind == ACTION_HEAP_MALLOC;
+}
 
 /* The groups of slots that an action may use: one, but for those of many blocks. */
 static unsigned groups_of(const struct action *action) {
