@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "effective.h"
 #include "option_table.h"
 #include "settings.h"
 
@@ -12,9 +13,10 @@ struct arguments {
   char *format; /* NULL: text */
   char *option; /* NULL: all */
   bool current;
+  char *process; /* NULL: none was named */
 };
 
-enum { KEY_FORMAT = 1000, KEY_CURRENT };
+enum { KEY_FORMAT = 1000, KEY_CURRENT, KEY_EFFECTIVE };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "text (default), names, json, markdown or scdoc", 0},
@@ -23,6 +25,8 @@ static const struct argp_option options[] = {
      "are "
      "misspelled",
      0},
+    {"effective", KEY_EFFECTIVE, "PID", 0,
+     "The values that the process of this number runs with, and where each comes from", 0},
     {0},
 };
 
@@ -34,6 +38,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return 0;
   case KEY_CURRENT:
     arguments->current = true;
+    return 0;
+  case KEY_EFFECTIVE:
+    arguments->process = value;
     return 0;
   default:
     return take_argument(key, value, &arguments->option);
@@ -260,6 +267,17 @@ int command_options(int argc, char **argv) {
   const char *name = arguments.format != NULL ? arguments.format : "text";
   const struct format *format = find_format(name, arguments.current);
   if (format == NULL) return EXIT_USAGE;
+  if (arguments.process != NULL) {
+    if (arguments.current) {
+      complain("--effective and --current exclude each other");
+      return EXIT_USAGE;
+    }
+    if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
+      complain("--format=%s: not with --effective; accepted: text|json", name);
+      return EXIT_USAGE;
+    }
+    return effective_options(arguments.process, only, strcmp(name, "json") == 0);
+  }
   bool first = true;
   for (size_t i = 0; i < option_count; i++) {
     if (only != NULL && only != &option_table[i]) continue;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "policy/option_text.h"
 
 static const char prefix[] = "HAKMEM_";
 enum { PREFIX_LENGTH = sizeof prefix - 1 };
@@ -20,17 +21,41 @@ enum { MOST_TOLD = 8192 };
 /* As in src/policy/options.c: programs of ours that have variables of their own. */
 static const char *const foreign_prefixes[] = {"HAKMEM_BENCH_", "HAKMEM_TEST_", "HAKMEM_LAB_"};
 
+/* The system's file, as the library reads it. */
+static const char *text_of_file(const char *name) {
+  static char text[OPTION_FILE_BYTES + 1];
+  static size_t bytes;
+  static bool was_read;
+  const char *path = getenv(OPTION_FILE_VARIABLE);
+  FILE *file = was_read ? NULL : fopen(path != NULL ? path : OPTION_FILE, "r");
+  was_read = true;
+  if (file != NULL) {
+    size_t length = fread(text, 1, OPTION_FILE_BYTES, file);
+    fclose(file);
+    bytes = option_text_split(text, option_text_whole(text, length), "\n");
+  }
+  return option_text_find(text, bytes, name);
+}
+
+static const char *text_of(const char *name, const char **source) {
+  const char *text = getenv(name);
+  *source = "environment";
+  if (text != NULL) return text;
+  *source = "file";
+  return text_of_file(name);
+}
+
 struct setting setting_of(const struct option_row *option) {
   const struct option_row *profile_option = option_find("HAKMEM_PROFILE");
-  const char *name = getenv("HAKMEM_PROFILE");
+  const char *source, *name = text_of("HAKMEM_PROFILE", &source);
   long profile = -1;
   if (name != NULL) profile = profile_find(name);
   bool of_profile = profile >= 0 && option != profile_option;
   if (profile < 0) profile = profile_find("balanced");
   struct setting setting = {.value = option->defaults[profile],
                             .source = of_profile ? "profile" : "default"};
-  const char *text = getenv(option->name);
-  if (text != NULL && option_parse(option, text, &setting.value)) setting.source = "environment";
+  const char *text = text_of(option->name, &source);
+  if (text != NULL && option_parse(option, text, &setting.value)) setting.source = source;
   else setting.rejected = text;
   if (option_is_text(option)) setting.text = text;
   const struct option_row *experiment = option_find("HAKMEM_SS_HUGEPAGE_EXPERIMENT");
@@ -43,6 +68,8 @@ struct setting setting_of(const struct option_row *option) {
 
 static bool is_strange(const char *name, size_t length) {
   if (length == sizeof told - 1 && memcmp(name, told, length) == 0) return false;
+  if (length == sizeof OPTION_FILE_VARIABLE - 1 && memcmp(name, OPTION_FILE_VARIABLE, length) == 0)
+    return false;
   for (size_t i = 0; i < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; i++)
     if (strncmp(name, foreign_prefixes[i], strlen(foreign_prefixes[i])) == 0) return false;
   for (size_t i = 0; i < option_count; i++)

@@ -1,4 +1,4 @@
-/* settings.h - what the environment says of the library's options, as the library will read it, and
+/* settings.h - what the environment and the system's file (policy/option_text.h) say of the library's options, as the library will read it, and
  * which variables look like options and are none. */
 #ifndef HAKMEM_SETTINGS_H
 #define HAKMEM_SETTINGS_H
@@ -12,7 +12,7 @@
 struct setting {
   long value;
   const char *text;   /* the value, where it may be any text; NULL: there is none */
-  const char *source; /* "default", "profile", "environment", or the option that decides this one */
+  const char *source; /* "default", "profile", "environment", "file", or the option that decides this one */
   const char *rejected; /* what the environment says and the library does not understand, or NULL */
 };
 

@@ -147,13 +147,14 @@ const struct directory_layout directory_layout = {
 #define SAMPLES                                                                                    \
   ".quad 0\n"                                                                                      \
   ".quad 0\n"                                                                                      \
+  ".quad 0\n"                                                                                      \
   ".quad 0\n"
 #define OPTION_TABLES                                                                              \
   ".quad 0\n"                                                                                      \
   ".quad 0\n"
 #else
 #define OPTION_TABLES PLACE(option_values) PLACE(option_table)
-#define SAMPLES PLACE(samples) PLACE(requests) PLACE(heap_none)
+#define SAMPLES PLACE(samples) PLACE(requests) PLACE(heap_none) PLACE(option_sources)
 #endif
 
 /* In assembler, since a difference of two addresses is no constant of C: it needs no relocation, while a table of pointers

@@ -48,6 +48,7 @@ struct directory {
   directory_distance requests; /* observe/requests.h */
   directory_distance
       heap_none; /* the heap of threads that have none, and of veiled ones in `thread.heap` */
+  directory_distance option_sources; /* a byte for each option: policy/sources.h */
 };
 
 struct directory_field {

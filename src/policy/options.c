@@ -1,4 +1,4 @@
-/* options.c - parses the environment into option_values. */
+/* options.c - parses what sources.h gives into option_values. */
 #include "policy/options.h"
 
 #include <stddef.h>
@@ -6,6 +6,8 @@
 
 #include "observe/report.h"
 #include "os/os.h"
+#include "policy/option_text.h"
+#include "policy/sources.h"
 
 #if HAK_FAST
 
@@ -16,6 +18,7 @@ const char *option_stats_file(void) { return ""; }
 #else
 
 int32_t option_values[OPTION_COUNT] HAK_START_DATA;
+uint8_t option_sources[OPTION_COUNT] HAK_START_DATA;
 
 enum option_type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
 
@@ -123,13 +126,15 @@ static bool is_told(const char *variable, size_t name_length) {
   return names != NULL && find_word(names, variable, name_length) >= 0;
 }
 
-static void complain(const struct option *option, const char *text, int32_t fallback) {
-  if (is_told(option->name, strlen(option->name))) return;
+static void complain(const struct option *option, const char *text, enum option_source source,
+                     int32_t fallback) {
+  if (source == SOURCE_ENVIRONMENT && is_told(option->name, strlen(option->name))) return;
   struct report line;
   report_start(&line);
   report_text(&line, option->name);
   report_text(&line, "=");
   report_foreign_text(&line, text, strlen(text));
+  report_text(&line, source_place(source));
   report_text(&line, ": not understood; accepted: ");
   report_text(&line, option->accepted);
   if (option->type == PATH)
@@ -141,10 +146,13 @@ static void complain(const struct option *option, const char *text, int32_t fall
 }
 
 static void read_option(enum option_id id, int32_t fallback) {
+  enum option_source source;
+  const char *text = source_text(option_table[id].name, &source);
   option_values[id] = fallback;
-  const char *text = os_env(option_table[id].name);
-  if (text != NULL && !parse(&option_table[id], text, &option_values[id]))
-    complain(&option_table[id], text, fallback);
+  option_sources[id] = SOURCE_DEFAULT;
+  if (text == NULL) return;
+  if (parse(&option_table[id], text, &option_values[id])) option_sources[id] = (uint8_t)source;
+  else complain(&option_table[id], text, source, fallback);
 }
 
 static bool is_known(const char *variable, size_t name_length) {
@@ -155,7 +163,29 @@ static bool is_known(const char *variable, size_t name_length) {
         memcmp(variable, option_table[id].name, name_length) == 0)
       return true;
   if (name_length == sizeof told - 1 && memcmp(variable, told, name_length) == 0) return true;
+  if (name_length == sizeof OPTION_FILE_VARIABLE - 1 &&
+      memcmp(variable, OPTION_FILE_VARIABLE, name_length) == 0)
+    return true;
   return is_told(variable, name_length);
+}
+
+static void say_unknown(const char *name, size_t length, const char *place) {
+  struct report line;
+  report_start(&line);
+  report_foreign_text(&line, name, length);
+  report_text(&line, place);
+  report_text(&line, ": unknown option (see 'hakmem options')");
+  report_end(&line);
+}
+
+static void warn_of_unknown_lines(void) {
+  enum option_source source;
+  const char *line;
+  for (size_t position = 0; (line = source_line(&position, &source)) != NULL;) {
+    size_t length = strcspn(line, "=");
+    if (line[length] != '=' || !is_known(line, length))
+      say_unknown(line, length, source_place(source));
+  }
 }
 
 static void warn_of_unknown(void) {
@@ -163,12 +193,7 @@ static void warn_of_unknown(void) {
     if (strncmp(*variable, prefix, sizeof prefix - 1) != 0) continue;
     const char *end = strchr(*variable, '=');
     size_t length = end != NULL ? (size_t)(end - *variable) : strlen(*variable);
-    if (is_known(*variable, length)) continue;
-    struct report line;
-    report_start(&line);
-    report_foreign_text(&line, *variable, length);
-    report_text(&line, ": unknown option (see 'hakmem options')");
-    report_end(&line);
+    if (!is_known(*variable, length)) say_unknown(*variable, length, "");
   }
 }
 
@@ -198,21 +223,18 @@ static void say_without_guards(void) {
 
 void options_read(void) {
   bool secure = os_is_secure();
-  int32_t profile = PROFILE_BALANCED;
-  if (!secure) {
-    read_option(OPTION_PROFILE, PROFILE_BALANCED);
-    profile = option_values[OPTION_PROFILE];
-    if (profile > PROFILE_LEAN)
-      profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
-  }
-  for (int id = 0; id < OPTION_COUNT; id++) {
-    if (id == OPTION_PROFILE) option_values[id] = profile;
-    else if (secure) option_values[id] = option_table[id].defaults[profile];
-    else read_option((enum option_id)id, option_table[id].defaults[profile]);
-  }
+  sources_open(secure);
+  read_option(OPTION_PROFILE, PROFILE_BALANCED);
+  int32_t profile = option_values[OPTION_PROFILE];
+  if (profile > PROFILE_LEAN) profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
+  option_values[OPTION_PROFILE] = profile;
+  for (int id = 0; id < OPTION_COUNT; id++)
+    if (id != OPTION_PROFILE)
+      read_option((enum option_id)id, option_table[id].defaults[profile]);
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
   if (!HAK_HARDENED && option_value(GUARD) != GUARD_OFF) say_without_guards();
   prepare_statistics();
+  warn_of_unknown_lines();
   if (!secure) warn_of_unknown();
 }
 

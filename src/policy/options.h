@@ -1,4 +1,4 @@
-/* options.h - the values of options.def, read once from the environment.
+/* options.h - the values of options.def, read once, from where sources.h says.
  *
  * Thread safety: options_read runs once, before any other thread can allocate; afterwards the values
  * only are read. In the `fast` variant they are constants of the compiler.
@@ -35,6 +35,7 @@ enum {
 #define option_value(id) ((int32_t)OPTION_FIXED_##id)
 #else
 extern int32_t option_values[OPTION_COUNT];
+extern uint8_t option_sources[OPTION_COUNT]; /* enum option_source */
 struct option {
   /* arrays, not pointers: a table of pointers would need relocations, and with them private pages
    * in every process that loads the library */
@@ -67,8 +68,8 @@ static inline bool option_printing(void) {
 /** HAKMEM_STATS_FILE, with its %p and %%; absolute if the working directory was known at start. */
 const char *option_stats_file(void);
 
-/** Reads all options from the environment; a value that is not understood costs one line on stderr
- * and leaves the default. In a program with raised privileges the defaults stand. */
+/** Reads all options; a value that is not understood costs one line on stderr and leaves the default. In a program
+ * with raised privileges the environment does not count. */
 void options_read(void);
 
 #endif

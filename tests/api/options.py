@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs a program on the library under good, bad and unknown options and reads its stderr.
 
-usage: options.py VARIANT LIBRARY PROGRAM STATIC_PROGRAM OPTIONS_DEF
-LIBRARY is preloaded into PROGRAM; STATIC_PROGRAM is the same, linked with the archive.
+usage: options.py VARIANT LIBRARY PROGRAM STATIC_PROGRAM OPTIONS_DEF OWN_PROGRAM
+LIBRARY is preloaded into PROGRAM; STATIC_PROGRAM is the same, linked with the archive; OWN_PROGRAM has a hakmem_options.
 """
 import json
 import os
@@ -13,13 +13,13 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-variant, library, program, static_program, options_def = sys.argv[1:]
+variant, library, program, static_program, options_def, own_program = sys.argv[1:]
 failures = 0
 
 
 def run(options, command=None, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
-    env.update(LD_PRELOAD=library, API_TEST_EXPECT="hakmem")
+    env.update(LD_PRELOAD=library, API_TEST_EXPECT="hakmem", HAKMEM_CONF="")
     env.update(options)
     return subprocess.run(
         command or [program], env=env, capture_output=True, text=True, errors="replace", **more
@@ -246,6 +246,59 @@ def malloc_info_is_xml(options, counts):
               all(int(c.get("fast")) + int(c.get("slow")) == int(c.get("alloc")) for c in small), result)
 
 
+def profile_of(result):
+    try:
+        return json.loads(result.stderr.splitlines()[-1])["profile"]
+    except (ValueError, KeyError, IndexError):
+        return None
+
+
+def from_a_file():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "hakmem.conf")
+
+        def with_file(text, options=None, command=None):
+            with open(path, "w") as file:
+                file.write(text)
+            return run({"HAKMEM_CONF": path, **(options or {})}, command)
+
+        text = "# of the system\n\n \tHAKMEM_PROFILE=lean\t \r\nHAKMEM_STATS=json"
+        for command in ([program], [static_program]):
+            result = with_file(text, {} if command == [program] else {"LD_PRELOAD": ""}, command)
+            check(f"a file's options count in {command[0]}", works(result) and profile_of(result) == "lean", result)
+        result = with_file(text, {"HAKMEM_PROFILE": "speed"})
+        check("the environment goes before the file", works(result) and profile_of(result) == "speed", result)
+        result = with_file(text + "\nHAKMEM_PROFILE=balanced\n")
+        check("of two lines the last one counts", works(result) and profile_of(result) == "balanced", result)
+        result = with_file("HAKMEM_PROFILE=quick\nHAKMEM_FOO=1\nlean\n")
+        lines = sorted(result.stderr.splitlines())
+        check("a file's mistakes are told, with their place",
+              works(result) and len(lines) == 3 and all("(in the system's file of options)" in line for line in lines)
+              and "HAKMEM_FOO" in lines[0] and "not understood" in lines[1] and "lean" in lines[2], result)
+        result = with_file("# long\n" * 1000 + "HAKMEM_PROFILE=lean\n")
+        check("a long file is cut at a line", works(result) and result.stderr == "", result)
+        result = with_file("x" * 10000)
+        check("a file that is one long line says nothing", works(result) and result.stderr == "", result)
+        os.mkfifo(os.path.join(folder, "pipe"))
+        for other in (folder, "/nowhere/at/all", os.path.join(folder, "pipe"), "/dev/null", ""):
+            result = run({"HAKMEM_CONF": other})
+            check(f"HAKMEM_CONF={other} is no file, and says nothing", works(result) and result.stderr == "", result)
+
+
+def from_the_program():
+    result = run({}, [own_program])
+    check("a program's own options count, and its mistakes are told",
+          works(result) and profile_of(result) == "speed"
+          and result.stderr.splitlines()[0] == "hakmem: HAKMEM_FOO (in the program's hakmem_options): unknown option (see 'hakmem options')", result)
+    result = run({"HAKMEM_PROFILE": "lean"}, [own_program])
+    check("the environment goes before the program", works(result) and profile_of(result) == "lean", result)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("HAKMEM_PROFILE=balanced\n")
+        file.flush()
+        result = run({"HAKMEM_CONF": file.name}, [own_program])
+        check("so does the file", works(result) and profile_of(result) == "balanced", result)
+
+
 options = table()
 check("options.def was understood", len(options) > 5)
 silent_by_default()
@@ -261,6 +314,8 @@ else:
     several_bad_values_at_once()
     unpleasant_values()
     unknown_names()
+    from_a_file()
+    from_the_program()
     raised_privileges()
     os_stats_line()
     all_statistics()

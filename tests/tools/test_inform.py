@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import tempfile
 
 from common import *
 
@@ -57,6 +59,36 @@ class Options(TestCase):
         self.assertEqual(lean["HAKMEM_SS_OS_STATS"], "1 (environment)")
         wrong = current(HAKMEM_SS_OS_STATS="yes")
         self.assertIn("'yes' in the environment is not understood", wrong["HAKMEM_SS_OS_STATS"])
+
+    def test_effective(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("HAKMEM_BINS_KB=77\nHAKMEM_WARM_POOL_MB=5\n")
+            file.flush()
+            env = environment(LD_PRELOAD=LIBRARY, HAKMEM_CONF=file.name, HAKMEM_PROFILE="lean", HAKMEM_WARM_POOL_MB="6")
+            with subprocess.Popen(["cat"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                try:
+                    process.stdin.write("ready\n")
+                    process.stdin.flush()
+                    process.stdout.readline()
+                    self.look_at(str(process.pid))
+                finally:
+                    process.stdin.close()
+                    process.wait(timeout=60)
+
+    def look_at(self, pid):
+        result = hakmem("options", "--effective", pid)
+        self.assert_code(result, 0)
+        values = dict(line.split("=", 1) for line in result.out.splitlines())
+        self.assertEqual(values["HAKMEM_PROFILE"], "lean (environment)")
+        self.assertEqual(values["HAKMEM_WARM_POOL_MB"], "6 (environment)")
+        self.assertEqual(values["HAKMEM_BINS_KB"], "77 (file)")
+        self.assertEqual(values["HAKMEM_SS_MEM_LEAN"], "1 (profile)")
+        self.assertEqual(values["HAKMEM_BACKGROUND"], "auto (default)")
+        one = json.loads(hakmem("options", "--effective", pid, "--format=json", "HAKMEM_BINS_KB").out)
+        self.assertEqual(one, [{"name": "HAKMEM_BINS_KB", "value": "77", "source": "file"}])
+        self.assert_code(hakmem("options", "--effective", pid, "--current"), 2)
+        self.assert_code(hakmem("options", "--effective", pid, "--format=scdoc"), 2)
+        self.assertIn("there is no process", hakmem("options", "--effective", "999999999").err)
 
     def test_current_as_json(self):
         env = environment(HAKMEM_PROFILE="LEAN", HAKMEM_SS_OS_STATS="yes\x01\"\udcff\u00e9",
