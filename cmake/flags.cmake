@@ -159,7 +159,9 @@ function(hak_set_shared_flags target exports)
             # Unloading the allocator would take every live block's owner away.
             -Wl,-z,nodelete
             -Wl,--hash-style=gnu
-            -Wl,-O1)
+            -Wl,-O1
+            # No DT_FINI: there is no such function, and libc's empty one lies behind all other code (HAK_AT_LOAD).
+            -Wl,-fini=hak_has_no_such_function)
   if(NOT HAK_VARIANT STREQUAL "hardened")
     # Two segments less to map, 2 system calls less at the start of every program. The
     # price, constants in executable pages, is not for the hardened build.

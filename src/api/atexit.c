@@ -146,10 +146,10 @@ static bool claim(bool may_wait) {
   return false;
 }
 
-static void write_statistics(bool at_exit) {
+static HAK_NOINLINE void write_all(bool at_exit) {
   struct sheet sheet = {.text = buffer, .room = sizeof buffer};
   struct totals totals;
-  if (!option_printing() || !claim(at_exit)) return;
+  if (!claim(at_exit)) return;
   bool deep = option_value(STATS) != STATS_OFF, complete = true;
   if (at_exit) totals_get(&totals, deep);
   else complete = totals_try(&totals, deep);
@@ -159,9 +159,13 @@ static void write_statistics(bool at_exit) {
   atomic_store(&writer, 0);
 }
 
+HAK_AT_LOAD static void write_statistics(bool at_exit) {
+  if (option_printing()) write_all(at_exit);
+}
+
 void statistics_at_signal(void) { write_statistics(false); }
 
-__attribute__((constructor)) static void at_load(void) { os_on_signal(statistics_at_signal); }
+__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) { os_on_signal(statistics_at_signal); }
 
 /* A destructor rather than atexit(), which may allocate and would cost every program a call. */
-__attribute__((destructor)) static void at_exit(void) { write_statistics(true); }
+__attribute__((destructor)) HAK_AT_LOAD static void at_exit(void) { write_statistics(true); }

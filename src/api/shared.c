@@ -127,12 +127,16 @@ static void write_if_due(bool may_make) {
   atomic_store_explicit(&writer, 0, memory_order_release);
 }
 
-__attribute__((constructor)) static void at_load(void) { shared_write = write_if_due; }
+__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) { shared_write = write_if_due; }
 
-__attribute__((destructor)) static void at_exit(void) {
+static HAK_NOINLINE void remove_page(uint32_t self) {
   char path[PATH_ROOM];
-  uint32_t self = (uint32_t)os_process();
-  if (atomic_load_explicit(&maker, memory_order_relaxed) != self || page == NULL) return;
   put_path(path, self);
   os_file_remove(path);
+}
+
+__attribute__((destructor)) HAK_AT_LOAD static void at_exit(void) {
+  uint32_t self = (uint32_t)os_process();
+  if (atomic_load_explicit(&maker, memory_order_relaxed) == self && page != NULL)
+    remove_page(self);
 }

@@ -17,7 +17,7 @@ struct file_id {
 };
 
 /* Past libc's wrapper, which programs replace (fakeroot), and then allocate in it. */
-static bool identify(int file, struct file_id *id) {
+HAK_AT_LOAD static bool identify(int file, struct file_id *id) {
   struct stat status;
 #if defined(__x86_64__) || defined(__aarch64__)
   if (syscall(SYS_fstat, file, &status) != 0) return false;
@@ -33,14 +33,14 @@ static int first_stderr_state HAK_START_DATA;
 static struct file_id first_stderr HAK_START_DATA;
 static int kept_stderr = -1;
 
-void os_note_stderr(void) {
+HAK_AT_LOAD void os_note_stderr(void) {
   int saved = errno;
   first_stderr_state = identify(STDERR_FILENO, &first_stderr) ? KNOWN : NONE;
   errno = saved;
 }
 
 /* The one system call that every program pays: later nobody could tell which file stderr was. */
-__attribute__((constructor)) static void at_load(void) {
+__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
   if (first_stderr_state == NOT_LOOKED) os_note_stderr();
 }
 

@@ -34,6 +34,11 @@
  * large tables in .bss each would take one for itself. */
 #define HAK_START_DATA __attribute__((section(".data.start")))
 
+/* For functions that run when the library is loaded and when it ends, whether or not the program allocates: they lie beside each other at
+ * the start of the code. The kernel maps 64 KiB around a page that is touched, so a program that does not allocate gets no more of the
+ * library than that. */
+#define HAK_AT_LOAD __attribute__((section(".text.startup")))
+
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 #define GIB ((size_t)1024 * 1024 * 1024)

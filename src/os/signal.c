@@ -39,7 +39,7 @@ int os_signal_number(const char *text) {
 
 static _Atomic(void (*)(void)) body;
 
-void os_on_signal(void (*what)(void)) { atomic_store(&body, what); }
+HAK_AT_LOAD void os_on_signal(void (*what)(void)) { atomic_store(&body, what); }
 
 static void on_signal(int number) {
   (void)number;

@@ -155,7 +155,7 @@ bool os_thread_start(void (*body)(void)) {
   return error == 0;
 }
 
-int os_process(void) { return (int)getpid(); }
+HAK_AT_LOAD int os_process(void) { return (int)getpid(); }
 
 int os_thread(void) { return (int)syscall(SYS_gettid); }
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define START_RUNS 40
-#define START_MORE_KB 140
+#define START_MORE_KB 100
 #define START_MORE_CALLS 4
 /* 193 without samples, 201 to 205 with them: each of their tables takes a page or two. */
 #define STEADY_FAULTS 215
