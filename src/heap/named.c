@@ -107,9 +107,20 @@ struct hak_heap *named_create(const char *name, size_t limit) {
 }
 
 void named_lock(struct hak_heap *named) {
-  if (HAK_UNLIKELY(lock_holder(&named->heap.lock) == LOCK_MINE))
-    report_corruption("hak_heap_walk: the heap is used by its own visitor");
-  lock_acquire(&named->heap.lock);
+  enum { WAIT_MS = 1 };
+  static _Atomic uint32_t nobody_wakes; /* walks are rare, and may take as long as their visitor likes */
+  for (;;) {
+    lock_acquire(&named->heap.lock);
+    if (HAK_LIKELY(named->walker == 0) || named->walker == lock_self()) return;
+    lock_release(&named->heap.lock);
+    os_sleep_on(&nobody_wakes, 0, WAIT_MS);
+  }
+}
+
+/* Of what a visitor must not do: slabs would change lists that are being walked. */
+static void refuse_in_walk(struct hak_heap *named) {
+  if (HAK_UNLIKELY(named->walker != 0))
+    report_corruption("hak_heap_walk: the visitor allocates from the heap or destroys it");
 }
 
 /* --- blocks ------------------------------------------------------------------------------------------------ */
@@ -167,6 +178,7 @@ void *named_take(struct hak_heap *named, unsigned size_class, bool *refused) {
   size_t bytes = class_size(size_class);
   void *block = NULL;
   named_lock(named);
+  refuse_in_walk(named);
   *refused = !has_room_for(named, bytes);
   struct bin *bin = &named->heap.bins[size_class];
   bool fills = bin->head == NULL;
@@ -195,7 +207,7 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
   bool trims = false;
   if (HAK_LIKELY(!named->lost)) {
     count_out(named, class_size(size_class));
-    trims = bin_push(&heap->bins[size_class], block);
+    trims = bin_push(&heap->bins[size_class], block) && named->walker == 0;
     if (trims) trim(heap, size_class);
   }
   lock_release(&heap->lock);
@@ -295,6 +307,7 @@ void named_destroy(struct hak_heap *named) {
   if (named->lost) return; /* what it held stays where it is */
   lock_acquire(&engine_batch_lock); /* no slab of it is in the engine's hands */
   named_lock(named);
+  refuse_in_walk(named);
   drop_slabs(named);
   set_capacities(&named->heap);
   named->live_bytes = named->live_blocks = named->span_bytes = 0;
@@ -307,6 +320,11 @@ void named_destroy(struct hak_heap *named) {
   named->next_unused = unused;
   unused = named;
   lock_release(&heap_list_lock);
+}
+
+void named_end_walk_of_others(struct heap *heap) {
+  struct hak_heap *named = (struct hak_heap *)(void *)heap;
+  if (named->walker != lock_self()) named->walker = 0;
 }
 
 void named_lose(struct heap *heap) {

@@ -23,6 +23,7 @@ struct hak_heap {
   size_t limit, live_bytes, live_blocks, peak_bytes, span_bytes;
   uint64_t refused; /* allocations that the limit has refused */
   bool lost;        /* in the child of a fork: another thread was at work in it */
+  uint32_t walker;  /* lock_self() of the thread that walks, 0: none does */
   char name[NAMED_BYTES];
   /* Once. */
   uint16_t number;
@@ -49,7 +50,7 @@ struct hak_heap *named_create(const char *name, size_t limit);
 /** Frees all blocks of a heap that no other thread uses any more, and the heap. */
 void named_destroy(struct hak_heap *named);
 
-/** The heap's lock. Ends the program where this thread holds it: a visitor of hak_heap_walk has called the heap. */
+/** The heap's lock, when no other thread walks. */
 void named_lock(struct hak_heap *named);
 
 /** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, without: no memory. */
@@ -66,10 +67,18 @@ bool named_may_grow(struct hak_heap *named, size_t bytes);
 /** Counts it out before it is freed or resized. */
 void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable);
 
-/** Calls `visit` for each live block, under the heap's lock, until it says false. False: it has. */
+/** Calls `visit` for each live block, without a lock, until it says false. False: it has. Other threads that use the heap wait meanwhile, the
+ * release engine passes it by; `visit` may free the block that it is given. */
 typedef bool named_visit(void *block, size_t usable, void *argument);
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument);
 
+/** Is a walk under way, so that no slab may change lists? Under heap.lock. */
+HAK_INLINE bool named_is_walked(const struct heap *heap) {
+  return named_is(heap) && ((const struct hak_heap *)(const void *)heap)->walker != 0;
+}
+
+/** In the child of a fork: the walk of a thread that is not there has ended. */
+void named_end_walk_of_others(struct heap *heap);
 /** In the child of a fork that found the heap's lock with another thread. */
 void named_lose(struct heap *heap);
 

@@ -19,60 +19,75 @@ struct free_map {
 };
 
 static void mark(struct free_map *is_free, const struct slab *slab, const void *block) {
-  uint32_t number =
-      (uint32_t)((const char *)block - slab_base(slab)) / slab_block_size(slab);
+  uint32_t number = (uint32_t)((const char *)block - slab_base(slab)) / slab_block_size(slab);
   is_free->words[number / 64] |= UINT64_C(1) << number % 64;
 }
 
-/* Blocks that were freed and are in no slab's list yet. */
-static void mark_bin(struct free_map *is_free, const struct heap *heap, const struct slab *slab) {
+/* Under the lock. In the bin are blocks that were freed and are in no slab's list yet. */
+static void find_free(const struct heap *heap, const struct slab *slab, struct free_map *is_free) {
+  for (void *block = slab->free_list; block != NULL; block = link_follow(block))
+    mark(is_free, slab, block);
   for (void *block = heap->bins[slab->size_class].head; block != NULL; block = link_follow(block))
     if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
+  for (unsigned i = 0; i < slab_carved(slab); i++)
+    if (hole_has(slab, i)) is_free->words[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-static bool walk_slab(const struct heap *heap, const struct slab *slab, named_visit *visit,
-                      void *argument) {
+struct walk {
+  struct hak_heap *named;
+  named_visit *visit;
+  void *argument;
+};
+
+/* What the visitor frees goes into the bin: the slab stays where it is. */
+static bool walk_slab(const struct walk *walk, const struct slab *slab) {
   struct free_map is_free = {{0}};
   uint32_t size = slab_block_size(slab);
-  for (void *block = slab->free_list; block != NULL; block = link_follow(block))
-    mark(&is_free, slab, block);
-  mark_bin(&is_free, heap, slab);
+  named_lock(walk->named);
   unsigned carved = slab_carved(slab);
-  for (unsigned i = 0; i < carved; i++) {
-    char *block = slab_base(slab) + (size_t)i * size;
-    if ((is_free.words[i / 64] >> i % 64 & 1) == 0 && !hole_has(slab, i) && !visit(block, size, argument))
+  find_free(&walk->named->heap, slab, &is_free);
+  lock_release(&walk->named->heap.lock);
+  for (unsigned i = 0; i < carved; i++)
+    if ((is_free.words[i / 64] >> i % 64 & 1) == 0 &&
+        !walk->visit(slab_base(slab) + (size_t)i * size, size, walk->argument))
       return false;
-  }
   return true;
 }
 
-static bool walk_list(const struct heap *heap, const struct slab *slab, const struct slab *end,
-                      named_visit *visit, void *argument) {
-  for (const struct slab *next; slab != end; slab = next) {
-    next = slab->next;
-    if (!walk_slab(heap, slab, visit, argument)) return false;
-  }
+static bool walk_list(const struct walk *walk, const struct slab *slab, const struct slab *end) {
+  for (; slab != end; slab = slab->next)
+    if (!walk_slab(walk, slab)) return false;
   return true;
 }
 
-static bool walk_all(struct hak_heap *named, named_visit *visit, void *argument) {
+static bool walk_all(const struct walk *walk) {
+  struct hak_heap *named = walk->named;
   const struct heap *heap = &named->heap;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (!walk_list(heap, heap->classes[c].first, NULL, visit, argument) ||
-        !walk_list(heap, heap->classes[c].given, NULL, visit, argument))
+    if (!walk_list(walk, heap->classes[c].first, NULL) ||
+        !walk_list(walk, heap->classes[c].given, NULL))
       return false;
-  if (!walk_list(heap, named->full.next, &named->full, visit, argument)) return false;
-  for (struct slab *span = named->blocks.next; span != &named->blocks; span = span->next)
-    if (!visit(start_of_span(span), usable_of_span(span), argument)) return false;
+  if (!walk_list(walk, named->full.next, &named->full)) return false;
+  for (struct slab *span = named->blocks.next, *next; span != &named->blocks; span = next) {
+    next = span->next; /* the visitor may free it */
+    if (!walk->visit(start_of_span(span), usable_of_span(span), walk->argument)) return false;
+  }
   return true;
 }
 
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
-  /* The release engine has some slabs in its hands otherwise, in no list. */
+  /* The release engine has no slab in its hands, in no list, while both locks are held; later it passes the heap by. */
   lock_acquire(&engine_batch_lock);
   named_lock(named);
-  bool all = named->lost || walk_all(named, visit, argument);
+  uint32_t before = named->walker; /* a visitor's own walk */
+  bool walks = !named->lost;
+  if (walks) named->walker = lock_self();
   lock_release(&named->heap.lock);
   lock_release(&engine_batch_lock);
+  if (!walks) return true;
+  bool all = walk_all(&(struct walk){named, visit, argument});
+  lock_acquire(&named->heap.lock);
+  named->walker = before;
+  lock_release(&named->heap.lock);
   return all;
 }

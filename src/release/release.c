@@ -2,6 +2,7 @@
 #include "release/look.h"
 
 #include "heap/engine.h"
+#include "heap/named.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -54,6 +55,10 @@ static void batch_end(void) { lock_release(&engine_batch_lock); }
 /* Takes the free blocks of slabs of the class that are old enough; under the heap's lock. */
 static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {
   unsigned count = 0;
+  if (HAK_UNLIKELY(named_is_walked(heap))) {
+    slabs->next_look = NULL;
+    return 0;
+  }
   for (unsigned looked = 0;
        slabs->next_look != NULL && looked < LOOKS_AT_ONCE && count < SLABS_AT_ONCE; looked++) {
     struct slab *slab = slabs->next_look;

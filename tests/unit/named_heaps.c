@@ -196,6 +196,64 @@ static void the_walk_finds_what_lives(void **state) {
   hak_heap_destroy(heap);
 }
 
+static bool free_some(void *block, size_t usable, void *argument) {
+  size_t *count = argument;
+  void *other = hak_malloc(usable);
+  assert_non_null(other);
+  if (++*count % 2 == 0) hak_free(block);
+  if (*count % 500 == 0) hak_purge();
+  hak_free(other);
+  return true;
+}
+
+static bool count_walked(void *block, size_t usable, void *argument) {
+  (void)block, (void)usable;
+  ++*(size_t *)argument;
+  return true;
+}
+
+static void a_visitor_may_free_its_block(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("weeded", 0);
+  for (int i = 0; i < BLOCKS; i++)
+    assert_non_null(hak_heap_malloc(heap, i % 50 == 0 ? 90000 : (size_t)(i * 37 % 3000)));
+  size_t walked = 0;
+  assert_true(hak_heap_walk(heap, free_some, &walked));
+  assert_int_equal(walked, BLOCKS);
+  assert_int_equal(figures_of(heap).live_blocks, BLOCKS / 2);
+  walked = 0;
+  assert_true(hak_heap_walk(heap, count_walked, &walked));
+  assert_int_equal(walked, BLOCKS / 2);
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(hak_heap_malloc(heap, (size_t)(i * 37 % 3000)));
+  hak_purge();
+  hak_heap_destroy(heap);
+}
+
+static void *allocate_and_free(void *heap) {
+  for (int i = 0; i < 3000; i++) {
+    void *block = hak_heap_malloc(heap, (size_t)(i % 2000));
+    if (i % 3 != 0) hak_free(block);
+  }
+  return NULL;
+}
+
+static void a_walk_beside_threads(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("busy", 0);
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, allocate_and_free, heap);
+  for (int i = 0; i < 50; i++) {
+    size_t walked = 0;
+    assert_true(hak_heap_walk(heap, count_walked, &walked));
+    if (i % 10 == 0) hak_purge();
+  }
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  size_t walked = 0;
+  assert_true(hak_heap_walk(heap, count_walked, &walked));
+  assert_int_equal(walked, 2000);
+  hak_heap_destroy(heap);
+}
+
 static bool count_heaps(hak_heap *heap, void *argument) {
   if (strncmp(hak_heap_name(heap), "each-", 5) == 0) ++*(int *)argument;
   return true;
@@ -368,7 +426,8 @@ int main(void) {
       cmocka_unit_test(serves_every_tier),        cmocka_unit_test(others_are_in_no_heap),
       cmocka_unit_test(zeroed_and_aligned),       cmocka_unit_test(resized_blocks_stay),
       cmocka_unit_test(the_limit_holds),          cmocka_unit_test(the_walk_finds_what_lives),
-      cmocka_unit_test(heaps_are_told_apart),     cmocka_unit_test(its_memory_comes_back),
+      cmocka_unit_test(heaps_are_told_apart),
+      cmocka_unit_test(a_visitor_may_free_its_block), cmocka_unit_test(a_walk_beside_threads),     cmocka_unit_test(its_memory_comes_back),
       cmocka_unit_test(another_thread_destroys),  cmocka_unit_test(threads_share_heaps_that_end),
       cmocka_unit_test(a_child_has_heaps),        cmocka_unit_test(short_structures_are_kept),
   };
