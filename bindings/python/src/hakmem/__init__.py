@@ -11,9 +11,9 @@ In a program that was started so::
     hakmem.memory_stats().live        # bytes of blocks in use
     hakmem.trim()                     # gives what is unused back, in bytes
 
-An allocator has to be there before the first allocation, so importing this package changes nothing by itself:
-functions that ask the allocator raise :class:`NotActiveError` in a program that was not started with
-``hakmem run``. All of them may be called from any thread, and in children of ``fork``.
+An allocator has to be there before the first allocation, so importing this package changes nothing
+by itself: functions that ask the allocator raise :class:`NotActiveError` in a program that was not
+started with ``hakmem run``. All may be called from any thread, and in children of ``fork``.
 """
 
 from hakmem._files import library_path, tool_path

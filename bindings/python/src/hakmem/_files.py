@@ -7,10 +7,9 @@ _FOLDERS = {"standard": "lib", "hardened": "hardened"}
 
 
 def library_path(variant: str = "standard") -> str:
-    """The absolute path of the package's library, to be preloaded where ``hakmem run`` cannot be used.
+    """The absolute path of the package's library, to be preloaded where ``hakmem run`` cannot be.
 
-    In a unit file or a container, for example: ``LD_PRELOAD=$(python -c "import hakmem;
-    print(hakmem.library_path())")``.
+    In a unit file or an image of a container, for example, as the value of ``LD_PRELOAD``.
 
     variant: ``"standard"``, or ``"hardened"``, which stops at misused memory.
     Raises ValueError for another variant, FileNotFoundError where the package was built without it.

@@ -1,11 +1,12 @@
 """The library that serves this process, found among the symbols that the process already has.
 
-Nothing is loaded here: a second allocator would have figures of its own, which would be about nothing.
+Nothing is loaded here: a second allocator would have figures of its own, about nothing.
 """
 
 import ctypes
 import dataclasses
 import functools
+import os
 from typing import Any, TypeVar
 
 from hakmem._records import ClassStats, HeapStats, MemoryStats, Tier
@@ -23,7 +24,7 @@ class NotActiveError(RuntimeError):
 class _Address(ctypes.Structure):
     """Dl_info of dladdr(3)."""
 
-    _fields_ = [  # noqa: RUF012  # as ctypes has it
+    _fields_ = [
         ("file", ctypes.c_char_p),
         ("base", ctypes.c_void_p),
         ("symbol", ctypes.c_char_p),
@@ -33,7 +34,7 @@ class _Address(ctypes.Structure):
 
 def _structure(record: type) -> type[ctypes.Structure]:
     """The C structure of which a record has the fields: behind its size and its version."""
-    fields = [("size", ctypes.c_uint32), ("version", ctypes.c_uint32)]
+    fields: list[tuple[str, Any]] = [("size", ctypes.c_uint32), ("version", ctypes.c_uint32)]
     for field in dataclasses.fields(record):
         fields.append((field.name, ctypes.c_uint32 if field.name in _NARROW else ctypes.c_uint64))
     return type(record.__name__, (ctypes.Structure,), {"_fields_": fields})
@@ -48,10 +49,10 @@ def _owner(function: Any) -> str:
     address = ctypes.cast(function, ctypes.c_void_p)
     if not _process().dladdr(address, ctypes.byref(found)) or found.file is None:
         return "an unknown file"
-    return found.file.decode(errors="surrogateescape")
+    return os.fsdecode(found.file)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _process() -> ctypes.CDLL:
     process = ctypes.CDLL(None)
     process.malloc.argtypes = [ctypes.c_size_t]
@@ -71,9 +72,9 @@ def _process() -> ctypes.CDLL:
     return process
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _why_not() -> str:
-    """Why hakmem does not serve this process; empty when it does. What serves a process stays what it is."""
+    """Why hakmem does not serve this process; empty when it does. It stays so while it lives."""
     process = _process()
     if not hasattr(process, "hak_version"):
         return f"hakmem is not loaded in this process: {_HOW}"
@@ -100,7 +101,7 @@ def _record(record: type[Record], raw: ctypes.Structure) -> Record:
 
 
 def _read(record: type[Record], call: Any, *arguments: int) -> Record:
-    """Has the library fill the record. Raises IndexError where it says EINVAL: no class of that number."""
+    """Has the library fill the record. Raises IndexError where it says EINVAL: no such class."""
     raw = _STRUCTURES[record]()  # type: ignore[index]
     raw.size = ctypes.sizeof(raw)
     if call(*arguments, ctypes.byref(raw)) != 0:
@@ -114,7 +115,7 @@ def is_active() -> bool:
 
 
 def heap_stats() -> HeapStats:
-    """Totals of the allocator since the process started. Takes microseconds. Raises NotActiveError."""
+    """Totals of the allocator since the process started. Raises NotActiveError."""
     return _read(HeapStats, _active().hak_stats_get)
 
 
@@ -127,9 +128,10 @@ def memory_stats() -> MemoryStats:
 
 
 def class_stats() -> list[ClassStats]:
-    """Figures of each size class, by ascending size, then of Large and of Huge blocks. Raises NotActiveError.
+    """Figures of each size class, by ascending size, then of Large and of Huge blocks.
 
-    Numbers of blocks are counted only when ``HAKMEM_STATS`` was set at start (``hakmem run --stats``).
+    Numbers of blocks are counted only when ``HAKMEM_STATS`` was set at start (``hakmem run
+    --stats``). Raises NotActiveError.
     """
     library = _active()
     classes: list[ClassStats] = []
@@ -144,10 +146,10 @@ def class_stats() -> list[ClassStats]:
 
 
 def trim() -> int:
-    """Gives unused memory back to the operating system and returns how many bytes. Raises NotActiveError.
+    """Gives unused memory back to the operating system and returns how many bytes.
 
-    Unused is what no object lives in: call ``gc.collect()`` before, if objects may wait in cycles. What other
-    threads keep for their next allocations stays with them.
+    Unused is what no object lives in: call ``gc.collect()`` before, if objects may wait in cycles.
+    What other threads keep for their next allocations stays with them. Raises NotActiveError.
     """
     return int(_active().hak_purge())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HeapStats:
-    """Totals since the process started. Each is right by itself; sums over several may be a moment apart."""
+    """Totals since the process started. Each is right by itself, sums may be a moment apart."""
 
     superslabs_live: int  #: units of 2 MiB that hold at least one slab or span
     superslabs_warm: int  #: units of 2 MiB kept empty for reuse
@@ -30,8 +30,9 @@ class HeapStats:
 class MemoryStats:
     """Where memory is now, all in bytes.
 
-    What is resident beyond the sum of ``live`` to ``metadata`` is not the allocator's: code, stacks, and the
-    arenas of Python's own allocator for small objects, which come from ``mmap`` unless ``PYTHONMALLOC=malloc``.
+    What is resident beyond the sum of ``live`` to ``metadata`` is not the allocator's: code,
+    stacks, and the arenas of Python's own allocator for objects up to 512 bytes, which come from ``mmap``
+    unless ``PYTHONMALLOC=malloc`` is set.
     """
 
     resident: int  #: of the whole process, as the system counts it
@@ -55,8 +56,8 @@ class Tier(enum.IntEnum):
 class ClassStats:
     """Figures of one size class since the process started, over all threads.
 
-    ``alloc`` to ``free_remote`` are numbers of blocks, and 0 unless ``counting``; the last three are numbers of
-    slabs (Large: spans, Huge: blocks).
+    ``alloc`` to ``free_remote`` are numbers of blocks, and 0 unless ``counting``; the last three
+    are numbers of slabs (Large: spans, Huge: blocks).
     """
 
     tier: Tier
