@@ -21,10 +21,10 @@ def table_as_csv(rows: int, seed: int) -> str:
     draw = random.Random(seed)
     lines = ["order,customer,city,item,count,price,note"]
     for order in range(rows):
-        lines.append(
-            f"{order},{draw.randrange(rows // 10)},{draw.choice(CITIES)},item-{draw.randrange(500)},"
-            f"{draw.randrange(1, 9)},{draw.random() * 100:.2f},{'x' * draw.randrange(40)} {order % 97}"
-        )
+        customer, item = draw.randrange(rows // 10), draw.randrange(500)
+        count, city = draw.randrange(1, 9), draw.choice(CITIES)
+        price, note = draw.random() * 100, f"{'x' * draw.randrange(40)} {order % 97}"
+        lines.append(f"{order},{customer},{city},item-{item},{count},{price:.2f},{note}")
     return "\n".join(lines)
 
 

@@ -31,8 +31,8 @@ class MemoryStats:
     """Where memory is now, all in bytes.
 
     What is resident beyond the sum of ``live`` to ``metadata`` is not the allocator's: code,
-    stacks, and the arenas of Python's own allocator for objects up to 512 bytes, which come from ``mmap``
-    unless ``PYTHONMALLOC=malloc`` is set.
+    stacks, and the arenas of Python's own allocator for objects up to 512 bytes, which come from
+    ``mmap`` unless ``PYTHONMALLOC=malloc`` is set.
     """
 
     resident: int  #: of the whole process, as the system counts it
