@@ -9,6 +9,7 @@
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
 #   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/
+#   make wheel           the Python package (docs/python.md), as it is handed out: build/python/release/
 #   make abi-baseline    tests/package/abi/ anew, of the release REF (docs/releasing.md)
 #   make clean           removes build/ and the benchmark binaries
 #   make peers           the allocators to compare with, as libraries to preload (bench/peers/README.md)
@@ -80,6 +81,11 @@ REF ?= HEAD
 dist:
 	@bash scripts/setup.sh build
 	@bash scripts/dist.sh $(REF)
+
+.PHONY: wheel
+wheel:
+	@bash scripts/setup.sh build
+	@python3 -B bindings/python/release.py $(WHEEL_OPTIONS)
 
 .PHONY: abi-baseline
 abi-baseline:

@@ -3,7 +3,7 @@
 # libhakmem-api.so, and the rest would be standard's programs again, compiled alike to the byte.
 if(HAK_VARIANT STREQUAL "standard")
   set(folders runner layers unit api guarantees stress fault fuzz programs package headers models schedule cross tools
-              trace bench peers lab)
+              trace bench peers lab python bindings)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress fuzz)
 elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")
@@ -45,8 +45,10 @@ function(hak_cannot_test name reason)
 endfunction()
 
 foreach(folder IN LISTS folders)
-  if(folder STREQUAL "lab") # these lie beside the package that they test
+  if(folder STREQUAL "lab") # these two lie beside the package that they test
     add_subdirectory(lab/tests)
+  elseif(folder STREQUAL "python")
+    add_subdirectory(bindings/python/tests)
   elseif(EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)
     add_subdirectory(tests/${folder})
   endif()
