@@ -8,7 +8,8 @@
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
-#   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/
+#   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/; PARTS=source,
+#                        deb, python, rust: those alone
 #   make wheel           the Python package (docs/python.md), as it is handed out: build/python/release/
 #   make abi-baseline    tests/package/abi/ anew, of the release REF (docs/releasing.md)
 #   make clean           removes build/ and the benchmark binaries
@@ -80,7 +81,7 @@ REF ?= HEAD
 .PHONY: dist
 dist:
 	@bash scripts/setup.sh build
-	@bash scripts/dist.sh $(REF)
+	@bash scripts/dist.sh $(REF) $(PARTS)
 
 .PHONY: wheel
 wheel:

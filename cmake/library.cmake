@@ -86,6 +86,7 @@ if(NOT HAK_SANITIZED)
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Merging the objects of libhakmem.a")
   add_library(hakmem_static STATIC ${merged})
+  add_dependencies(hakmem_static hakmem_core hakmem_override) # for make, to which the objects are files of others
   set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem EXPORT_NAME static
                                                  LINKER_LANGUAGE C)

@@ -30,7 +30,8 @@ struct arguments {
 enum { KEY_VARIANT = 1000, KEY_LIBRARY };
 
 static const struct argp_option options[] = {
-    {"variant", KEY_VARIANT, "VARIANT", 0, "In a build tree: the library of build/VARIANT", 0},
+    {"variant", KEY_VARIANT, "VARIANT", 0, "The library of another build (see hakmem run --help)",
+     0},
     {"library", KEY_LIBRARY, "FILE", 0, "Check this library", 0},
     {0},
 };

@@ -81,6 +81,15 @@ static bool look(struct search *search, const char *base, const char *sub) {
   return false;
 }
 
+/* Looks into the directory `base`/`sub``below`. */
+static bool look_below(struct search *search, const char *base, const char *sub,
+                       const char *below) {
+  char whole[PATH_MAX];
+  if (sub[0] == 0 && below[0] != 0) below++; /* its slash */
+  int length = snprintf(whole, sizeof whole, "%s%s", sub, below);
+  return length >= 0 && (size_t)length < sizeof whole && look(search, base, whole);
+}
+
 /* The directory of this tool; false when it is not known. */
 static bool own_directory(char *directory, size_t size) {
   const char *path = own_path();
@@ -95,17 +104,22 @@ static bool search_all(struct search *search, const char *variant) {
   bool known = own_directory(directory, sizeof directory);
   if (!known)
     fputs("  (where the tool itself lies is not known: /proc is not there)\n", search->log);
+  /* What is not for every program lies below the library directory of an installation. */
+  char below[MOST_VARIANT + sizeof "/hakmem/"] = "";
   if (variant != NULL && strcmp(variant, HAKMEM_TOOL_VARIANT) != 0) {
-    /* Only a build tree holds several variants: build/VARIANT/. */
-    char sub[MOST_VARIANT + 4];
+    char sub[MOST_VARIANT + 4]; /* a build tree: build/VARIANT/ */
     snprintf(sub, sizeof sub, "../%s", variant);
-    return known && look(search, directory, sub);
+    if (known && look(search, directory, sub)) return true;
+    snprintf(below, sizeof below, "/hakmem/%s", variant);
+  } else {
+    if (known && look(search, directory, "")) return true;
+    if (search->kind == LIBRARY_TRACE) snprintf(below, sizeof below, "/hakmem");
   }
-  if (known && (look(search, directory, "") || look(search, directory, HAKMEM_BINDIR_TO_LIBDIR)))
+  if (known && look_below(search, directory, HAKMEM_BINDIR_TO_LIBDIR, below)) return true;
+  if (known && strcmp(HAKMEM_BINDIR_TO_LIBDIR, "../lib") != 0 &&
+      look_below(search, directory, "../lib", below))
     return true;
-  if (known && strcmp(HAKMEM_BINDIR_TO_LIBDIR, "../lib") != 0 && look(search, directory, "../lib"))
-    return true;
-  return look(search, HAKMEM_LIBDIR, "");
+  return look_below(search, HAKMEM_LIBDIR, "", below);
 }
 
 /* The name of a directory beside the tool's, and nothing else. */
@@ -144,8 +158,8 @@ bool library_locate(enum library_kind kind, const char *given, const char *varia
         variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
     fputs(search.looked, stderr);
     fputs(variant != NULL
-              ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere name the "
-                "library with --library\n"
+              ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere install it, or "
+                "name the library with --library\n"
               : "name it with --library, or install it again\n",
           stderr);
   }

@@ -27,7 +27,9 @@ static const struct argp_option options[] = {
     {"stats", KEY_STATS, "FORMAT", OPTION_ARG_OPTIONAL,
      "Print all statistics at exit: text (default) or json (sets HAKMEM_STATS)", 0},
     {"variant", KEY_VARIANT, "VARIANT", 0,
-     "In a build tree: the library of build/VARIANT (standard, fast, observe, hardened, check)", 0},
+     "The library of another build: in a source tree standard, fast, observe, hardened or check; "
+     "elsewhere those that are installed (hardened)",
+     0},
     {"library", KEY_LIBRARY, "FILE", 0, "Preload this library", 0},
     {0},
 };

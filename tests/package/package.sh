@@ -144,6 +144,50 @@ END
   "$CMAKE" --build "$subproject/build"
   "$subproject/build/program"
   ;;
+fetchcontent)
+  # Fetched as an archive and built as a part of another project, all of it but what is not for others.
+  command -v make >/dev/null || {
+    echo "make is not installed"
+    exit 77
+  }
+  fetching="$work_dir/fetch content"
+  rm -rf "$fetching"
+  mkdir -p "$fetching"
+  python3 -B -c 'import sys; sys.path.insert(0, sys.argv[1]); import distribution, pathlib
+print(distribution.archive(pathlib.Path(sys.argv[2])))' "$here" "$fetching"
+  cat >"$fetching/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.21)
+project(super LANGUAGES C CXX)
+include(FetchContent)
+FetchContent_Declare(hakmem URL "file://$fetching/hakmem-$version.tar.gz")
+FetchContent_MakeAvailable(hakmem)
+add_executable(program "$here/consumer/replace.c")
+target_link_libraries(program PRIVATE hakmem::hakmem)
+add_executable(static_program "$here/consumer/replace.c")
+target_link_libraries(static_program PRIVATE hakmem::static)
+add_executable(beside "$here/consumer/beside.c")
+target_link_libraries(beside PRIVATE hakmem::api)
+END
+  # By make, which most get who name no generator.
+  "$CMAKE" -G "Unix Makefiles" -S "$fetching" -B "$fetching/build" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX"
+  "$CMAKE" --build "$fetching/build" -j 2
+  for program in program static_program beside; do
+    "$fetching/build/$program"
+  done
+  [ -z "$(find "$fetching/build" -type f -name hakmem -perm -u+x)" ] || fail "the tool was built for another project"
+  ;;
+meson)
+  command -v meson >/dev/null || {
+    echo "meson is not installed"
+    exit 77
+  }
+  use_pkg_config
+  rm -rf "$work_dir/meson"
+  mkdir -p "$work_dir/meson"
+  cp "$here/consumer"/*.[ch]* "$here/consumer"/meson* "$work_dir/meson"
+  CC=$CC CXX=$CXX CFLAGS='' CXXFLAGS='' LDFLAGS='' meson setup "$work_dir/meson/build" "$work_dir/meson" -Dversion="$version"
+  meson test -C "$work_dir/meson/build" --print-errorlogs
+  ;;
 *)
   fail "unknown case $case_name"
   ;;

@@ -301,6 +301,13 @@ class FindLibrary(TestCase):
         library = self.copy(LIBRARY, "build/observe/libhakmem.so")
         self.assert_uses(tool, library, "--variant", "observe")
 
+    def test_variant_of_an_installation(self):
+        """Below the library directory, where no other program finds it."""
+        tool, _ = self.install("lib")
+        os.makedirs(self.path("lib/hakmem/hardened"))
+        library = self.copy(LIBRARY, "lib/hakmem/hardened/libhakmem.so.0")
+        self.assert_uses(tool, library, "--variant", "hardened")
+
     def test_named_library(self):
         library = self.copy(LIBRARY, "other.so")
         self.assert_uses(TOOL, library, "--library", library)

@@ -145,6 +145,14 @@ class Library(RecordingCase):
         self.assertIn(f"LD_PRELOAD={self.path('bin/libhakmem-trace.so.0')}\n", result.out)
         self.assertGreater(len(trace.events), 0)
 
+    def test_in_an_installation(self):
+        for folder in ("bin", "lib/hakmem"):
+            os.makedirs(self.path(folder))
+        tool = self.copy(TOOL, "bin/hakmem")
+        library = self.copy(TRACE_LIBRARY, "lib/hakmem/libhakmem-trace.so.0")
+        result, _ = self.recorded("env", tool=tool, options=["-f"])
+        self.assertIn(f"LD_PRELOAD={library}\n", result.out)
+
     def test_given(self):
         copy = self.copy(TRACE_LIBRARY, "other.so")
         result, _ = self.recorded("env", options=["--library", copy])
