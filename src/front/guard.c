@@ -16,10 +16,6 @@ bool guard_is_zero(const void *block) {
          link_zeroes(link_state(block) - STATE_LIVE);
 }
 
-bool guard_is_live(const void *pointer) {
-  return option_guard() == GUARD_OFF || link_state(pointer) >= STATE_LIVE;
-}
-
 /* Under memory pressure alone. No other order is needed: a thread that frees a block has it from who resized it. */
 static atomic_bool a_size_was_kept;
 
