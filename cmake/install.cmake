@@ -9,6 +9,9 @@ if(TARGET hakmem)
     EXPORT hakmem-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(TARGET hakmem_copies) # preloaded by its name, linked by nobody
+    install(TARGETS hakmem_copies LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
   install(FILES include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(DIRECTORY include/hakmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   if(EXISTS ${PROJECT_SOURCE_DIR}/include/hakmem)

@@ -2,6 +2,7 @@
 # files that define malloc & co and operator new/delete are in it.
 
 file(GLOB_RECURSE HAK_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+list(FILTER HAK_SOURCES EXCLUDE REGEX "/src/copies/") # a library of its own, below
 file(GLOB_RECURSE HAK_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.h)
 set(HAK_OVERRIDE_SOURCES ${PROJECT_SOURCE_DIR}/src/api/override.c
                          ${PROJECT_SOURCE_DIR}/src/api/cxx.c
@@ -93,6 +94,24 @@ if(NOT HAK_SANITIZED)
   hak_set_interface(hakmem_static)
   target_link_options(hakmem_static INTERFACE -Wl,--undefined=malloc) # for the same reason
   add_library(hakmem::static ALIAS hakmem_static)
+endif()
+
+# libhakmem-copies.so: memcpy and its family with a look at the blocks (docs/decisions/0025), for who preloads it beside libhakmem.so.
+if(HAK_VARIANT STREQUAL "hardened")
+  set(copies ${PROJECT_SOURCE_DIR}/src/copies/copies.c ${PROJECT_SOURCE_DIR}/src/copies/real.c)
+  # These functions must not be made of calls of themselves. (What is asked about an address does not read what is there.)
+  set(options -fno-builtin -U_FORTIFY_SOURCE)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND options -fno-tree-loop-distribute-patterns -Wno-maybe-uninitialized)
+  endif()
+  set_source_files_properties(${copies} PROPERTIES COMPILE_OPTIONS "${options}")
+  add_library(hakmem_copies SHARED ${copies} ${PROJECT_SOURCE_DIR}/src/observe/report.c
+                                   ${PROJECT_SOURCE_DIR}/src/os/message.c)
+  hak_set_library_flags(hakmem_copies OFF)
+  target_include_directories(hakmem_copies PRIVATE include src)
+  set_target_properties(hakmem_copies PROPERTIES OUTPUT_NAME hakmem-copies)
+  hak_set_shared_flags(hakmem_copies hakmem-copies)
+  target_link_libraries(hakmem_copies PRIVATE ${CMAKE_DL_LIBS})
 endif()
 
 # What the tests link: everything but the override, with assertions and fault injection.

@@ -85,6 +85,13 @@ HAK_API size_t hak_usable_size(const void *ptr);
 /** True when `ptr` points into memory of this allocator; never reads through `ptr`. */
 HAK_API bool hak_owns(const void *ptr);
 
+/** Bytes from `ptr` to the end of the live block that it lies in, which may be anywhere in the block: what a copy to there may write. 0: no block
+ * lives there, or it has been passed (a free block, the rest of a page or slab). SIZE_MAX: no memory of this allocator's, of which nothing is known; a
+ * block above 1 MiB that was freed is such memory. The end is that of hak_usable_size; of the few small blocks that the sampler follows it may lie
+ * behind that, while other threads allocate such. That a small block is free is known in the hardened build alone. Constant time, waits for no lock, never
+ * reads through `ptr`. */
+HAK_API size_t hak_room(const void *ptr);
+
 /** Gives unused memory back to the operating system: the calling thread's caches, those of ended
  * threads, and the warm pool. Returns the bytes unmapped or decommitted. */
 HAK_API size_t hak_purge(void);

@@ -22,6 +22,7 @@ enum { NAMES = 2, MOST_VARIANT = 40 };
 static const char *const file_names[][NAMES] = {
     [LIBRARY_RUN] = {"libhakmem.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem.so"},
     [LIBRARY_TRACE] = {"libhakmem-trace.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem-trace.so"},
+    [LIBRARY_COPIES] = {"libhakmem-copies.so." TEXT(HAKMEM_VERSION_MAJOR), "libhakmem-copies.so"},
 };
 
 /* The places that were looked at, for the message when nothing was found. */
@@ -172,6 +173,31 @@ bool library_find(enum library_kind kind, const char *given, const char *variant
   if (!library_locate(kind, given, variant, library)) return false;
   if (library->problem != NULL) complain("%s: %s", library->path, library->problem);
   return library->problem == NULL;
+}
+
+bool library_find_copies(const struct library *beside, struct library *copies) {
+  char directory[PATH_MAX];
+  const char *slash = strrchr(beside->path, '/');
+  int length = slash == beside->path ? 1 : (int)(slash - beside->path);
+  snprintf(directory, sizeof directory, "%.*s", length, beside->path);
+  struct search search = {.kind = LIBRARY_COPIES, .library = copies};
+  search.log = open_memstream(&search.looked, &search.looked_size);
+  if (search.log == NULL) {
+    complain("%s", strerror(errno));
+    return false;
+  }
+  bool found = look(&search, directory, "");
+  fclose(search.log);
+  if (!found) {
+    complain("--check-copies: no library for that beside %s; the hardened build has one:",
+             beside->path);
+    fputs(search.looked, stderr);
+    fputs(
+        "in a source tree, 'make VARIANT=hardened', and --variant hardened beside --check-copies\n",
+        stderr);
+  }
+  free(search.looked);
+  return found;
 }
 
 /* Does the dynamic linker replace a part of the path by something else? */

@@ -17,10 +17,11 @@ struct arguments {
   const char *library;
   const char *stats; /* NULL or a value of HAKMEM_STATS */
   bool bare_stats;   /* given without one */
-  char **program;    /* the program and its arguments, NULL-terminated */
+  bool check_copies;
+  char **program; /* the program and its arguments, NULL-terminated */
 };
 
-enum { KEY_STATS = 1000, KEY_VARIANT, KEY_LIBRARY };
+enum { KEY_STATS = 1000, KEY_VARIANT, KEY_LIBRARY, KEY_COPIES };
 
 static const struct argp_option options[] = {
     {"profile", 'p', "PROFILE", 0, "speed, balanced or lean (sets HAKMEM_PROFILE)", 0},
@@ -31,6 +32,8 @@ static const struct argp_option options[] = {
      "elsewhere those that are installed (hardened)",
      0},
     {"library", KEY_LIBRARY, "FILE", 0, "Preload this library", 0},
+    {"check-copies", KEY_COPIES, NULL, 0,
+     "With the hardened library: check that memcpy and its family stay inside their blocks", 0},
     {0},
 };
 
@@ -55,6 +58,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return 0;
   case KEY_LIBRARY:
     arguments->library = value;
+    return 0;
+  case KEY_COPIES:
+    arguments->check_copies = true;
     return 0;
   case ARGP_KEY_ARGS:
     arguments->program = state->argv + state->next;
@@ -83,15 +89,17 @@ int command_run(int argc, char **argv) {
   struct arguments arguments = {0};
   /* In order: what follows the program's name is the program's. */
   if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &arguments) != 0) return EXIT_USAGE;
-  static struct library library;
+  static struct library library, copies;
   static struct program program;
   if (!library_find(LIBRARY_RUN, arguments.library, arguments.variant, &library)) return EXIT_USAGE;
+  if (arguments.check_copies && !library_find_copies(&library, &copies)) return EXIT_USAGE;
   int code = program_examine(arguments.program, &library, &program);
   if (code == EXIT_NO_PROGRAM && arguments.bare_stats &&
       option_accepts(option_find("HAKMEM_STATS"), arguments.program[0]))
     complain("a format stands behind =: --stats=%s", arguments.program[0]);
   if (code == 0) code = program_refuse_own_malloc(&program);
   if (code != 0) return code;
+  if (arguments.check_copies && !library_set_preload(&copies)) return EXIT_USAGE;
   if (!library_set_preload(&library)) return EXIT_USAGE;
   if ((arguments.profile != NULL && setenv("HAKMEM_PROFILE", arguments.profile, 1) != 0) ||
       (arguments.stats != NULL && setenv("HAKMEM_STATS", arguments.stats, 1) != 0)) {

@@ -38,6 +38,8 @@ HAK_EXPORT size_t hak_usable_size(const void *ptr) { return api_usable_size(ptr)
 
 HAK_EXPORT bool hak_owns(const void *ptr) { return block_is_ours(ptr); }
 
+HAK_EXPORT size_t hak_room(const void *ptr) { return front_room(ptr); }
+
 HAK_EXPORT bool hak_should_move(const void *ptr) { return front_should_move(ptr); }
 
 HAK_EXPORT void hak_free_moved(void *ptr) { front_free_moved(ptr); }

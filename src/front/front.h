@@ -14,6 +14,9 @@ void *front_allocate_zeroed(size_t size);
 /** `size` bytes at a multiple of `alignment`, a power of two. */
 void *front_allocate_aligned(size_t alignment, size_t size);
 
+/** Bytes from an address to the end of the live block that it lies in: hak_room. */
+size_t front_room(const void *pointer);
+
 /** Is a live block (or a pointer that is not ours) one of few in its slab, whose blocks have room elsewhere? Constant time, any
  * thread: a hint. See hak_should_move. */
 bool front_should_move(const void *pointer);

@@ -115,6 +115,18 @@ size_t full_size(const struct block *block, const void *pointer) {
   return checked_size("malloc_usable_size", block, pointer);
 }
 
+size_t full_size_told(const struct block *block, const void *pointer) {
+  size_t most = room_of(block) - CANARY_BYTES;
+  if (!is_small(block)) {
+    size_t size = (size_t)*size_entry(block);
+    return size <= most ? size : 0;
+  }
+  uint64_t canary;
+  memcpy(&canary, (const char *)pointer + most, sizeof canary);
+  uint64_t unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
+  return unused <= most && canary == canary_of(pointer, unused) ? most - unused : 0;
+}
+
 size_t full_room(size_t size) {
   return size <= PTRDIFF_MAX - CANARY_BYTES ? size + CANARY_BYTES : 0;
 }

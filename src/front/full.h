@@ -39,6 +39,9 @@ void full_free(void *pointer);
 void *full_reallocate(void *pointer, const struct block *block, size_t size);
 /** The bytes that the program asked for. */
 size_t full_size(const struct block *block, const void *pointer);
+/** The same in constant time, of a block that may be free or damaged: 0 then, unless the damage lies between the program's bytes and
+ * the canary. */
+size_t full_size_told(const struct block *block, const void *pointer);
 
 #else
 
@@ -61,6 +64,10 @@ HAK_INLINE void *full_reallocate(void *pointer, const struct block *block, size_
 }
 HAK_INLINE size_t full_size(const struct block *block, const void *pointer) {
   return block_usable(block, pointer);
+}
+HAK_INLINE size_t full_size_told(const struct block *block, const void *pointer) {
+  (void)pointer;
+  return block->usable;
 }
 
 #endif

@@ -16,16 +16,10 @@ bool guard_is_zero(const void *block) {
          link_zeroes(link_state(block) - STATE_LIVE);
 }
 
-bool guard_is_live(const void *pointer) {
-  return option_guard() == GUARD_OFF || link_state(pointer) >= STATE_LIVE;
-}
-
 /* Under memory pressure alone. No other order is needed: a thread that frees a block has it from who resized it. */
 static atomic_bool a_size_was_kept;
 
-void guard_kept_size(void) {
-  atomic_store_explicit(&a_size_was_kept, true, memory_order_relaxed);
-}
+void guard_kept_size(void) { atomic_store_explicit(&a_size_was_kept, true, memory_order_relaxed); }
 
 /* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has grown or shrunk where it is
  * (resize.c). */

@@ -176,9 +176,16 @@ const char *guarded_judge(const void *pointer, size_t *size) {
   return slot->state == SLOT_LIVE ? NULL : REPORT_DOUBLE_FREE;
 }
 
-bool guarded_is_live(const void *pointer) {
+const void *guarded_start(const void *pointer, size_t *size) {
   const struct slot *slot = slot_near(pointer);
-  return slot->state == SLOT_LIVE && (uintptr_t)pointer - slot->block < slot->size;
+  *size = slot->size;
+  bool inside = slot->state == SLOT_LIVE && (uintptr_t)pointer - slot->block < slot->size;
+  return inside ? (const void *)slot->block : NULL;
+}
+
+bool guarded_is_live(const void *pointer) {
+  size_t size;
+  return guarded_start(pointer, &size) != NULL;
 }
 
 /* --- reports ------------------------------------------------------------------------------------------------ */

@@ -51,6 +51,9 @@ const char *guarded_judge(const void *pointer, size_t *size);
 /** Does it lie in a live block? guarded_has it. */
 bool guarded_is_live(const void *pointer);
 
+/** Where the live block starts that it lies in, and its size; NULL: it lies in none. guarded_has it. */
+const void *guarded_start(const void *pointer, size_t *size);
+
 /** Writes what is known of the pointer, which was given to `function` and is wrong; one block's errors only once. Returns with
  * HAKMEM_GUARD_RECOVER=1; else the program is to be ended. */
 void guarded_explain(const char *function, const void *pointer, const char *wrong);

@@ -242,13 +242,23 @@ unsigned sample_free_guarded(void *block, size_t size) {
   return size_class;
 }
 
-size_t sample_usable(const struct slab *slab, const void *block) {
-  if (HAK_UNLIKELY(are_lost())) return slab_block_size(slab);
-  lock_acquire(&heap_samples.lock);
+/* Under the lock, of which it lets go. */
+static size_t usable_then_release(const void *block) {
   const struct sample_record *record = record_find((uintptr_t)block);
   size_t usable = record != NULL ? class_size(LOAD(record->size_class)) : 0;
   lock_release(&heap_samples.lock);
   return usable;
+}
+
+size_t sample_usable(const struct slab *slab, const void *block) {
+  if (HAK_UNLIKELY(are_lost())) return slab_block_size(slab);
+  lock_acquire(&heap_samples.lock);
+  return usable_then_release(block);
+}
+
+size_t sample_usable_at_once(const struct slab *slab, const void *block) {
+  if (are_lost() || !lock_try(&heap_samples.lock)) return slab_block_size(slab);
+  return usable_then_release(block);
 }
 
 /* --- Large and Huge blocks ------------------------------------------------------------------------------------ */

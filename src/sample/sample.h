@@ -41,6 +41,8 @@ unsigned sample_free(struct slab *slab, void *block);
 unsigned sample_free_guarded(void *block, size_t size);
 /** Bytes that the program may use of it: as many as of an ordinary block of the size that it asked for. */
 size_t sample_usable(const struct slab *slab, const void *block);
+/** The same without waiting for a lock; where another thread has it: the bytes of its slot, which may be more. */
+size_t sample_usable_at_once(const struct slab *slab, const void *block);
 
 /** The same for Large and Huge blocks, which stay where they are. `descriptor`: the first one. */
 void sample_mark(struct slab *descriptor, const void *block, size_t size);

@@ -50,6 +50,7 @@ class Guarantee:
     promises: dict[str, dict[str, str]]  # mode -> tier -> one of VERDICTS
     pending: dict[str, str]  # mode -> reason
     of_hakmem: bool
+    copies: bool = False  # with the library that checks copies, where there is one
 
     def is_tried(self, mode: str) -> bool:
         """In off without any promise only twins would be run, which standard runs."""
@@ -68,7 +69,7 @@ def read_promise(name: str, entry: dict, mode: str, tiers: list[str]) -> dict[st
     return found
 
 
-KEYS = {"name", "class", "tiers", "what", "pending", "of_hakmem", *MODES}
+KEYS = {"name", "class", "tiers", "what", "pending", "of_hakmem", "copies", *MODES}
 
 
 def load(path: Path = TABLE) -> list[Guarantee]:
@@ -95,6 +96,7 @@ def load(path: Path = TABLE) -> list[Guarantee]:
                 {mode: read_promise(name, entry, mode, tiers) for mode in MODES},
                 pending,
                 entry.get("of_hakmem", False),
+                entry.get("copies", False),
             )
         )
     names = [guarantee.name for guarantee in found]
@@ -174,7 +176,8 @@ def run(program: Path, tier: str, twin: bool, library: str, more: dict[str, str]
     return judge(done.returncode, done.stdout, done.stderr)
 
 
-MESSAGE = re.compile(r"hakmem: ([a-z_]+)\(\): (0x[0-9a-f]+): (.*)")
+# What is in parentheses there differs with the size of the block.
+MESSAGE = re.compile(r"hakmem: ([a-z_]+)\(\): (0x[0-9a-f]+): (.*?)(?: \(\d+ bytes; room for \d+\))?")
 
 
 def is_kept(verdict: str, guarantee: Guarantee, outcome: Outcome) -> bool:

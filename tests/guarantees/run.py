@@ -28,6 +28,8 @@ def check_tier(
 ) -> list[str]:
     """What is wrong; prints what came of each run."""
     more = {} if mode == "standard" else {"HAKMEM_GUARD": mode}
+    if guarantee.copies and mode != "standard":
+        library += f":{Path(library).parent / 'libhakmem-copies.so'}"
     verdict = guarantee.promises[mode][tier]
     wrong = []
     outcome = run(program, tier, True, library, more)

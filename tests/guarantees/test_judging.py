@@ -51,6 +51,11 @@ class Judging(unittest.TestCase):
         ):
             outcome = judge(-6, DUE, stderr)
             self.assertEqual(is_kept("stopped", guarantee(TWICE), outcome), kept, stderr)
+        beyond = "hakmem: memcpy(): 0x10: writes beyond its block"
+        for figures, kept in ((" (57 bytes; room for 56)", True), ("", True), (" (57)", False)):
+            outcome = judge(-6, "due memcpy 0x10\n", beyond + figures)
+            allowed = guarantee("writes beyond its block")
+            self.assertEqual(is_kept("stopped", allowed, outcome), kept, figures)
         anywhere = judge(-6, "due - -\n", LINE)
         self.assertTrue(is_kept("prevented", guarantee(TWICE), anywhere))
 

@@ -44,8 +44,9 @@ def free_ports(count):
 class Matrix:
     """One case at a time, in a folder of its own below `work`."""
 
-    def __init__(self, library, work):
+    def __init__(self, library, work, beside=None):
         self.library = library  # None: glibc on both sides
+        self.beside = beside  # another library that is preloaded with it
         self.work = work
 
     def environment(self, case, folder, data):
@@ -73,7 +74,7 @@ class Matrix:
         if self.library is None:
             return env
         ours = {name: value for name, value in os.environ.items() if name.startswith("HAKMEM_")}
-        return {**env, **ours, "LD_PRELOAD": str(self.library)}
+        return {**env, **ours, "LD_PRELOAD": ":".join(map(str, filter(None, (self.library, self.beside))))}
 
     def write_reproduce(self, case, folder, env):
         """A script that repeats the preloaded run by hand."""
@@ -191,6 +192,7 @@ def run_table(args, names):
 
     def spawn(name):
         command = [sys.executable, __file__, "--lib", args.lib, "--work", args.work, "--case", name]
+        command += ["--beside", args.beside] if args.beside else []
         return subprocess.run(command, capture_output=True, text=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
@@ -205,6 +207,7 @@ def run_table(args, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", default="build/standard/libhakmem.so", help="the library, or none")
+    parser.add_argument("--beside", help="a second library to preload, behind the first")
     parser.add_argument("--work", help="where the runs are kept; else a new directory, kept if one failed")
     parser.add_argument("--case", action="append", default=[], help="a case's name; may be repeated")
     parser.add_argument("--all", action="store_true", help="every case")
@@ -230,6 +233,8 @@ def main():
         args.lib = str(library)
     if not args.all and not args.case:
         parser.error("one of --case, --all, --list is needed")
+    if args.beside:
+        args.beside = str(pathlib.Path(args.beside).resolve(strict=True))
     private = args.work is None
     if private:
         args.work = tempfile.mkdtemp(prefix="hakmem-programs-")
@@ -238,7 +243,7 @@ def main():
         if args.all or len(args.case) > 1:
             code = run_table(args, list(table) if args.all else args.case)
         else:
-            code = run_one(Matrix(library, pathlib.Path(args.work).resolve()), table[args.case[0]])
+            code = run_one(Matrix(library, pathlib.Path(args.work).resolve(), args.beside), table[args.case[0]])
     finally:
         if private and code != 1:
             shutil.rmtree(args.work)

@@ -38,7 +38,7 @@ class Manual(TestCase):
             result = hakmem(*command.split(), "--help")
             if "in this build" in result.err:
                 continue
-            options = re.findall(r"--([a-z]+)", result.out)
+            options = re.findall(r"--([a-z]+(?:-[a-z]+)*)", result.out)
             self.assertIn(expected, options)
             for option in set(options) - {"help", "usage"}:
                 self.assertIn(f"*--{option}*", sections[command])

@@ -1,0 +1,9 @@
+/* memmove writes one byte behind its block. */
+#include "copied.h"
+
+void run(void) {
+  struct copied c = take_copied(tier.full);
+  announce("memmove", c.middle);
+  memmove(c.middle, c.other, c.bytes);
+  end_of_copy(c.middle, c.bytes);
+}
