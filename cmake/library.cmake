@@ -96,7 +96,7 @@ if(NOT HAK_SANITIZED)
   add_library(hakmem::static ALIAS hakmem_static)
 endif()
 
-# libhakmem-copies.so: memcpy and its family with a look at the blocks (docs/decisions/0025), for who preloads it beside libhakmem.so.
+# libhakmem-copies.so: memcpy and its family with a look at the blocks (docs/decisions/0028), for who preloads it beside libhakmem.so.
 if(HAK_VARIANT STREQUAL "hardened")
   set(copies ${PROJECT_SOURCE_DIR}/src/copies/copies.c ${PROJECT_SOURCE_DIR}/src/copies/real.c)
   # These functions must not be made of calls of themselves. (What is asked about an address does not read what is there.)
