@@ -30,8 +30,7 @@ struct arguments {
 enum { KEY_VARIANT = 1000, KEY_LIBRARY };
 
 static const struct argp_option options[] = {
-    {"variant", KEY_VARIANT, "VARIANT", 0, "The library of another build (see hakmem run --help)",
-     0},
+    {"variant", KEY_VARIANT, "VARIANT", 0, "The library of another build, as for 'hakmem run'", 0},
     {"library", KEY_LIBRARY, "FILE", 0, "Check this library", 0},
     {0},
 };

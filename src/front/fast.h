@@ -21,7 +21,12 @@ void *front_allocate_beyond(size_t size);                /* larger than TABLE_MA
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
-void front_free_far(void *block, struct bin *bin);       /* hardened: nothing is known of it yet */
+#if HAK_HARDENED
+void front_free_far(void *block, struct bin *bin); /* nothing is known of it yet */
+#else
+/* Not called; a compiler that does not optimise asks for it all the same. */
+HAK_INLINE void front_free_far(void *block, struct bin *bin) { (void)block, (void)bin; }
+#endif
 
 /** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
 HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
