@@ -18,8 +18,8 @@ macro_rules! figures {
             $($(#[$note])* pub $field: u64,)*
         }
 
-        impl From<$c> for $name {
-            fn from(from: $c) -> Self {
+        impl $name {
+            fn of(from: &$c) -> Self {
                 Self { $($field: from.$field,)* }
             }
         }
@@ -146,7 +146,7 @@ pub fn stats() -> Stats {
     // SAFETY: the size is that of the structure.
     let error = unsafe { hak_stats_get(&mut figures) };
     debug_assert_eq!(error, 0);
-    figures.into()
+    Stats::of(&figures)
 }
 
 /// Where the memory is now. Walks all units, so its time grows with the memory that is held.
@@ -167,7 +167,7 @@ pub fn memory_stats() -> MemoryStats {
     // SAFETY: the size is that of the structure.
     let error = unsafe { hak_memory_stats_get(&mut figures) };
     debug_assert_eq!(error, 0);
-    figures.into()
+    MemoryStats::of(&figures)
 }
 
 fn one_class(number: c_uint) -> Option<ClassStats> {
