@@ -493,6 +493,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--config", nargs="+", choices=CONFIGS, default=list(CONFIGS), help="default: all")
     parser.add_argument("--out", type=Path, help="write FILE.json and FILE.md", metavar="FILE")
+    parser.add_argument("--add", type=Path, nargs="+", default=[], metavar="FILE.json", help="runs of before, for --out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="steps at a time")
     parser.add_argument("--short", action="store_true", help="some seconds, programs of this folder alone: for CTest")
     parser.add_argument("--build", nargs="+", default=[], metavar="VARIANT=DIRECTORY", help="where a variant is built")
@@ -533,6 +534,9 @@ def main() -> int:
     if "syscalls" in names and (sites := judge_sites(outcomes, settings.short)):
         outcomes.insert(max(i for i, o in enumerate(outcomes) if o.campaign == "syscalls") + 1, sites)
         show(sites)
+    for path in arguments.add:
+        outcomes += [Outcome(command="", **run) for run in json.loads(path.read_text())["runs"]]
+    outcomes.sort(key=lambda outcome: list(CAMPAIGNS).index(outcome.campaign))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         kept = [{k: v for k, v in asdict(o).items() if k not in ("sites", "command")} for o in outcomes]

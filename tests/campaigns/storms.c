@@ -29,7 +29,6 @@ static atomic_ulong counts[WAYS];
 static atomic_bool over;
 static int only = -1; /* one way */
 
-extern char **environ;
 static char program[] = "/bin/true";
 static char *const program_arguments[] = {program, NULL};
 
