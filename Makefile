@@ -19,6 +19,7 @@
 #   make bench-ir        instructions of malloc and free; bench-programs: real programs
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
 #   make soak            a minute of steady load: does memory stay flat? soak-results: two hours of it
+#   make campaigns       system calls refused, signals, forks, limits, filters while a program allocates (tests/campaigns)
 #   make report          what was measured, as one HTML file; make scorecard: docs/scorecard.md
 #   make bench_random_mixed_hakmem   (_hakmem_minimal, _hakmem_observe, _system, _mi)
 VARIANT ?= standard
@@ -44,6 +45,7 @@ build/%/build.ninja: | CMakePresets.json
 -include bench/peers.mk
 -include bench/lab.mk
 -include bench/soak.mk
+-include tests/campaigns/campaigns.mk
 
 .PHONY: demo
 demo:

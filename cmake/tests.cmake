@@ -2,14 +2,17 @@
 # variant, tests/unit links the library with its assertions: so check runs of it what is linked with
 # libhakmem-api.so, and the rest would be standard's programs again, compiled alike to the byte.
 if(HAK_VARIANT STREQUAL "standard")
-  set(folders runner layers unit api guarantees stress fault fuzz programs package headers models schedule cross tools
+  set(folders runner layers unit api guarantees stress fault campaigns fuzz programs package headers models schedule cross tools
               trace bench peers lab python bindings)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress fuzz)
 elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")
   set(folders unit api stress fault fuzz)
+  if(HAK_VARIANT STREQUAL "check")
+    list(APPEND folders campaigns)
+  endif()
 elseif(HAK_VARIANT STREQUAL "hardened")
-  set(folders unit api guarantees copies stress fuzz package)
+  set(folders unit api guarantees copies stress campaigns fuzz package)
 else()
   set(folders unit api)
 endif()

@@ -58,7 +58,7 @@ clang_tidy=$(find_tool clang-tidy)
 clang=$(find_tool clang)
 mkdir -p build
 CC=$clang CXX=${clang/clang/clang++} cmake --preset standard -B build/lint \
-  -DHAK_VARIANT=check "-DHAK_TESTS=unit;api;guarantees;stress;fault;fuzz;tools;trace;bench" >build/lint.log 2>&1 || {
+  -DHAK_VARIANT=check "-DHAK_TESTS=unit;api;guarantees;stress;fault;campaigns;fuzz;tools;trace;bench" >build/lint.log 2>&1 || {
   cat build/lint.log >&2
   exit 1
 }

@@ -17,8 +17,8 @@
 
 /* Set once a kernel refuses MADV_GUARD_INSTALL as unknown: asked no more. */
 static atomic_bool marks_unknown;
-/* Is there any guard that is a mapping of its own? */
-static atomic_bool any_cut;
+/* Is there any guard that is a mark, or a mapping of its own? Where a filter of system calls refuses madvise there is no mark to remove. */
+static atomic_bool any_marked, any_cut;
 
 static bool is_set(const atomic_bool *flag) {
   return atomic_load_explicit(flag, memory_order_relaxed);
@@ -44,7 +44,10 @@ static bool guard(void *address, size_t bytes) {
   if (!is_set(&marks_unknown)) {
     count(&os_counts.madvise);
     if (os_fault_now()) return false;
-    if (madvise(address, bytes, MADV_GUARD_INSTALL) == 0) return true;
+    if (madvise(address, bytes, MADV_GUARD_INSTALL) == 0) {
+      if (!is_set(&any_marked)) set(&any_marked);
+      return true;
+    }
     if (is_unknown(address)) set(&marks_unknown);
   }
   bool ok = protect(address, bytes, PROT_NONE);
@@ -87,7 +90,7 @@ bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
 
 bool os_unguard(void *address, size_t bytes) {
   int saved = errno;
-  bool ok = is_set(&marks_unknown) || unmark(address, bytes);
+  bool ok = !is_set(&any_marked) || unmark(address, bytes);
   if (is_set(&any_cut)) ok = protect(address, bytes, PROT_READ | PROT_WRITE) && ok;
   if (!ok) count(&os_counts.failed);
   errno = saved;

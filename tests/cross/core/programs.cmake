@@ -41,7 +41,9 @@ function(cross_kit_programs prefix)
 
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/stress/*.c ${CROSS_TESTS}/stress/*.cpp)
   # helper.c needs headers of the kernel that musl-gcc does not have.
-  list(REMOVE_ITEM sources ${CROSS_TESTS}/stress/kit.c ${CROSS_TESTS}/stress/helper.c)
+  # kept_size.c is about malloc itself.
+  list(REMOVE_ITEM sources ${CROSS_TESTS}/stress/kit.c ${CROSS_TESTS}/stress/helper.c
+                           ${CROSS_TESTS}/stress/kept_size.c)
   foreach(name each_call munmap_fails small threads_fault)
     list(APPEND sources ${CROSS_TESTS}/fault/${name}.c)
   endforeach()
