@@ -27,8 +27,9 @@ int main(void) {
   size_t count = 0;
   while (count < MOST && (others[count] = malloc(AFTER)) != NULL) count++;
   CHECK(count < MOST, "%d blocks fit into what was mapped", MOST);
+  uintptr_t before = (uintptr_t)block;
   void *same = realloc(block, AFTER);
-  CHECK(same == block, "realloc gave %p for %p", same, block);
+  CHECK((uintptr_t)same == before, "realloc gave %p for %#zx", same, (size_t)before);
   set_limit(RLIM_INFINITY);
   free_sized(same, AFTER);
   while (count > 0) free_sized(others[--count], AFTER);
