@@ -457,7 +457,7 @@ def markdown(about: dict[str, object], outcomes: list[Outcome]) -> str:
         f"{about['kernel']}, {about['processors']} processors,",
         f"pages of {about['page_size']} bytes, vm.max_map_count {about['max_map_count']}, huge pages "
         f"`{about['transparent_hugepage']}`, 5-level paging: {'yes' if about['five_level_paging'] else 'no'}, "
-        f"privileges: {about['privileges']}.",
+        f"privileges: {about['privileges']}. {about['note']}".rstrip(),
         "",
         "| Campaign | Runs | Passed | Failed | Hung | Not tried | Time |",
         "|---|---|---|---|---|---|---|",
@@ -474,6 +474,13 @@ def markdown(about: dict[str, object], outcomes: list[Outcome]) -> str:
             said = " ".join(filter(None, (o.reason.replace("|", "/"), figures_text(o.figures))))
             lines.append(f"| {o.step} | {o.config} | {o.result} | {o.seconds:.1f} s | {said} |")
     return "\n".join(lines) + "\n"
+
+
+def write_down(out: Path, about: dict[str, object], outcomes: list[Outcome]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    kept = [{k: v for k, v in asdict(o).items() if k not in ("sites", "command")} for o in outcomes]
+    Path(f"{out}.json").write_text(json.dumps({"about": about, "runs": kept}, indent=1) + "\n")
+    Path(f"{out}.md").write_text(markdown(about, outcomes))
 
 
 def show(outcome: Outcome) -> None:
@@ -493,6 +500,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--config", nargs="+", choices=CONFIGS, default=list(CONFIGS), help="default: all")
     parser.add_argument("--out", type=Path, help="write FILE.json and FILE.md", metavar="FILE")
+    parser.add_argument("--note", default="", help="a sentence for FILE.md")
     parser.add_argument("--add", type=Path, nargs="+", default=[], metavar="FILE.json", help="runs of before, for --out")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="steps at a time")
     parser.add_argument("--short", action="store_true", help="some seconds, programs of this folder alone: for CTest")
@@ -510,7 +518,7 @@ def main() -> int:
     builds.update({name: Path(path) for name, path in (text.split("=", 1) for text in arguments.build)})
     settings = Settings(arguments.seconds or (1 if arguments.short else 6), arguments.seed, arguments.short)
     runner = Runner(builds, settings)
-    about = facts(settings)
+    about = {**facts(settings), "note": arguments.note}
 
     outcomes: list[Outcome] = []
     runs = [
@@ -531,6 +539,8 @@ def main() -> int:
                 outcome.figures.update(tests_by_page_size())
             outcomes.append(outcome)
             show(outcome)
+            if arguments.out:  # what there is so far, should it be stopped
+                write_down(arguments.out, about, outcomes)
     if "syscalls" in names and (sites := judge_sites(outcomes, settings.short)):
         outcomes.insert(max(i for i, o in enumerate(outcomes) if o.campaign == "syscalls") + 1, sites)
         show(sites)
@@ -538,10 +548,7 @@ def main() -> int:
         outcomes += [Outcome(command="", **run) for run in json.loads(path.read_text())["runs"]]
     outcomes.sort(key=lambda outcome: list(CAMPAIGNS).index(outcome.campaign))
     if arguments.out:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        kept = [{k: v for k, v in asdict(o).items() if k not in ("sites", "command")} for o in outcomes]
-        Path(f"{arguments.out}.json").write_text(json.dumps({"about": about, "runs": kept}, indent=1) + "\n")
-        Path(f"{arguments.out}.md").write_text(markdown(about, outcomes))
+        write_down(arguments.out, about, outcomes)
         print(f"written: {arguments.out}.md and .json")
     bad = [o for o in outcomes if o.result in ("failed", "hung")]
     passed = [o for o in outcomes if o.result == "passed"]
