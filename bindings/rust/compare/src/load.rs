@@ -9,8 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::work::Draw;
 
-const KEYS: u64 = 20_000;
-/// Of each connection, so that all of them together hold some ten thousand values.
+const KEYS: u64 = 50_000;
 const CONNECTIONS: u64 = 32;
 
 /// What a run of load came to.
@@ -45,10 +44,10 @@ fn mark(number: u64) -> u8 {
     (number * 7 + 3) as u8
 }
 
-/// Many small ones, few large: 16 bytes to 32 KiB, each doubling half as often.
+/// Many small ones, few large: 64 bytes to 128 KiB, each doubling half as often.
 fn value_size(draw: &mut Draw) -> usize {
     let doublings = draw.word().trailing_ones().min(10);
-    (16 << doublings) + draw.below(16 << doublings) as usize
+    (64 << doublings) + draw.below(64 << doublings) as usize
 }
 
 struct Client {

@@ -114,6 +114,13 @@ pub struct Served {
     pub idle_mib: f64,
 }
 
+/// A line of /proc/PID/status, in MiB.
+fn mib_of(status: &str, name: &str) -> Option<f64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: f64 = rest.split_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
 /// Ends with the one who looks at it.
 struct Running(Child);
 
@@ -130,12 +137,9 @@ impl Running {
         fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))
     }
 
-    /// A line of its status, in MiB.
     fn mib(&self, name: &str) -> Result<f64, String> {
-        let text = self.file("status")?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-        Ok(kib.ok_or_else(|| format!("the kernel tells no {name}"))? / 1024.0)
+        let found = mib_of(&self.file("status")?, name);
+        found.ok_or_else(|| format!("the kernel tells no {name}"))
     }
 
     /// Processor time of all of its threads, in microseconds.
@@ -200,4 +204,35 @@ pub fn time_server(program: &Program, time: Duration) -> Result<Served, String> 
         peak_mib,
         idle_mib: running.mib("VmRSS:")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_in_mib() {
+        let status = "Name:\tx\nVmHWM:\t    3072 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(mib_of(status, "VmHWM:"), Some(3.0));
+        assert_eq!(mib_of(status, "VmRSS:"), Some(1.0));
+        assert_eq!(mib_of(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn the_kernel_tells_what_is_measured() {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(mib_of(&status, "VmHWM:").unwrap() > 0.1);
+        let running = Running(Command::new("sleep").arg("60").spawn().unwrap());
+        assert!(running.processor_us().is_ok());
+    }
+
+    #[test]
+    fn which_of_cargos_lines_are_programs() {
+        let line = r#"{"reason":"compiler-artifact","target":{"kind":["bench"],"name":"hakmem"},"executable":"/t/hakmem-1"}"#;
+        let program = built(line).unwrap();
+        assert_eq!(program.allocator, "hakmem");
+        assert_eq!(program.path, Path::new("/t/hakmem-1"));
+        assert!(built(&line.replace("bench", "lib")).is_none());
+        assert!(built("   Compiling x").is_none());
+    }
 }
