@@ -62,6 +62,8 @@ static inline void reads(const char *function, const void *at, size_t bytes) {
   if (HAK_UNLIKELY(room < bytes)) refuse(function, at, bytes, room, false);
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): names in libc's headers are reserved ones. */
+
 /* --- bytes --------------------------------------------------------------------------------------------------- */
 
 static inline void look(const char *function, const void *caller, const void *to, const void *from,
@@ -341,3 +343,5 @@ wchar_t *__wmemset_chk(wchar_t *to, wchar_t value, size_t count, size_t object) 
   look_set("wmemset", CALLER, to, wide(count));
   return set_wide(to, value, count);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
