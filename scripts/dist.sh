@@ -95,7 +95,7 @@ fi
 # The bindings, each by its own means.
 if [ -f "$tree/bindings/python/release.py" ] && wanted python python3; then
   step "the Python package does not build" python3 -B "$tree/bindings/python/release.py" --out "$work/python"
-  cp "$work"/python/*.whl "$work"/python/*.tar.gz "$out"
+  cp "$work"/python/*.whl "$out" # its sdist has the name of the source archive
 fi
 if [ -f "$tree/bindings/rust/Cargo.toml" ] && wanted rust cargo; then
   # Not compared by building it: the tests do that. --allow-dirty: there is no repository here.
