@@ -126,8 +126,8 @@ int main(int argc, char **argv) {
       BENCH_SEED,
   };
   uint64_t values[5];
-  bench_arguments(argc, argv, "Heaps of the program's own, filled, used and destroyed.", arguments, 5,
-                  values);
+  bench_arguments(argc, argv, "Heaps of the program's own, filled, used and destroyed.", arguments,
+                  5, values);
   struct settings settings = {values[0], values[1], values[2], values[3], NULL};
   find_calls();
   settings.table = bench_map(settings.threads * settings.blocks * sizeof(char *));

@@ -161,9 +161,10 @@ struct hak_heap_stats {
   uint64_t live_blocks; /* allocated and not freed */
   uint64_t live_bytes;  /* of these, usable bytes */
   uint64_t peak_bytes;  /* most that live_bytes ever was */
-  uint64_t held_bytes;  /* of the memory that the heap has for them, slabs with free blocks included */
-  uint64_t limit;       /* 0: none */
-  uint64_t refused;     /* allocations that would have been beyond it */
+  uint64_t
+      held_bytes;   /* of the memory that the heap has for them, slabs with free blocks included */
+  uint64_t limit;   /* 0: none */
+  uint64_t refused; /* allocations that would have been beyond it */
 };
 
 /** 0, or EINVAL when `stats->size` is too small to hold itself. */
@@ -172,7 +173,8 @@ HAK_API int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats);
 /** Calls `visit` for each live block of the heap, with its usable bytes, until it returns false; in no particular order. `visit` may free the
  * block that it is given, and use other heaps and malloc; it must not free other blocks of this heap, nor allocate from it, resize in it or destroy it (the
  * program is ended with a message). Other threads that use the heap wait until the walk has ended. False: `visit` has returned false. */
-HAK_API bool hak_heap_walk(hak_heap *heap, bool (*visit)(void *block, size_t usable, void *argument),
+HAK_API bool hak_heap_walk(hak_heap *heap,
+                           bool (*visit)(void *block, size_t usable, void *argument),
                            void *argument);
 
 /** Calls `visit` for each heap that exists, until it returns false. A heap that another thread destroys meanwhile must not be used. */

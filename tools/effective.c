@@ -57,8 +57,8 @@ static int print_all(const struct remote *remote, const struct option_row *only,
     name[bytes - 1] = 0;
     const struct option_row *option = option_find(name);
     if (option == NULL || (only != NULL && option != only)) continue;
-    bool differs = profile >= 0 && profile < PROFILE_COUNT &&
-                   option->defaults[profile] != option->defaults[1];
+    bool differs =
+        profile >= 0 && profile < PROFILE_COUNT && option->defaults[profile] != option->defaults[1];
     print(option, value, source_of(remote, i, differs), json);
   }
   return 0;

@@ -114,7 +114,8 @@ static bool is_plausible(const struct directory_layout *layout) {
          is_array_in(layout->heap.outgoing, layout->heap.bytes) &&
          is_array_in(layout->pool.runs, layout->pool.bytes) && layout->counters.classes <= 256 &&
          layout->counters.counters <= 64 && layout->counters.supplies <= 64 &&
-         layout->named.bytes <= MOST && layout->options.count <= 4096 && layout->options.stride <= 4096;
+         layout->named.bytes <= MOST && layout->options.count <= 4096 &&
+         layout->options.stride <= 4096;
 }
 
 /* After a read that failed. */

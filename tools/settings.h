@@ -11,8 +11,9 @@
 
 struct setting {
   long value;
-  const char *text;   /* the value, where it may be any text; NULL: there is none */
-  const char *source; /* "default", "profile", "environment", "file", or the option that decides this one */
+  const char *text; /* the value, where it may be any text; NULL: there is none */
+  const char *
+      source; /* "default", "profile", "environment", "file", or the option that decides this one */
   const char *rejected; /* what the environment says and the library does not understand, or NULL */
 };
 

@@ -113,7 +113,8 @@ public:
   using propagate_on_container_move_assignment = std::true_type;
 
   allocator() noexcept = default;
-  template <class U> allocator(const allocator<U> &) noexcept {} // NOLINT(google-explicit-constructor)
+  template <class U>
+  allocator(const allocator<U> &) noexcept {} // NOLINT(google-explicit-constructor)
 
   T *allocate(std::size_t count) {
     return static_cast<T *>(detail::allocate(detail::bytes_of(count, sizeof(T)), alignof(T)));

@@ -165,7 +165,9 @@ HAK_AT_LOAD static void write_statistics(bool at_exit) {
 
 void statistics_at_signal(void) { write_statistics(false); }
 
-__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) { os_on_signal(statistics_at_signal); }
+__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
+  os_on_signal(statistics_at_signal);
+}
 
 /* A destructor rather than atexit(), which may allocate and would cost every program a call. */
 __attribute__((destructor)) HAK_AT_LOAD static void at_exit(void) { write_statistics(true); }

@@ -137,6 +137,5 @@ static HAK_NOINLINE void remove_page(uint32_t self) {
 
 __attribute__((destructor)) HAK_AT_LOAD static void at_exit(void) {
   uint32_t self = (uint32_t)os_process();
-  if (atomic_load_explicit(&maker, memory_order_relaxed) == self && page != NULL)
-    remove_page(self);
+  if (atomic_load_explicit(&maker, memory_order_relaxed) == self && page != NULL) remove_page(self);
 }

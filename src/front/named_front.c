@@ -16,7 +16,8 @@ static void *fail(void) {
 }
 
 struct hak_heap *front_named_of(const struct block *block, const void *pointer) {
-  if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED) return NULL;
+  if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED)
+    return NULL;
   if (block->tier != BLOCK_SMALL) return named_of_span(descriptor_of(block));
   struct bin *bin = map_bin(pointer);
   return bin != NULL ? named_of_bin(bin, block->slab->size_class) : NULL;

@@ -38,8 +38,7 @@ static struct counters first_counters; /* of first_heap */
 static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
-struct lock heap_list_lock
-    HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
+struct lock heap_list_lock HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
 static struct heap *parked_heaps HAK_START_DATA;
 atomic_bool heap_started HAK_START_DATA;
 static pthread_key_t key HAK_START_DATA;

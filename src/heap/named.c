@@ -108,7 +108,8 @@ struct hak_heap *named_create(const char *name, size_t limit) {
 
 void named_lock(struct hak_heap *named) {
   enum { WAIT_MS = 1 };
-  static _Atomic uint32_t nobody_wakes; /* walks are rare, and may take as long as their visitor likes */
+  static _Atomic uint32_t
+      nobody_wakes; /* walks are rare, and may take as long as their visitor likes */
   for (;;) {
     lock_acquire(&named->heap.lock);
     if (HAK_LIKELY(named->walker == 0) || named->walker == lock_self()) return;
@@ -304,7 +305,7 @@ static bool drop_span(struct hak_heap *named) {
 }
 
 void named_destroy(struct hak_heap *named) {
-  if (named->lost) return; /* what it held stays where it is */
+  if (named->lost) return;          /* what it held stays where it is */
   lock_acquire(&engine_batch_lock); /* no slab of it is in the engine's hands */
   named_lock(named);
   refuse_in_walk(named);

@@ -131,7 +131,8 @@ struct directory_layout {
   struct { /* what heap.thread leads to */
     struct directory_field heap, sample_left;
   } thread;
-  struct { /* a heap that a program has made: a heap of this `state`, in a structure of so many bytes */
+  struct
+  { /* a heap that a program has made: a heap of this `state`, in a structure of so many bytes */
     uint32_t state, bytes;
     struct directory_field exists, name, live_blocks, live_bytes, peak_bytes, span_bytes, limit,
         refused;

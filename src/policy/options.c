@@ -229,8 +229,7 @@ void options_read(void) {
   if (profile > PROFILE_LEAN) profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
   option_values[OPTION_PROFILE] = profile;
   for (int id = 0; id < OPTION_COUNT; id++)
-    if (id != OPTION_PROFILE)
-      read_option((enum option_id)id, option_table[id].defaults[profile]);
+    if (id != OPTION_PROFILE) read_option((enum option_id)id, option_table[id].defaults[profile]);
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
   if (!HAK_HARDENED && option_value(GUARD) != GUARD_OFF) say_without_guards();
   prepare_statistics();

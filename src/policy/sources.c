@@ -27,8 +27,9 @@ static void read_file(const char *path) {
   int file = os_file_open(path, OS_FILE_READ);
   if (file < 0) return;
   size_t length = 0;
-  for (ptrdiff_t got; length < OPTION_FILE_BYTES &&
-                      (got = os_file_read(file, file_text + length, OPTION_FILE_BYTES - length)) > 0;)
+  for (ptrdiff_t got;
+       length < OPTION_FILE_BYTES &&
+       (got = os_file_read(file, file_text + length, OPTION_FILE_BYTES - length)) > 0;)
     length += (size_t)got;
   os_file_close(file);
   file_bytes = option_text_split(file_text, option_text_whole(file_text, length), "\n");

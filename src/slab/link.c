@@ -35,9 +35,8 @@ HAK_NOINLINE void *link_look_far(void *block, size_t end) {
 void link_start(void) {
   uint64_t numbers[4];
   if (option_value(FORCE_LIBC_ALLOC)) option_values[OPTION_GUARD] = GUARD_OFF;
-  static const uint8_t modes[] = {[GUARD_OFF] = LINK_MODE_OFF,
-                                  [GUARD_LIGHT] = LINK_MODE_LIGHT,
-                                  [GUARD_FULL] = LINK_MODE_FULL};
+  static const uint8_t modes[] = {
+      [GUARD_OFF] = LINK_MODE_OFF, [GUARD_LIGHT] = LINK_MODE_LIGHT, [GUARD_FULL] = LINK_MODE_FULL};
   link_mode = modes[option_guard()];
   os_random(numbers);
   os_random(numbers + 2);

@@ -54,7 +54,7 @@ enum slab_list {
   LIST_PARTIAL, /* has free blocks, or memory that is no blocks yet */
   LIST_GIVEN,   /* all that can be had from it was given back (slab/holes.h) */
   LIST_FULL,    /* of a named heap: nothing can be had from it (heap/named.h) */
-  LIST_NAMED    /* a Large or Huge block of a named heap, whose number is in `capacity` */
+  LIST_NAMED    /* a named heap's Large or Huge block; the heap's number is in `capacity` */
 };
 
 struct bin; /* heap/heap.h: where the owner's freed blocks of this class go */
@@ -122,7 +122,6 @@ struct superslab {
 };
 
 #define STATE_BYTES 16u
-
 _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
 
 /* --- address map: pointer -> bin, pointer -> superslab (map.c) -------------------------------------- */
@@ -138,8 +137,7 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
  *
  * `superslabs`, by unit: its descriptor; NULL: not ours.
  *
- * `states`, by unit, in the hardened variant alone: where the states of a SuperSlab are, less the unit's address in their steps,
- * so that adding an address gives its own (slab/link.h). Those of a SuperSlab that is gone stay.
+ * `states`, by unit, hardened: where a SuperSlab's states are, less the unit's address / STATE_BYTES. Those of one that is gone stay.
  *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
@@ -205,8 +203,7 @@ HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer)
 
 #if HAK_HARDENED
 HAK_INLINE _Atomic uintptr_t *map_states_entry(const void *pointer) {
-  return (_Atomic uintptr_t *)map_entry(
-      pointer, LEAF_SLICES + LEAF_UNITS + ((uint32_t)(uintptr_t)pointer >> UNIT_SHIFT));
+  return (_Atomic uintptr_t *)map_superslab_entry(pointer) + LEAF_UNITS;
 }
 
 /** The state of an address in a slab. relaxed: who has a block got the entry with it. */

@@ -24,7 +24,8 @@ struct alignas(64) wide {
 static int containers() {
   std::vector<int, hakmem::allocator<int>> numbers;
   for (int i = 0; i < 10000; i++) numbers.push_back(i);
-  CHECK(numbers[9999] == 9999 && hak_owns(numbers.data()) && hak_heap_of(numbers.data()) == nullptr);
+  CHECK(numbers[9999] == 9999 && hak_owns(numbers.data()) &&
+        hak_heap_of(numbers.data()) == nullptr);
   std::map<int, int, std::less<int>, hakmem::allocator<std::pair<const int, int>>> squares;
   for (int i = 0; i < 100; i++) squares[i] = i * i;
   CHECK(squares[99] == 9801);
@@ -83,7 +84,8 @@ static int resources() {
   CHECK(resource == same && !(resource == plain) && plain == hakmem::memory_resource());
   {
     std::pmr::vector<std::pmr::string> words(&resource);
-    for (int i = 0; i < 100; i++) words.emplace_back("a word that is too long for the string itself");
+    for (int i = 0; i < 100; i++)
+      words.emplace_back("a word that is too long for the string itself");
     CHECK(hak_heap_of(words.data()) == heap.get() && hak_heap_of(words[50].data()) == heap.get());
     void *wide_block = resource.allocate(100, 256);
     CHECK(reinterpret_cast<std::uintptr_t>(wide_block) % 256 == 0);

@@ -18,7 +18,8 @@ static struct hak_heap_stats figures_of(hak_heap *heap) {
 static void fill(unsigned char *block, size_t size) { memset(block, (int)(size % 251 + 1), size); }
 
 static void check(const unsigned char *block, size_t size) {
-  for (size_t i = 0; i < size; i += size < 4096 ? 1 : 997) assert_int_equal(block[i], size % 251 + 1);
+  for (size_t i = 0; i < size; i += size < 4096 ? 1 : 997)
+    assert_int_equal(block[i], size % 251 + 1);
 }
 
 static void serves_every_tier(void **state) {
@@ -93,7 +94,8 @@ static void zeroed_and_aligned(void **state) {
 
 static void resized_blocks_stay(void **state) {
   (void)state;
-  static const size_t sizes[] = {10, 100, 24, 3000, 900, 40000, 70000, 66000, 500000, 3 * MIB, 40 * MIB, 5 * MIB, 100000, 50};
+  static const size_t sizes[] = {10,    100,    24,      3000,     900,     40000,  70000,
+                                 66000, 500000, 3 * MIB, 40 * MIB, 5 * MIB, 100000, 50};
   hak_heap *heap = hak_heap_create("resized", 0);
   unsigned char *block = hak_heap_realloc(heap, NULL, 1);
   block[0] = 77;
@@ -356,11 +358,13 @@ static void threads_share_heaps_that_end(void **state) {
   for (int round = 0; round < ROUNDS / 10; round++) {
     pthread_t threads[THREADS];
     for (int i = 0; i < 2; i++) shared_heaps[i] = hak_heap_create("shared", 0);
-    for (uintptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, exchange, (void *)(i + 1));
+    for (uintptr_t i = 0; i < THREADS; i++)
+      pthread_create(&threads[i], NULL, exchange, (void *)(i + 1));
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     size_t live = 0;
     for (int i = 0; i < SHARED; i++) live += atomic_exchange(&shared[i], NULL) != NULL;
-    assert_int_equal(figures_of(shared_heaps[0]).live_blocks + figures_of(shared_heaps[1]).live_blocks, live);
+    assert_int_equal(
+        figures_of(shared_heaps[0]).live_blocks + figures_of(shared_heaps[1]).live_blocks, live);
     for (int i = 0; i < 2; i++) hak_heap_destroy(shared_heaps[i]);
   }
 }
@@ -423,13 +427,13 @@ static void short_structures_are_kept(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(serves_every_tier),        cmocka_unit_test(others_are_in_no_heap),
-      cmocka_unit_test(zeroed_and_aligned),       cmocka_unit_test(resized_blocks_stay),
-      cmocka_unit_test(the_limit_holds),          cmocka_unit_test(the_walk_finds_what_lives),
-      cmocka_unit_test(heaps_are_told_apart),
-      cmocka_unit_test(a_visitor_may_free_its_block), cmocka_unit_test(a_walk_beside_threads),     cmocka_unit_test(its_memory_comes_back),
-      cmocka_unit_test(another_thread_destroys),  cmocka_unit_test(threads_share_heaps_that_end),
-      cmocka_unit_test(a_child_has_heaps),        cmocka_unit_test(short_structures_are_kept),
+      cmocka_unit_test(serves_every_tier),       cmocka_unit_test(others_are_in_no_heap),
+      cmocka_unit_test(zeroed_and_aligned),      cmocka_unit_test(resized_blocks_stay),
+      cmocka_unit_test(the_limit_holds),         cmocka_unit_test(the_walk_finds_what_lives),
+      cmocka_unit_test(heaps_are_told_apart),    cmocka_unit_test(a_visitor_may_free_its_block),
+      cmocka_unit_test(a_walk_beside_threads),   cmocka_unit_test(its_memory_comes_back),
+      cmocka_unit_test(another_thread_destroys), cmocka_unit_test(threads_share_heaps_that_end),
+      cmocka_unit_test(a_child_has_heaps),       cmocka_unit_test(short_structures_are_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
