@@ -46,6 +46,8 @@ static void fill(struct totals *totals, bool deep) {
 }
 
 void totals_get(struct totals *totals, bool deep) {
+  /* Locks are taken: from here on a fork has to look after them, also in a process that has allocated nothing. */
+  (void)heap_start();
   superslab_stats_get(&totals->superslab, deep);
   fill(totals, deep);
 }
