@@ -14,6 +14,8 @@ import sys
 library, *command = sys.argv[1:]
 env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
 env["LD_PRELOAD"] = library
+if os.environ.get("BAD_POINTER_SAMPLED"):  # every block is one of the sampler's
+    env.update(HAKMEM_PROF_RATE="1", HAKMEM_PROF_MOST="0")
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
