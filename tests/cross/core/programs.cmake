@@ -17,7 +17,7 @@ function(cross_unit_programs prefix)
   set(targets)
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/unit/*.c)
   # Of the hardened variant alone.
-  list(FILTER sources EXCLUDE REGEX "/guards_and_places\\.c$")
+  list(FILTER sources EXCLUDE REGEX "/(guards_and_places|sampled_resize)\\.c$")
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     set(target ${prefix}unit_${name})
