@@ -41,7 +41,9 @@ class Pprof(ProfCase):
         self.assert_estimate(rows["filled"][0], live, 1000)
         self.assert_estimate(rows["held_in_small"][1], 64e6, 1000)
         self.assert_estimate(rows["held_in_large"][1], 16e6, 80)
-        self.assertEqual(rows["main"][1], rows["filled"][0])
+        # What else main allocates, as the buffer of its output, is a sample now and then.
+        others = rows["main"][1] - rows["filled"][0]
+        self.assertTrue(0 <= others < 1e6, rows)
         self.assertNotIn("passing", rows)
         rows = self.top("-sample_index=alloc_space", file)
         self.assert_estimate(rows["passing"][1], 200e6, 3000)
