@@ -52,9 +52,10 @@ def sources() -> set[str]:
 
 
 # Programs that are no row of the suite, with arguments of a short run: what they show is memory
-# over time, or single waits, where a row is a throughput and a peak.
+# over time, single waits, or an interface of few allocators, where a row is a throughput and a peak.
 APART = {
     "at_rest": ["others", "2", "4", "1024", "1", "1"],
+    "own_heaps": ["2", "20", "100", "1000", "1"],
     "idle": ["2", "4", "16", "4096", "95", "1", "0", "0", "yes", "1"],
     "phases": ["2", "4", "2", "16", "256", "512", "4096", "10", "10", "1"],
     "stall": ["2", "1", "500", "16", "65536", "100", "1"],
