@@ -221,6 +221,10 @@ def test_preloading_without_effect_is_noticed(
     assert static.failure is not None and "statically linked" in static.failure
     bystander = launcher.run(make_row("ops"), library("bystander"), 1, 1)
     assert bystander.failure is not None and "no allocation function" in bystander.failure
+    # The price of loading a library at all is measured against an empty one.
+    empty = tmp_path / "empty.so"
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", str(empty)], check=True)
+    assert preload_problem("/bin/true", str(empty)) is None
     damaged = tmp_path / "damaged.so"
     damaged.write_bytes(b"not a library")
     ignored = launcher.run(make_row("ops"), Allocator("d", "1", "t", str(damaged)), 1, 1)

@@ -85,10 +85,18 @@ def ask_linker(linker: str, path: Path, library: str) -> str:
     return done.stdout
 
 
-def defines_malloc(library: str) -> bool:
-    """Does it have a malloc, or a function of its family? ctypes would load it; its table of names is looked through instead."""
-    names = Path(library).read_bytes()
-    return any(b"\0" + name + b"\0" in names for name in (b"malloc", b"calloc", b"realloc", b"free"))
+def is_empty(library: str) -> bool:
+    """Has it no symbol for others to bind to?"""
+    if shutil.which("nm") is None:
+        return False
+    done = subprocess.run(
+        ["nm", "-D", "--defined-only", library],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode == 0 and done.stdout.strip() == ""
 
 
 @cache
@@ -117,8 +125,9 @@ def preload_problem(program: str, library: str, search: str | None = None) -> st
     bound = rf"to {re.escape(library)} \[\d+\]: normal symbol `(malloc|calloc|realloc|free)'"
     if re.search(bound, said):
         return None
-    if re.search(rf"^\s*{re.escape(library)} \(0x", said, re.MULTILINE) and not defines_malloc(library):
-        return None  # loaded, as it shall be: an empty library, against which the price of loading one is measured
+    loaded = re.search(rf"^\s*{re.escape(library)} \(0x", said, re.MULTILINE)
+    if loaded and is_empty(library):
+        return None  # loaded, as it shall be: what loading any library costs is measured so
     complaint = re.search(r"ERROR: ld\.so: .*", said)
     return complaint.group() if complaint else f"no allocation function is bound to {library}"
 
