@@ -48,9 +48,13 @@ const COLD: &[&str] = &[
     "api/json.c",
     "api/shared.c",
     "api/directory.c",
+    "api/heaps.c",
     "heap/fork.c",
     "heap/heap.c",
     "heap/samples.c",
+    "heap/named.c",
+    "heap/named_walk.c",
+    "front/named_front.c",
 ];
 
 /// With a stack protector in every variant: they read what others wrote, or write text.
@@ -242,7 +246,8 @@ fn main() {
     // By (built for size, with a stack protector, which throws, C++): cc takes several files at once.
     let mut groups: Vec<((bool, bool, bool, bool), cc::Build)> = Vec::new();
     for file in &files {
-        if !(file.ends_with(".c") || file.ends_with(".cc")) {
+        // libhakmem-copies.so is a library of its own.
+        if !(file.ends_with(".c") || file.ends_with(".cc")) || file.starts_with("copies/") {
             continue;
         }
         let overriding = OVERRIDE.contains(&file.as_str());
