@@ -94,6 +94,26 @@ pub struct hak_rust_place {
     pub allocated_bytes: u64,
 }
 
+/// A heap of the program's own. Only behind pointers.
+#[repr(C)]
+pub struct hak_heap {
+    _private: [u8; 0],
+}
+
+/// See `hak_heap_stats_get`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct hak_heap_stats {
+    pub size: u32,
+    pub reserved: u32,
+    pub live_blocks: u64,
+    pub live_bytes: u64,
+    pub peak_bytes: u64,
+    pub held_bytes: u64,
+    pub limit: u64,
+    pub refused: u64,
+}
+
 extern "C" {
     pub fn hak_malloc(size: usize) -> *mut c_void;
     pub fn hak_calloc(count: usize, size: usize) -> *mut c_void;
@@ -107,6 +127,7 @@ extern "C" {
     pub fn hak_usable_size(ptr: *const c_void) -> usize;
 
     pub fn hak_owns(ptr: *const c_void) -> bool;
+    pub fn hak_room(ptr: *const c_void) -> usize;
     pub fn hak_purge() -> usize;
     pub fn hak_should_move(ptr: *const c_void) -> bool;
     pub fn hak_free_moved(ptr: *mut c_void);
@@ -116,6 +137,29 @@ extern "C" {
     pub fn hak_stats_get(stats: *mut hak_stats) -> c_int;
     pub fn hak_memory_stats_get(stats: *mut hak_memory_stats) -> c_int;
     pub fn hak_class_stats_get(number: c_uint, stats: *mut hak_class_stats) -> c_int;
+
+    pub fn hak_heap_create(name: *const c_char, limit: usize) -> *mut hak_heap;
+    pub fn hak_heap_destroy(heap: *mut hak_heap);
+    pub fn hak_heap_malloc(heap: *mut hak_heap, size: usize) -> *mut c_void;
+    pub fn hak_heap_calloc(heap: *mut hak_heap, count: usize, size: usize) -> *mut c_void;
+    pub fn hak_heap_aligned_alloc(
+        heap: *mut hak_heap,
+        alignment: usize,
+        size: usize,
+    ) -> *mut c_void;
+    pub fn hak_heap_realloc(heap: *mut hak_heap, ptr: *mut c_void, size: usize) -> *mut c_void;
+    pub fn hak_heap_of(ptr: *const c_void) -> *mut hak_heap;
+    pub fn hak_heap_name(heap: *const hak_heap) -> *const c_char;
+    pub fn hak_heap_stats_get(heap: *mut hak_heap, stats: *mut hak_heap_stats) -> c_int;
+    pub fn hak_heap_walk(
+        heap: *mut hak_heap,
+        visit: unsafe extern "C" fn(*mut c_void, usize, *mut c_void) -> bool,
+        argument: *mut c_void,
+    ) -> bool;
+    pub fn hak_heap_each(
+        visit: unsafe extern "C" fn(*mut hak_heap, *mut c_void) -> bool,
+        argument: *mut c_void,
+    ) -> bool;
 
     #[doc(hidden)]
     pub fn hak_rust_profile_rate() -> i64;
