@@ -14,9 +14,6 @@ if(TARGET hakmem)
   endif()
   install(FILES include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(DIRECTORY include/hakmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  if(EXISTS ${PROJECT_SOURCE_DIR}/include/hakmem)
-    install(DIRECTORY include/hakmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  endif()
 
   install(
     EXPORT hakmem-targets

@@ -157,7 +157,7 @@ HAK_API const char *hak_heap_name(const hak_heap *heap);
  * know stay as they are. */
 struct hak_heap_stats {
   uint32_t size;        /* in: sizeof(struct hak_heap_stats) */
-  uint32_t reserved;    /* 0 */
+  uint32_t version;     /* out: 1 */
   uint64_t live_blocks; /* allocated and not freed */
   uint64_t live_bytes;  /* of these, usable bytes */
   uint64_t peak_bytes;  /* most that live_bytes ever was */
@@ -167,7 +167,7 @@ struct hak_heap_stats {
   uint64_t refused; /* allocations that would have been beyond it */
 };
 
-/** 0, or EINVAL when `stats->size` is too small to hold itself. */
+/** 0, or EINVAL when `stats` is NULL or `stats->size` has no room for more than size and version. */
 HAK_API int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats);
 
 /** Calls `visit` for each live block of the heap, with its usable bytes, until it returns false; in no particular order. `visit` may free the

@@ -20,6 +20,9 @@ void *api_calloc_overflow(void);
 void *api_aligned_alloc(size_t alignment, size_t size);
 int api_posix_memalign(void **out, size_t alignment, size_t size);
 size_t api_usable_size(const void *pointer);
+/** Fills a structure whose first word is its size, as the caller knows it, with what both sides know: a program built with another version
+ * of the header gets that. 0, or EINVAL: the size is not even that of size and version. */
+int api_copy_known(void *stats, const void *all, uint32_t size, size_t known);
 
 HAK_INLINE void *api_malloc(size_t size) {
   return full_may_be_on() ? full_or_other_allocate(size) : front_allocate_in(size, HAK_HARDENED);

@@ -72,20 +72,11 @@ static void fill_stats(struct hak_stats *stats) {
   stats->bytes_metadata = totals.metadata_bytes;
 }
 
-/* A program built with another version of the header gets the fields that both know. */
-static int copy_known(void *stats, const void *all, uint32_t size, size_t known) {
-  enum { SIZE_AND_VERSION = 2 * sizeof(uint32_t) };
-  if (size <= SIZE_AND_VERSION) return EINVAL;
-  memcpy((char *)stats + sizeof size, (const char *)all + sizeof size,
-         (size < known ? size : known) - sizeof size);
-  return 0;
-}
-
 HAK_EXPORT int hak_stats_get(struct hak_stats *stats) {
   struct hak_stats all;
   if (stats == NULL) return EINVAL;
   fill_stats(&all);
-  return copy_known(stats, &all, stats->size, sizeof all);
+  return api_copy_known(stats, &all, stats->size, sizeof all);
 }
 
 HAK_EXPORT int hak_memory_stats_get(struct hak_memory_stats *stats) {
@@ -100,7 +91,7 @@ HAK_EXPORT int hak_memory_stats_get(struct hak_memory_stats *stats) {
                                  .cached = totals.cached,
                                  .metadata = totals.metadata_bytes,
                                  .given = totals.given};
-  return copy_known(stats, &all, stats->size, sizeof all);
+  return api_copy_known(stats, &all, stats->size, sizeof all);
 }
 
 HAK_EXPORT int hak_class_stats_get(unsigned number, struct hak_class_stats *stats) {

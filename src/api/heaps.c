@@ -1,15 +1,10 @@
 /* heaps.c - hak_heap_*: heaps of their own. */
-#include <stddef.h>
-#include <string.h>
-
 #include "api/api.h"
 #include "front/named_front.h"
 #include "hakmem.h"
 
-static size_t limit_of(uint64_t limit) { return limit == 0 ? SIZE_MAX : (size_t)limit; }
-
 HAK_EXPORT hak_heap *hak_heap_create(const char *name, size_t limit) {
-  struct hak_heap *heap = named_create(name, limit_of(limit));
+  struct hak_heap *heap = named_create(name, limit == 0 ? SIZE_MAX : limit);
   if (heap == NULL) errno = ENOMEM;
   return heap;
 }
@@ -61,18 +56,17 @@ HAK_EXPORT hak_heap *hak_heap_of(const void *ptr) {
 HAK_EXPORT const char *hak_heap_name(const hak_heap *heap) { return heap->name; }
 
 HAK_EXPORT int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats) {
-  if (stats->size < sizeof stats->size) return EINVAL;
+  if (stats == NULL) return EINVAL;
   struct named_figures figures;
   named_figures_get(heap, &figures);
-  struct hak_heap_stats all = {.size = stats->size,
+  struct hak_heap_stats all = {.version = 1,
                                .live_blocks = figures.live_blocks,
                                .live_bytes = figures.live_bytes,
                                .peak_bytes = figures.peak_bytes,
                                .held_bytes = figures.held_bytes,
                                .limit = figures.limit == SIZE_MAX ? 0 : figures.limit,
                                .refused = figures.refused};
-  memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
-  return 0;
+  return api_copy_known(stats, &all, stats->size, sizeof all);
 }
 
 HAK_EXPORT bool hak_heap_walk(hak_heap *heap,

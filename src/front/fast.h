@@ -21,12 +21,6 @@ void *front_allocate_beyond(size_t size);                /* larger than TABLE_MA
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
-#if HAK_HARDENED
-void front_free_far(void *block, struct bin *bin); /* nothing is known of it yet */
-#else
-/* Not called; a compiler that does not optimise asks for it all the same. */
-HAK_INLINE void front_free_far(void *block, struct bin *bin) { (void)block, (void)bin; }
-#endif
 
 /** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
 HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
@@ -49,7 +43,7 @@ HAK_INLINE void front_free_in(void *block, bool guarded) {
   if (HAK_LIKELY(map_has_entry(block))) {
     struct bin *bin = map_bin(block);
     if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
-      front_free_far(block, bin);
+      guard_free_far(block, bin);
       return;
     }
     if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {

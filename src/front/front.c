@@ -191,9 +191,7 @@ static void unmark(const struct block *block, void *pointer) {
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
 static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
   if (!is_sample(size)) return allocate_ordinary(alignment, size, zeroed);
-  unsigned size_class = alignment > BLOCK_ALIGNMENT ? class_for_aligned(size, alignment)
-                        : size <= SMALL_MAX         ? class_for(size)
-                                                    : CLASS_COUNT;
+  unsigned size_class = class_for_aligned(size, alignment);
   void *block = size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class) : NULL;
   if (block != NULL) {
     count(heap_if_any(), size_class, COUNT_SLOW);
@@ -260,13 +258,9 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
 }
 
 #if HAK_HARDENED
-HAK_NOINLINE void front_free_far(void *block, struct bin *bin) {
+HAK_NOINLINE void guard_free_far(void *block, const struct bin *bin) {
   guard_freed(block, bin);
-  if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
-    if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
-    return;
-  }
-  front_free_elsewhere(block, bin);
+  front_free_in(block, false);
 }
 #endif
 

@@ -183,7 +183,8 @@ HAK_NOINLINE void full_or_other_free(void *pointer) {
 }
 
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {
-  if (size > PTRDIFF_MAX - CANARY_BYTES) {
+  size_t new_room = full_room(size);
+  if (new_room == 0) {
     errno = ENOMEM;
     return NULL;
   }
@@ -191,7 +192,7 @@ void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   /* What tells of the end here is not for the program. */
   size_t end = is_small(block) ? room : old + CANARY_BYTES;
   memset((char *)pointer + old, 0, end - old);
-  void *moved = front_reallocate(pointer, block, size + CANARY_BYTES);
+  void *moved = front_reallocate(pointer, block, new_room);
   full_set_end(moved != NULL ? moved : pointer, moved != NULL ? size : old);
   return moved;
 }

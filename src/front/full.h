@@ -17,13 +17,10 @@
 
 bool full_find_mode(void);
 
-/** Is this HAKMEM_GUARD=full? Reads the options if nobody did. */
-HAK_INLINE bool full_is_on(void) {
-  return HAK_UNLIKELY(link_mode != LINK_MODE_LIGHT) && full_find_mode();
-}
-
 /** Is the mode another one than light, or not known yet? */
 HAK_INLINE bool full_may_be_on(void) { return HAK_UNLIKELY(link_mode != LINK_MODE_LIGHT); }
+/** Is this HAKMEM_GUARD=full? Reads the options if nobody did. */
+HAK_INLINE bool full_is_on(void) { return full_may_be_on() && full_find_mode(); }
 /** malloc and free in any mode. */
 void *full_or_other_allocate(size_t size);
 void full_or_other_free(void *pointer);

@@ -24,6 +24,9 @@ void guard_kept_size(void);
 /** Ends the program where `pointer` is a block of ours that was not allocated with about this size and alignment (0: any). */
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
 
+/** Frees a block that guard_freed_near has left alone (front.c). */
+void guard_free_far(void *block, const struct bin *bin);
+
 HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }
 
 /** Is the block of a slab that starts at `pointer`, a boundary, handed out? */
@@ -80,6 +83,11 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
 #else
 
 HAK_INLINE bool guard_is_on(void) { return false; }
+/* Not called: a build without optimisation wants it all the same. */
+HAK_INLINE void guard_free_far(void *block, const struct bin *bin) {
+  (void)block;
+  (void)bin;
+}
 HAK_INLINE bool guard_freed_near(void *block, const struct bin *bin) {
   (void)block;
   (void)bin;

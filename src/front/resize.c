@@ -41,9 +41,8 @@ static void *allocate_with_room(size_t size, size_t room) {
   return front_allocate_unsampled(room);
 }
 
-static void *move(void *pointer, size_t usable, size_t size) {
-  int saved = errno;
-  void *moved = allocate_with_room(size, size_to_ask_for(size, usable));
+/* To `moved`, which was allocated for it when errno was `saved`; NULL: there was no memory. */
+static void *move_to(void *moved, void *pointer, size_t usable, size_t size, int saved) {
   if (moved == NULL) {
     if (size > usable) return NULL;
     errno = saved; /* a shrink never fails */
@@ -53,6 +52,12 @@ static void *move(void *pointer, size_t usable, size_t size) {
   memcpy(moved, pointer, size < usable ? size : usable);
   front_free(pointer);
   return moved;
+}
+
+static void *move(void *pointer, size_t usable, size_t size) {
+  int saved = errno;
+  void *moved = allocate_with_room(size, size_to_ask_for(size, usable));
+  return move_to(moved, pointer, usable, size, saved);
 }
 
 /* A Huge block that grows was a sample, or has a chance by what it grows by: together that of its new size, since the
@@ -99,15 +104,7 @@ static void *reallocate_named(struct hak_heap *named, void *pointer, const struc
   if (same != NULL) return same;
   int saved = errno;
   void *moved = front_named_allocate(named, BLOCK_ALIGNMENT, size, false);
-  if (moved == NULL) {
-    if (size > usable) return NULL;
-    errno = saved; /* a shrink never fails */
-    guard_kept_size();
-    return pointer;
-  }
-  memcpy(moved, pointer, size < usable ? size : usable);
-  front_free(pointer);
-  return moved;
+  return move_to(moved, pointer, usable, size, saved);
 }
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {

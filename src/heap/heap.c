@@ -304,8 +304,11 @@ void heap_fork_child(void) {
     }
     heap->next = kept;
     kept = heap;
-    if (named_is(heap)) named_end_walk_of_others(heap);
-    if (heap == &heap_samples || named_is(heap)) continue;
+    if (heap == &heap_samples) continue;
+    if (named_is(heap)) {
+      named_end_walk_of_others(heap);
+      continue;
+    }
     heap->adopt_from = NULL; /* it may not be kept */
     heap->ride_other = NULL; /* the same */
     remote_forget_inbox(heap);

@@ -106,15 +106,33 @@ struct hak_heap *named_create(const char *name, size_t limit) {
   return named;
 }
 
-void named_lock(struct hak_heap *named) {
+static bool others_walk(const struct hak_heap *named) {
+  return HAK_UNLIKELY(named->walker != 0) && named->walker != lock_self();
+}
+
+/* Walks are rare, and may take as long as their visitor likes. */
+static void wait_for_walk(void) {
   enum { WAIT_MS = 1 };
-  static _Atomic uint32_t
-      nobody_wakes; /* walks are rare, and may take as long as their visitor likes */
-  for (;;) {
-    lock_acquire(&named->heap.lock);
-    if (HAK_LIKELY(named->walker == 0) || named->walker == lock_self()) return;
+  static _Atomic uint32_t nobody_wakes;
+  os_sleep_on(&nobody_wakes, 0, WAIT_MS);
+}
+
+void named_lock(struct hak_heap *named) {
+  for (lock_acquire(&named->heap.lock); others_walk(named); lock_acquire(&named->heap.lock)) {
     lock_release(&named->heap.lock);
-    os_sleep_on(&nobody_wakes, 0, WAIT_MS);
+    wait_for_walk();
+  }
+}
+
+/* Nothing is held while it waits: the visitor of the other walk may call the engine. */
+void named_lock_beside_engine(struct hak_heap *named) {
+  for (;;) {
+    lock_acquire(&engine_batch_lock);
+    lock_acquire(&named->heap.lock);
+    if (!others_walk(named)) return;
+    lock_release(&named->heap.lock);
+    lock_release(&engine_batch_lock);
+    wait_for_walk();
   }
 }
 
@@ -298,6 +316,7 @@ static bool drop_span(struct hak_heap *named) {
   if (any) slabs_leave_ring(span);
   lock_release(&named->heap.lock);
   if (!any) return false;
+  span->free_list = NULL; /* the size that was asked for (front/full.c) */
   struct superslab *superslab = superslab_of(span);
   if (superslab->huge_units != 0) (void)huge_release(superslab, superslab->base);
   else (void)large_free(NULL, span);
@@ -305,9 +324,8 @@ static bool drop_span(struct hak_heap *named) {
 }
 
 void named_destroy(struct hak_heap *named) {
-  if (named->lost) return;          /* what it held stays where it is */
-  lock_acquire(&engine_batch_lock); /* no slab of it is in the engine's hands */
-  named_lock(named);
+  if (named->lost) return; /* what it held stays where it is */
+  named_lock_beside_engine(named);
   refuse_in_walk(named);
   drop_slabs(named);
   set_capacities(&named->heap);
@@ -328,7 +346,4 @@ void named_end_walk_of_others(struct heap *heap) {
   if (named->walker != lock_self()) named->walker = 0;
 }
 
-void named_lose(struct heap *heap) {
-  struct hak_heap *named = (struct hak_heap *)(void *)heap;
-  named->lost = true;
-}
+void named_lose(struct heap *heap) { ((struct hak_heap *)(void *)heap)->lost = true; }

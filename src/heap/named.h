@@ -52,6 +52,8 @@ void named_destroy(struct hak_heap *named);
 
 /** The heap's lock, when no other thread walks. */
 void named_lock(struct hak_heap *named);
+/** The same, and engine_batch_lock: no slab of the heap is in the release engine's hands, in no list. */
+void named_lock_beside_engine(struct hak_heap *named);
 
 /** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, without: no memory. */
 void *named_take(struct hak_heap *named, unsigned size_class, bool *refused);

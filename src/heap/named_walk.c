@@ -76,9 +76,7 @@ static bool walk_all(const struct walk *walk) {
 }
 
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
-  /* The release engine has no slab in its hands, in no list, while both locks are held; later it passes the heap by. */
-  lock_acquire(&engine_batch_lock);
-  named_lock(named);
+  named_lock_beside_engine(named); /* later the engine passes the heap by */
   uint32_t before = named->walker; /* a visitor's own walk */
   bool walks = !named->lost;
   if (walks) named->walker = lock_self();

@@ -132,10 +132,10 @@ static bool has_more_slots(struct heap *heap, const struct outgoing *slot) {
 }
 
 /* A named heap gets each block at once: gathered ones would still be linked when it is destroyed. */
-static bool is_named_heaps(struct bin *owner, void *block, bool *wants_look) {
+static bool freed_to_named(struct bin *owner, void *block, bool *wants_look) {
   unsigned size_class = map_slab(block)->size_class;
   struct hak_heap *named = named_of_bin(owner, size_class);
-  *wants_look = named != NULL && named_put(named, size_class, block);
+  if (named != NULL) *wants_look = named_put(named, size_class, block);
   return named != NULL;
 }
 
@@ -143,7 +143,7 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
     bool wants_look;
-    if (is_named_heaps(owner, block, &wants_look)) {
+    if (freed_to_named(owner, block, &wants_look)) {
       if (wants_look) heap->wants |= WANTS_LOOK;
       return;
     }
@@ -175,7 +175,7 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
 
 void remote_free_now(struct bin *owner, void *block) {
   bool wants_look;
-  if (!is_named_heaps(owner, block, &wants_look)) remote_send_list(owner, block, 1);
+  if (!freed_to_named(owner, block, &wants_look)) remote_send_list(owner, block, 1);
 }
 
 void remote_flush(struct heap *heap) {

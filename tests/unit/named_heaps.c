@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCKS = 3000 };
+enum { BLOCKS = 3000, THREADS = 4 };
 
 static struct hak_heap_stats figures_of(hak_heap *heap) {
   struct hak_heap_stats stats = {.size = sizeof stats};
@@ -240,6 +240,33 @@ static void *allocate_and_free(void *heap) {
   return NULL;
 }
 
+static bool purge_now_and_then(void *block, size_t usable, void *argument) {
+  (void)block, (void)usable;
+  if (++*(size_t *)argument % 100 == 0) hak_purge();
+  return true;
+}
+
+static void *walk_and_purge(void *heap) {
+  for (int i = 0; i < 20; i++) {
+    size_t walked = 0;
+    hak_heap_walk(heap, purge_now_and_then, &walked);
+  }
+  return NULL;
+}
+
+/* Who waits for a walk holds nothing that its visitor may need. */
+static void walks_wait_for_each_other(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("walked twice", 0);
+  for (int i = 0; i < 500; i++) assert_non_null(hak_heap_malloc(heap, 3000));
+  pthread_t threads[THREADS];
+  alarm(120);
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, walk_and_purge, heap);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  alarm(0);
+  hak_heap_destroy(heap);
+}
+
 static void a_walk_beside_threads(void **state) {
   (void)state;
   hak_heap *heap = hak_heap_create("busy", 0);
@@ -332,7 +359,7 @@ static void another_thread_destroys(void **state) {
 
 /* --- threads ------------------------------------------------------------------------------------------------ */
 
-enum { THREADS = 4, ROUNDS = 40, SHARED = 256 };
+enum { ROUNDS = 4, SHARED = 256 };
 
 static hak_heap *shared_heaps[2];
 static _Atomic(unsigned char *) shared[SHARED];
@@ -356,7 +383,7 @@ static void *exchange(void *argument) {
 
 static void threads_share_heaps_that_end(void **state) {
   (void)state;
-  for (int round = 0; round < ROUNDS / 10; round++) {
+  for (int round = 0; round < ROUNDS; round++) {
     pthread_t threads[THREADS];
     for (int i = 0; i < 2; i++) shared_heaps[i] = hak_heap_create("shared", 0);
     for (uintptr_t i = 0; i < THREADS; i++)
@@ -428,13 +455,21 @@ static void short_structures_are_kept(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(serves_every_tier),       cmocka_unit_test(others_are_in_no_heap),
-      cmocka_unit_test(zeroed_and_aligned),      cmocka_unit_test(resized_blocks_stay),
-      cmocka_unit_test(the_limit_holds),         cmocka_unit_test(the_walk_finds_what_lives),
-      cmocka_unit_test(heaps_are_told_apart),    cmocka_unit_test(a_visitor_may_free_its_block),
-      cmocka_unit_test(a_walk_beside_threads),   cmocka_unit_test(its_memory_comes_back),
-      cmocka_unit_test(another_thread_destroys), cmocka_unit_test(threads_share_heaps_that_end),
-      cmocka_unit_test(a_child_has_heaps),       cmocka_unit_test(short_structures_are_kept),
+      cmocka_unit_test(serves_every_tier),
+      cmocka_unit_test(others_are_in_no_heap),
+      cmocka_unit_test(zeroed_and_aligned),
+      cmocka_unit_test(resized_blocks_stay),
+      cmocka_unit_test(the_limit_holds),
+      cmocka_unit_test(the_walk_finds_what_lives),
+      cmocka_unit_test(heaps_are_told_apart),
+      cmocka_unit_test(a_visitor_may_free_its_block),
+      cmocka_unit_test(a_walk_beside_threads),
+      cmocka_unit_test(walks_wait_for_each_other),
+      cmocka_unit_test(its_memory_comes_back),
+      cmocka_unit_test(another_thread_destroys),
+      cmocka_unit_test(threads_share_heaps_that_end),
+      cmocka_unit_test(a_child_has_heaps),
+      cmocka_unit_test(short_structures_are_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

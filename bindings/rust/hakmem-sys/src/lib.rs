@@ -105,7 +105,7 @@ pub struct hak_heap {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct hak_heap_stats {
     pub size: u32,
-    pub reserved: u32,
+    pub version: u32,
     pub live_blocks: u64,
     pub live_bytes: u64,
     pub peak_bytes: u64,
