@@ -39,9 +39,9 @@ def main() -> int:
             failed.append(f"{compiler} -std={standard}: {ran.returncode}\n{ran.stdout}{ran.stderr}")
     print(", ".join(f"{compiler}: {count} standards" for compiler, count in done.items()))
     print("\n".join(failed))
-    if not {"gcc", "g++"} <= set(done):
-        print("gcc is not there")
-        return 1
+    for missing in [name for name in ("gcc", "g++", "clang", "clang++") if not any(have.startswith(name) for have in done)]:
+        print(f"{missing} is not there")
+        failed.append(missing)
     return 1 if failed else 0
 
 
