@@ -86,12 +86,22 @@ static bool unmark(void *address, size_t bytes) {
   return !os_fault_now() && madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
 }
 
+/* Where a filter of system calls has come to refuse madvise: fresh pages take the place of those that cannot be touched, which hold
+ * nothing. */
+static bool replace(void *address, size_t bytes) {
+  count(&os_counts.mmap);
+  return !os_fault_now() && mmap(address, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                                 0) != MAP_FAILED;
+}
+
 bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
 
 bool os_unguard(void *address, size_t bytes) {
   int saved = errno;
-  bool ok = !is_set(&any_marked) || unmark(address, bytes);
-  if (is_set(&any_cut)) ok = protect(address, bytes, PROT_READ | PROT_WRITE) && ok;
+  bool ok;
+  if (is_set(&any_marked) && !unmark(address, bytes)) ok = replace(address, bytes);
+  else ok = !is_set(&any_cut) || protect(address, bytes, PROT_READ | PROT_WRITE);
   if (!ok) count(&os_counts.failed);
   errno = saved;
   return ok;

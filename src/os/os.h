@@ -59,7 +59,8 @@ bool os_unmap_guarded(void *address, size_t bytes);
 
 /** From now on the pages cannot be touched; what was in them is lost. False: they can. */
 bool os_guard(void *address, size_t bytes);
-/** Pages of which some were guarded: all can be touched again, and what was guarded reads as zeros. False: perhaps not all.
+/** Pages of which some were guarded, and that hold nothing any more: all can be touched again, and what was guarded reads as zeros.
+ * False: perhaps not all.
  * Hardened variant only, as the next. */
 bool os_unguard(void *address, size_t bytes);
 /** Is each guard a mapping of its own, of which the kernel allows 65,530? False as well while nobody has asked for any. */

@@ -289,9 +289,6 @@ class Runner:
     def environment_of(self, step: Step, config: str) -> dict[str, str]:
         variant, options = CONFIGS[config]
         ours = {**options, **step.environment, "HAK_TEST_SEED": str(self.settings.seed)}
-        # Guard pages that madvise has made cannot be opened without it, and their memory not be used again.
-        if variant == "hardened" and "filter-late" in step.arguments and " madvise" in ours["CAMPAIGN_FILTER"]:
-            ours["CAMPAIGN_MAY_REFUSE"] = "1"
         if variant != "check" and not step.program.startswith("/"):
             ours["LD_PRELOAD"] = str(self.builds[variant] / "libhakmem.so")
         return ours

@@ -11,8 +11,7 @@
  *                moves there; it must not be killed
  *   locked-current, locked-future, locked-onfault       mlockall() of that kind and munlockall()
  *   locked-small the same without the right to lock more than 8 MiB more
- *   filter-late  a filter of system calls in the middle; CAMPAIGN_FILTER: "EPERM madvise mremap". With CAMPAIGN_MAY_REFUSE calls
- *                may say no from then on
+ *   filter-late  a filter of system calls in the middle; CAMPAIGN_FILTER: "EPERM madvise mremap"
  *   filter-early the same before the program begins
  *   no-thp       PR_SET_THP_DISABLE before the program begins
  *   no-sys       an empty /sys before the program begins
@@ -391,7 +390,6 @@ static int filter_late(void) {
   filter_read(&filter);
   work_begin(threads, (unsigned)seconds + 120);
   usleep((unsigned)seconds * 500000);
-  if (getenv("CAMPAIGN_MAY_REFUSE") != NULL) work_press();
   if (!filter_install(&filter)) skip("no filters of system calls here");
   for (int i = 0; i < 20; i++) work_every_tier(&rng);
   usleep((unsigned)seconds * 500000);

@@ -32,6 +32,7 @@ QUICK_PASSED = ROOT / "build" / "quick-passed"  # the files on which --quick pas
 VARIANTS = ["check", "asan", "tsan", "hardened", "fast", "observe", "standard"]
 QUICK_VARIANTS = ["check", "standard"]
 KEPT_OUTPUT = 1 << 20  # bytes of a test's output; ctest keeps 1 KiB, the skipped cases may stand before
+SHOWN_LINES = 20  # of the output of a test that failed, once more at the end
 SLOW_ONLY = ["--label-regex", "^slow$"]
 QUICK_ONLY = ["--label-exclude", "^slow$"]
 
@@ -43,6 +44,7 @@ class Result:
     variant: str
     passed: int = 0
     failed: list[str] = field(default_factory=list)
+    said: dict[str, str] = field(default_factory=dict)  # by those that failed
     skipped: int = 0  # whole tests
     skips: list[Skip] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)  # that there are, run or not
@@ -80,6 +82,7 @@ def read_junit(path: Path, result: Result) -> None:
             result.skips += skips_of(result.variant, name, True, output)
         elif case.get("status") != "disabled":  # failed, or its program was not found
             result.failed.append(name)
+            result.said[name] = output
 
 
 def run_ctest(build: Path, jobs: int, selection: list[str], result: Result) -> None:
@@ -141,6 +144,8 @@ def summarise(results: list[Result], unlisted: list[Skip], stale: list[Entry]) -
     for result in results:
         for name in result.failed:
             print(f"FAILED   {result.variant}: {name}")
+            for line in result.said.get(name, "").splitlines()[-SHOWN_LINES:]:
+                print(f"         | {line}")
     print(f"{'variant':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
     for r in results:
         print(

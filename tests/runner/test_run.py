@@ -106,10 +106,10 @@ class Project(unittest.TestCase):
         self.assertEqual((code, "reason has to be" in output), (1, True), output)
 
     def test_a_failure_is_red(self) -> None:
-        (self.root / "CMakeLists.txt").write_text(LISTS + "add_test(NAME fails COMMAND false)\n")
+        (self.root / "CMakeLists.txt").write_text(LISTS + 'add_test(NAME fails COMMAND sh -c "echo why; exit 1")\n')
         code, output = self.run_tests("--quick")
         self.assertEqual(code, 1, output)
-        self.assertIn("FAILED   standard: fails\n", output)
+        self.assertIn("FAILED   standard: fails\n         | why\n", output)
         code, output = self.run_tests()
         self.assert_runs(output, *[5] * len(VARIANTS))
 
