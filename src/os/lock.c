@@ -24,6 +24,10 @@ static void relax(void) {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
+#elif defined(__riscv)
+  __asm__ volatile(".4byte 0x0100000f"); /* pause, which older assemblers have no name for; nothing on processors without it */
+#elif defined(__powerpc64__)
+  __asm__ volatile("or 27, 27, 27"); /* yield */
 #endif
 }
 

@@ -2,6 +2,9 @@
 #include "stack/reach.h"
 
 #include "os/os.h"
+#include "stack/registers.h"
+
+#if STACK_HAS_TABLES
 
 /* So many pages are asked for in one walk at most: 0.1 us each. */
 enum { ASKED_MOST = 16 };
@@ -56,3 +59,5 @@ bool reach_extend(struct reach *reach, uintptr_t address) {
   }
   return true;
 }
+
+#endif

@@ -76,6 +76,8 @@ static void put_table(size_t at) {
 enum { DEF_CFA = 0x0c, DEF_CFA_OFFSET = 0x0e, ADVANCE_1 = 0x41, OFFSET = 0x80, NOP = 0 };
 #if defined(__x86_64__)
 enum { DWARF_RETURN = 16, DWARF_STACK = 7 };
+#elif defined(__riscv)
+enum { DWARF_RETURN = 1, DWARF_STACK = 2 };
 #else
 enum { DWARF_RETURN = 30, DWARF_STACK = 31 };
 #endif

@@ -344,6 +344,10 @@ static void mistakes_in_tables_are_survived(void **state) {
 #endif
 
 int main(void) {
+#if !STACK_HAS_TABLES
+  puts("skipped: samples have no stacks on this machine");
+  return 77;
+#endif
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(calls_are_followed),
     cmocka_unit_test(a_deep_stack_is_cut),
