@@ -23,6 +23,24 @@ struct walk {
   bool after_call; /* the place in the code is behind a call, whose own rules count */
 };
 
+#if defined(__powerpc64__)
+
+/* Where no table says anything: frames lead to their callers' all the same. */
+static bool step_by_frame_pointer(struct walk *walk) {
+  enum { RETURN = 16 };
+  uintptr_t frame = walk->registers[CPU_SP], caller_frame, code;
+  if (!reach_word(&walk->reach, frame, &caller_frame) || caller_frame <= frame ||
+      caller_frame % sizeof(void *) != 0 ||
+      !reach_word(&walk->reach, caller_frame + RETURN, &code))
+    return false;
+  walk->registers[CPU_SP] = caller_frame;
+  walk->registers[CPU_PC] = walk->registers[CPU_LR] = code;
+  walk->after_call = true;
+  return true;
+}
+
+#else
+
 /* Where no table says anything, of a compiler at run time for example: the frame pointer, if it is one. */
 static bool step_by_frame_pointer(struct walk *walk) {
   uintptr_t frame = walk->registers[CPU_FRAME], caller_frame, code;
@@ -36,6 +54,8 @@ static bool step_by_frame_pointer(struct walk *walk) {
   walk->after_call = true;
   return true;
 }
+
+#endif
 
 /* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
