@@ -8,8 +8,8 @@
 #if defined(__riscv) && defined(__GNUC__) && !defined(__clang__)
 
 /* By their names in the object file: in C the compiler takes them for its own. */
-bool byte_compare_exchange(volatile void *at, void *expected, unsigned char desired, bool weak,
-                           int success, int failure) __asm__("__atomic_compare_exchange_1") HAK_HIDDEN;
+bool byte_compare_exchange(volatile void *at, void *expected, unsigned char desired, int success,
+                           int failure) __asm__("__atomic_compare_exchange_1") HAK_HIDDEN;
 unsigned char byte_exchange(volatile void *at, unsigned char desired,
                             int order) __asm__("__atomic_exchange_1") HAK_HIDDEN;
 
@@ -19,7 +19,8 @@ struct place {
 };
 
 static struct place place_of(volatile void *at) {
-  return (struct place){(uint32_t *)((uintptr_t)at & ~(uintptr_t)3), (unsigned)((uintptr_t)at & 3) * 8};
+  return (struct place){(uint32_t *)((uintptr_t)at & ~(uintptr_t)3),
+                        (unsigned)((uintptr_t)at & 3) * 8};
 }
 
 static uint32_t with(struct place place, uint32_t word, unsigned char byte) {
@@ -27,12 +28,12 @@ static uint32_t with(struct place place, uint32_t word, unsigned char byte) {
 }
 
 /* The strictest order, whatever was asked for. Fails for no other reason than the byte: its neighbours change as they like. */
-bool byte_compare_exchange(volatile void *at, void *expected, unsigned char desired, bool weak,
-                           int success, int failure) {
+bool byte_compare_exchange(volatile void *at, void *expected, unsigned char desired, int success,
+                           int failure) {
   struct place place = place_of(at);
   unsigned char *wanted = expected;
   uint32_t word = __atomic_load_n(place.word, __ATOMIC_SEQ_CST);
-  (void)weak, (void)success, (void)failure;
+  (void)success, (void)failure;
   do {
     unsigned char found = (unsigned char)(word >> place.shift);
     if (found != *wanted) {
@@ -49,7 +50,8 @@ unsigned char byte_exchange(volatile void *at, unsigned char desired, int order)
   uint32_t word = __atomic_load_n(place.word, __ATOMIC_SEQ_CST);
   (void)order;
   while (!__atomic_compare_exchange_n(place.word, &word, with(place, word, desired), true,
-                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    continue;
   return (unsigned char)(word >> place.shift);
 }
 

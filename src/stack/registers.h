@@ -67,7 +67,7 @@ static inline int register_of_dwarf(uint64_t number) {
 }
 
 #define REGISTERS_TAKE(r)                                                                          \
-  __asm__ volatile("auipc t0, 0\n\tsd s0, 0(%0)\n\tsd ra, 8(%0)\n\t"                              \
+  __asm__ volatile("auipc t0, 0\n\tsd s0, 0(%0)\n\tsd ra, 8(%0)\n\t"                               \
                    "sd sp, 16(%0)\n\tsd t0, 24(%0)"                                                \
                    :                                                                               \
                    : "r"(r)                                                                        \
@@ -90,8 +90,8 @@ static inline int register_of_dwarf(uint64_t number) {
 }
 
 #define REGISTERS_TAKE(r)                                                                          \
-  __asm__ volatile("mflr 10\n\tstd 31, 0(%0)\n\tstd 10, 8(%0)\n\tstd 1, 16(%0)\n\t"              \
-                   "bcl 20, 31, .+4\n\tmflr 9\n\tstd 9, 24(%0)\n\tmtlr 10"                        \
+  __asm__ volatile("mflr 10\n\tstd 31, 0(%0)\n\tstd 10, 8(%0)\n\tstd 1, 16(%0)\n\t"                \
+                   "bcl 20, 31, .+4\n\tmflr 9\n\tstd 9, 24(%0)\n\tmtlr 10"                         \
                    :                                                                               \
                    : "b"(r)                                                                        \
                    : "r9", "r10", "lr", "memory")

@@ -30,8 +30,7 @@ static bool step_by_frame_pointer(struct walk *walk) {
   enum { RETURN = 16 };
   uintptr_t frame = walk->registers[CPU_SP], caller_frame, code;
   if (!reach_word(&walk->reach, frame, &caller_frame) || caller_frame <= frame ||
-      caller_frame % sizeof(void *) != 0 ||
-      !reach_word(&walk->reach, caller_frame + RETURN, &code))
+      caller_frame % sizeof(void *) != 0 || !reach_word(&walk->reach, caller_frame + RETURN, &code))
     return false;
   walk->registers[CPU_SP] = caller_frame;
   walk->registers[CPU_PC] = walk->registers[CPU_LR] = code;
