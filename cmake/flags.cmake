@@ -88,6 +88,12 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   set(HAK_CONTROL_FLOW_TOOL -mbranch-protection=standard)
 endif()
 
+# Tables by which stacks are walked, of samples too. Compilers make them for C unasked on the other machines.
+set(HAK_TABLES)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "riscv64")
+  set(HAK_TABLES -fasynchronous-unwind-tables)
+endif()
+
 # A word between a function's arrays and its return address that is compared before it returns. Everywhere it
 # would cost calloc and blocks of 8 to 32 KiB 4% of their instructions; so it is in the files that read what others
 # wrote (cmake/library.cmake), and everywhere in the hardened variant only.
@@ -125,6 +131,7 @@ function(hak_set_library_flags target checked)
             -ftls-model=initial-exec
             ${HAK_STACK_PROTECTOR}
             ${HAK_CONTROL_FLOW}
+            ${HAK_TABLES}
             ${HAK_NO_BUILTIN})
   hak_set_reproducible(${target})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)

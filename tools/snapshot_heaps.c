@@ -159,7 +159,7 @@ static bool add_named(struct snapshot *snapshot, const struct directory_layout *
   for (unsigned i = 0; i < name.bytes && i + 1 < sizeof figures->own_name; i++) {
     char letter = (char)copy_get(heap, (struct directory_field){(uint16_t)(name.at + i), 1});
     if (letter == '\0') break;
-    figures->own_name[i] = letter >= 0 && letter < ' ' ? '?' : letter;
+    figures->own_name[i] = (unsigned char)letter < ' ' ? '?' : letter;
   }
   figures->live_blocks = copy_get(heap, layout->named.live_blocks);
   figures->live_bytes = copy_get(heap, layout->named.live_bytes);

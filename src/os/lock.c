@@ -24,6 +24,11 @@ static void relax(void) {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
+#elif defined(__riscv)
+  /* pause, which older assemblers have no name for; processors without it do nothing */
+  __asm__ volatile(".4byte 0x0100000f");
+#elif defined(__powerpc64__)
+  __asm__ volatile("or 27, 27, 27"); /* yield */
 #endif
 }
 

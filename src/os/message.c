@@ -19,7 +19,7 @@ struct file_id {
 /* Past libc's wrapper, which programs replace (fakeroot), and then allocate in it. */
 HAK_AT_LOAD static bool identify(int file, struct file_id *id) {
   struct stat status;
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv) || defined(__powerpc64__)
   if (syscall(SYS_fstat, file, &status) != 0) return false;
 #else
   if (fstat(file, &status) != 0) return false;

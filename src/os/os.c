@@ -224,7 +224,7 @@ size_t os_address_space_limit(void) {
 }
 
 /* What the kernel gives without a hint at higher addresses. */
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__riscv) || defined(__powerpc64__)
 #define PROGRAM_BYTES ((size_t)1 << 47)
 #elif defined(__aarch64__)
 #define PROGRAM_BYTES ((size_t)1 << 48)

@@ -2,6 +2,8 @@
 #ifndef HAK_VARIANT_H
 #define HAK_VARIANT_H
 
+#include "os/machine.h"
+
 #ifndef HAK_FAST /* options are constants, diagnostics are compiled out */
 #define HAK_FAST 0
 #endif

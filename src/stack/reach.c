@@ -2,6 +2,9 @@
 #include "stack/reach.h"
 
 #include "os/os.h"
+#include "stack/registers.h"
+
+#if STACK_HAS_TABLES
 
 /* So many pages are asked for in one walk at most: 0.1 us each. */
 enum { ASKED_MOST = 16 };
@@ -27,9 +30,21 @@ static bool are_readable(uintptr_t from, uintptr_t end) {
   return true;
 }
 
+/* Where the thread's control block is. */
+static uintptr_t thread_block(void) {
+#if defined(__powerpc64__) /* clang and later gcc alone know the function there */
+  enum { BEHIND = 0x7000 };
+  uintptr_t pointer;
+  __asm__("mr %0, 13" : "=r"(pointer));
+  return pointer - BEHIND;
+#else
+  return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
 /* The end of the thread's own stack; 0: this is another, or too far from it. */
 static uintptr_t own_end(uintptr_t address) {
-  uintptr_t end = os_stack_end(), block = (uintptr_t)__builtin_thread_pointer();
+  uintptr_t end = os_stack_end(), block = thread_block();
   if (address >= end || end - address > OWN_STACK_PART) end = block;
   if (address >= end || end - address > OWN_STACK_PART) return 0;
   uintptr_t low = page_start(address);
@@ -56,3 +71,5 @@ bool reach_extend(struct reach *reach, uintptr_t address) {
   }
   return true;
 }
+
+#endif

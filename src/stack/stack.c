@@ -23,19 +23,38 @@ struct walk {
   bool after_call; /* the place in the code is behind a call, whose own rules count */
 };
 
+#if defined(__powerpc64__)
+
+/* Where no table says anything: frames lead to their callers' all the same. */
+static bool step_by_frame_pointer(struct walk *walk) {
+  enum { RETURN = 16 };
+  uintptr_t frame = walk->registers[CPU_SP], caller_frame, code;
+  if (!reach_word(&walk->reach, frame, &caller_frame) || caller_frame <= frame ||
+      caller_frame % sizeof(void *) != 0 || !reach_word(&walk->reach, caller_frame + RETURN, &code))
+    return false;
+  walk->registers[CPU_SP] = caller_frame;
+  walk->registers[CPU_PC] = walk->registers[CPU_LR] = code;
+  walk->after_call = true;
+  return true;
+}
+
+#else
+
 /* Where no table says anything, of a compiler at run time for example: the frame pointer, if it is one. */
 static bool step_by_frame_pointer(struct walk *walk) {
   uintptr_t frame = walk->registers[CPU_FRAME], caller_frame, code;
   if (frame < walk->registers[CPU_SP] || frame % sizeof(void *) != 0) return false;
-  if (!reach_word(&walk->reach, frame, &caller_frame) ||
-      !reach_word(&walk->reach, frame + sizeof(void *), &code) || caller_frame <= frame)
+  if (!reach_word(&walk->reach, frame + (uintptr_t)FRAME_CALLER, &caller_frame) ||
+      !reach_word(&walk->reach, frame + (uintptr_t)FRAME_RETURN, &code) || caller_frame <= frame)
     return false;
   walk->registers[CPU_FRAME] = caller_frame;
-  walk->registers[CPU_SP] = frame + 2 * sizeof(void *);
+  walk->registers[CPU_SP] = frame + FRAME_END;
   walk->registers[CPU_PC] = code_address(code);
   walk->after_call = true;
   return true;
 }
+
+#endif
 
 /* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
@@ -98,7 +117,7 @@ static bool step_by_rules(struct walk *walk, const struct cfi_object *object,
     if (!by_rule(walk, object, &rules->registers[i], cfa, &next[i])) return false;
   }
   if (rules->registers[CPU_SP].kind == RULE_SAME) next[CPU_SP] = cfa;
-#if defined(__aarch64__)
+#if !defined(__x86_64__)
   /* The link register may hold it still, in a function that calls nobody. */
   if (!rules->is_signal) next[CPU_PC] = next[CPU_LR];
 #endif

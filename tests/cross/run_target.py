@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the library and the core tests for one target into build/cross-<target> and runs them.
+"""Builds the library and its tests for one target into build/cross-<target> and runs them.
 
-Usage: run_target.py aarch64|musl|clang [--jobs N]
+Usage: run_target.py aarch64|riscv64|ppc64le|musl|clang [--jobs N]
 Exit status: 0 fine, 1 something failed, 77 a tool for the target is not installed.
 
 To look at one test afterwards: ctest --test-dir build/cross-<target> -V -R <name>
@@ -40,14 +40,31 @@ TARGETS = {
             "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
             "qemu-aarch64": "qemu-user",
         },
-        # The three that 64-bit ARM has.
-        [toolchain("aarch64-linux-gnu"), "-DCROSS_PAGE_SIZES=4096;16384;65536"],
+        # The three that 64-bit ARM has; with the middle one only what depends on it.
+        [toolchain("aarch64-linux-gnu"), "-DCROSS_PAGE_SIZES=4096;16384;65536", "-DCROSS_CORE_PAGE_SIZES=16384"],
+    ),
+    "riscv64": Target(
+        {
+            "riscv64-linux-gnu-gcc": "gcc-riscv64-linux-gnu",
+            "riscv64-linux-gnu-g++": "g++-riscv64-linux-gnu",
+            "qemu-riscv64": "qemu-user",
+        },
+        [toolchain("riscv64-linux-gnu"), "-DCROSS_PAGE_SIZES=4096", "-DCROSS_SET=core"],
+    ),
+    "ppc64le": Target(
+        {
+            "powerpc64le-linux-gnu-gcc": "gcc-powerpc64le-linux-gnu",
+            "powerpc64le-linux-gnu-g++": "g++-powerpc64le-linux-gnu",
+            "qemu-ppc64le": "qemu-user",
+        },
+        # What distributions build their kernels with.
+        [toolchain("powerpc64le-linux-gnu"), "-DCROSS_PAGE_SIZES=65536", "-DCROSS_SET=core"],
     ),
     # g++ is the C++ compiler behind musl-gcc.
     "musl": Target({"musl-gcc": "musl-tools", "g++": "g++"}, [toolchain("x86_64-linux-musl")]),
     "clang": Target(
         {"clang-14": "clang-14", "clang++-14": "clang-14"},
-        [],
+        ["-DCROSS_SET=compiler"],
         {"CC": "clang-14", "CXX": "clang++-14"},
     ),
 }

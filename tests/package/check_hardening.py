@@ -6,7 +6,8 @@ Usage: check_hardening.py [--objdump OBJDUMP] [--landing-pads] [--fast-path] [--
 Of each shared library and program: all of RELRO, no lazy binding, no stack that can be executed, no segment
 that can be written and executed, no relocations in code, and code that may lie anywhere. Of each file, archives
 too: guards of the stack somewhere, and the mark for shadow stacks (x86-64) or for BTI and PAC (aarch64; on files
-that the linker made only where the start files of the distribution have it, so archives are asked).
+that the linker made only where the start files of the distribution have it, so archives are asked). riscv64 and
+ppc64le have neither marks nor landing pads.
 
 --landing-pads  every exported function begins with a landing pad for indirect calls
 --fast-path     malloc and free have no landing pad (x86-64), no guard of the stack and no signed return address
@@ -21,9 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FAST = ("malloc", "free", "hak_malloc", "hak_free")
-LANDING_PADS = {"x86-64": {"endbr64"}, "aarch64": {"bti", "paciasp"}}
-# How a function names its guard; on aarch64 the compiler reaches it over a register.
-GUARD = {"x86-64": "%fs:0x28", "aarch64": "__stack_chk"}
+# What readelf calls a machine.
+MACHINES = {"X86-64": "x86-64", "AArch64": "aarch64", "RISC-V": "riscv64", "PowerPC64": "ppc64le"}
+MARKS = {"x86-64": {"SHSTK"}, "aarch64": {"BTI", "PAC"}, "riscv64": set(), "ppc64le": set()}
+LANDING_PADS = {"x86-64": {"endbr64"}, "aarch64": {"bti", "paciasp"}, "riscv64": set(), "ppc64le": set()}
+# How a function names its guard; on aarch64 and riscv64 the compiler reaches it over a register.
+GUARD = {"x86-64": "%fs:0x28", "aarch64": "__stack_chk", "riscv64": "__stack_chk", "ppc64le": "-28688(r13)"}
 
 
 def output(*command: str) -> str:
@@ -43,7 +47,11 @@ class Elf:
 
     @property
     def machine(self) -> str:
-        return "x86-64" if re.search(r"Machine:.*X86-64", self.text) else "aarch64"
+        said = re.search(r"Machine:\s+(.*)", self.text)
+        for name, machine in MACHINES.items():
+            if said and name in said[1]:
+                return machine
+        sys.exit(f"{self.path}: not known here: machine {said[1] if said else 'without a name'}")
 
     @property
     def linked(self) -> bool:
@@ -60,7 +68,10 @@ class Elf:
 
     def exported(self) -> dict[str, tuple[int, int]]:
         """Address and size of the functions that it offers."""
-        line = re.compile(r"^\s*\d+: ([0-9a-f]+)\s+(\d+) FUNC\s+(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ ([^\s@]+)")
+        # In brackets: where a call from the same file goes to (ppc64le).
+        line = re.compile(
+            r"^\s*\d+: ([0-9a-f]+)\s+(\d+) FUNC\s+(?:GLOBAL|WEAK)\s+DEFAULT\s+(?:\[.*?\]\s+)?\d+ ([^\s@]+)"
+        )
         return {
             m[3]: (int(m[1], 16), int(m[2])) for m in map(line.match, self.text.splitlines()) if m is not None
         }
@@ -101,7 +112,7 @@ def check(path: Path, options: argparse.Namespace) -> list[str]:
         notes = re.findall(r"\.note\.GNU-stack\s+PROGBITS.*", elf.text)
         if not notes or any(re.search(r"\sAX?\s|\sX\s", note) for note in notes):
             found.append("asks for a stack that can be executed")
-    wanted = {"SHSTK"} if elf.machine == "x86-64" else set() if elf.linked else {"BTI", "PAC"}
+    wanted = set() if elf.linked and elf.machine != "x86-64" else set(MARKS[elf.machine])
     if options.landing_pads and elf.machine == "x86-64" and not elf.linked:
         wanted.add("IBT")
     if wanted - elf.features:

@@ -73,9 +73,13 @@ static void put_table(size_t at) {
   put(end, at - TABLE_AT, 4);
 }
 
-enum { DEF_CFA = 0x0c, DEF_CFA_OFFSET = 0x0e, ADVANCE_1 = 0x41, OFFSET = 0x80, NOP = 0 };
+enum { DEF_CFA = 0x0c, DEF_CFA_OFFSET = 0x0e, ADVANCE_1 = 0x41, OFFSET_EXTENDED = 0x05, NOP = 0 };
 #if defined(__x86_64__)
 enum { DWARF_RETURN = 16, DWARF_STACK = 7 };
+#elif defined(__riscv)
+enum { DWARF_RETURN = 1, DWARF_STACK = 2 };
+#elif defined(__powerpc64__)
+enum { DWARF_RETURN = 65, DWARF_STACK = 1 };
 #else
 enum { DWARF_RETURN = 30, DWARF_STACK = 31 };
 #endif
@@ -90,7 +94,7 @@ static void put_cie(void) {
   end = put(end, 1, 1);
   end = put(end, 0x1b, 1); /* pcrel, 4 bytes */
   end = put(end, DEF_CFA | DWARF_STACK << 8 | 8 << 16, 3);
-  end = put(end, (OFFSET + DWARF_RETURN) | 1 << 8, 2);
+  end = put(end, OFFSET_EXTENDED | DWARF_RETURN << 8 | 1 << 16, 3);
   while ((end - start) % 8 != 4) *end++ = NOP;
   put(start, (uint64_t)(end - start - 4), 4);
 }

@@ -51,6 +51,11 @@ static NOINLINE void take_both(void) {
 /* `least`: frames that there have to be. */
 static void same(unsigned least) {
 #if HAS_TABLES
+#if defined(__riscv) ||                                                                            \
+    defined(                                                                                       \
+        __powerpc64__) /* glibc's list of a thread's stack lacks clone(), which the thread began in */
+  if (ours_count == theirs_count + 1) ours_count--;
+#endif
   if (ours_count != theirs_count || ours_count < least) {
     for (unsigned i = 0; i < ours_count || i < theirs_count; i++)
       fprintf(stderr, "%u: %p %p\n", i, i < ours_count ? (void *)ours[i] : NULL,
@@ -344,6 +349,10 @@ static void mistakes_in_tables_are_survived(void **state) {
 #endif
 
 int main(void) {
+#if !STACK_HAS_TABLES
+  puts("skipped: samples have no stacks on this machine");
+  return 77;
+#endif
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(calls_are_followed),
     cmocka_unit_test(a_deep_stack_is_cut),
