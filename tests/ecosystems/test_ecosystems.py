@@ -37,8 +37,16 @@ def environment(**changes):
 
 def execute(command, **changes):
     """Runs a line of shell, or a list of words, from the repository's root."""
-    return subprocess.run(command, shell=isinstance(command, str), cwd=SOURCE, env=environment(**changes), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=240)  # fmt: skip
+    return subprocess.run(
+        command,
+        shell=isinstance(command, str),
+        cwd=SOURCE,
+        env=environment(**changes),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=240,
+    )
 
 
 def commands_of(page):
@@ -66,8 +74,9 @@ class Ecosystem(unittest.TestCase):
     def held(self, *arguments, **changes):
         """What `hakmem stats` says of the program while it holds memory."""
         words = [TOOL, "run", "--", *self.work, *arguments]
-        process = subprocess.Popen(words, cwd=SOURCE, env=environment(**changes), text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE)  # fmt: skip
+        process = subprocess.Popen(
+            words, cwd=SOURCE, env=environment(**changes), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         with process:
             try:
                 said = process.stdout.readline().split()
@@ -232,14 +241,29 @@ CASES = {"node": Node, "java": Java, "ruby": Ruby, "php": Php, "dotnet": Dotnet,
 
 
 def fetch_dotnet():
-    """A runtime of .NET where none is installed: Debian has none, PyPI an old one. It lies where `python3 -m pip` put it."""
+    """A runtime of .NET where none is installed: Debian has none, PyPI an old one."""
     place = WORK / "dotnet"
     runtime = place / "dotnetcore2/bin"
     if not (runtime / "dotnet").exists():
         shutil.rmtree(place, ignore_errors=True)
         python = SOURCE / "build/lab/venv/bin/python"
-        execute([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input", "install", "--no-deps",
-                 "--only-binary", ":all:", "--target", place, "dotnetcore2==3.1.23"])  # fmt: skip
+        execute(
+            [
+                python,
+                "-m",
+                "pip",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-input",
+                "install",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--target",
+                place,
+                "dotnetcore2==3.1.23",
+            ]
+        )
     if (runtime / "dotnet").exists():
         (runtime / "dotnet").chmod(0o755)
         os.environ["PATH"] = f"{runtime}:{os.environ['PATH']}"

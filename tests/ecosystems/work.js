@@ -5,7 +5,9 @@ const zlib = require('zlib');
 
 function hold(kind, mib) {
   const kept = [];
-  for (let i = 0; i < mib * 16; i++) kept.push(kind === 'buffers' ? Buffer.alloc(65536, 1) : new Array(8192).fill(i + 0.5));
+  for (let i = 0; i < mib * 16; i++) {
+    kept.push(kind === 'buffers' ? Buffer.alloc(65536, 1) : new Array(8192).fill(i + 0.5));
+  }
   console.log('ready', process.pid);
   process.stdin.on('end', () => process.exit(kept.length === mib * 16 ? 0 : 1)).resume();
 }
@@ -22,7 +24,8 @@ function job() {
     buffer.fill(i & 255, 0, 1024);
     kept[(seed >> 4) % kept.length] = buffer;
     if (i % 100 === 0) {
-      const text = JSON.stringify(Array.from({ length: 200 }, (_, n) => ({ id: i + n, name: 'user' + ((seed + n) % 5003) })));
+      const rows = Array.from({ length: 200 }, (_, n) => ({ id: i + n, name: 'user' + ((seed + n) % 5003) }));
+      const text = JSON.stringify(rows);
       hash.update(zlib.gunzipSync(zlib.gzipSync(text))).update(buffer.subarray(0, 1024));
     }
   }

@@ -17,7 +17,8 @@ function hold(int $mib): void {
 function job(): void {
     $rows = [];
     for ($i = 0; $i < 4000; $i++) {
-        $rows[] = ['id' => $i, 'name' => 'user' . $i * 7919 % 5003, 'tags' => ['t' . $i % 40, str_repeat('x', $i % 90)]];
+        $tags = ['t' . $i % 40, str_repeat('x', $i % 90)];
+        $rows[] = ['id' => $i, 'name' => 'user' . $i * 7919 % 5003, 'tags' => $tags];
     }
     $text = json_encode($rows);
     $hash = hash_init('sha256');

@@ -21,11 +21,15 @@ end
 # Rows as a web application has them: parsed, changed, written, thrown away.
 def job
   digest = Digest::SHA256.new
-  text = JSON.generate(Array.new(4000) { |i| { id: i, name: "user#{i * 7919 % 5003}", tags: ["t#{i % 40}", 'x' * (i % 90)] } })
+  first = Array.new(4000) do |i|
+    { id: i, name: "user#{i * 7919 % 5003}", tags: ["t#{i % 40}", 'x' * (i % 90)] }
+  end
+  text = JSON.generate(first)
   70.times do |n|
     rows = JSON.parse(text)
     rows.each { |row| row['name'] = "#{row['name']}-#{n}-#{row['tags'].last}" }
-    lines = rows.group_by { |row| row['id'] % 97 }.map { |key, list| "#{key}: #{list.map { |row| row['name'].upcase }.join(',')}" }
+    groups = rows.group_by { |row| row['id'] % 97 }
+    lines = groups.map { |key, list| "#{key}: #{list.map { |row| row['name'].upcase }.join(',')}" }
     digest << lines.join("\n").gsub(/USER(\d+)/) { Regexp.last_match(1).reverse }
   end
   puts "job #{digest.hexdigest}"
