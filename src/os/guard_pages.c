@@ -90,9 +90,9 @@ static bool unmark(void *address, size_t bytes) {
  * nothing. */
 static bool replace(void *address, size_t bytes) {
   count(&os_counts.mmap);
-  return !os_fault_now() && mmap(address, bytes, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-                                 0) != MAP_FAILED;
+  return !os_fault_now() &&
+         mmap(address, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }

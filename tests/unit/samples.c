@@ -301,7 +301,8 @@ static void samples_a_second_are_limited(void **state) {
     for (int i = 0; i < AT_ONCE; i++) hak_free(hak_malloc(SIZE));
     struct sums now = sums();
     double bytes = (double)(now.allocated_bytes - last.allocated_bytes);
-    if (bytes > 0) squares += bytes * bytes / (double)(now.allocated_samples - last.allocated_samples);
+    if (bytes > 0)
+      squares += bytes * bytes / (double)(now.allocated_samples - last.allocated_samples);
     last = now;
   }
   /* A window has four times as many at most, where the machine has just been slow. */
@@ -310,7 +311,8 @@ static void samples_a_second_are_limited(void **state) {
   /* Weights differ by the rates: so many of one weight would be as exact. */
   double total = (double)(last.allocated_bytes - before.allocated_bytes);
   assert_near((uint64_t)total, (double)freed * SIZE, (uint64_t)(total * total / squares));
-  for (int i = 0; i < 3; i++) { /* after the first there is one sample in 50 ms, which is none in a window */
+  for (int i = 0; i < 3;
+       i++) { /* after the first there is one sample in 50 ms, which is none in a window */
     usleep(50000);
     weight_of_next_sample();
   }
