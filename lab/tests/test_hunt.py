@@ -97,7 +97,7 @@ def test_the_program_refuses(hunt: Path, words: str, problem: str) -> None:
 @pytest.mark.parametrize(("name", "metric"), [("slow", "time"), ("hoard", "peak")])
 def test_a_weakness_is_found(ready: Paths, hunt: Path, name: str, metric: str) -> None:
     words = ["--allocators", f"glibc,bad={hunt.parent}/lib{name}.so", "--subject", "bad"]
-    words += ["--metric", metric, "--candidates", "30", "--seconds", "60"]
+    words += ["--metric", metric, "--candidates", "30", "--seconds", "25"]
     out, result = good(ready, "hunt", *words)
     assert result.settings["finds"], out
     find = result.settings["finds"][0]
