@@ -5,6 +5,7 @@
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
+#   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
 #   make report-kept                of the results in docs/results in any case
@@ -56,6 +57,13 @@ bench-ab: lab-setup lab-library bench-build
 	  { echo "usage: make bench-ab A='LIBRARY and VARIABLES' B='...' ROW=row,row" >&2; exit 2; }
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
+
+# The shell's own SECONDS is not meant.
+HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
+SEED ?= 1
+.PHONY: hunt
+hunt: lab-setup lab-library bench-build
+	@$(HAKMEM_LAB) hunt --seconds $(HUNT_SECONDS) --seed $(SEED) -o build/bench/hunt.json $(LAB_ARGS)
 
 # The results that the repository keeps, of this version.
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)

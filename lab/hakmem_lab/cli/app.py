@@ -14,7 +14,17 @@ from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths, find_paths, parse_cpus
 from hakmem_lab.base.printable import print_lines, printable_lines, with_printable_texts
-from hakmem_lab.cli import compare, publish, report, scorecard, steady, tail, trace, user_command
+from hakmem_lab.cli import (
+    compare,
+    hunt,
+    publish,
+    report,
+    scorecard,
+    steady,
+    tail,
+    trace,
+    user_command,
+)
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
     CpusOption,
@@ -246,6 +256,7 @@ for module in (
     tail,
     trace,
     steady,
+    hunt,
     report,
     scorecard,
     publish,

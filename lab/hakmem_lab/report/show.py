@@ -5,7 +5,14 @@ from pathlib import Path
 from rich.console import Console
 
 from hakmem_lab.base.printable import with_printable_texts
-from hakmem_lab.report import ab_table, compare_tables, replay_table, tables, tail_tables
+from hakmem_lab.report import (
+    ab_table,
+    compare_tables,
+    hunt_table,
+    replay_table,
+    tables,
+    tail_tables,
+)
 from hakmem_lab.run.results import Result
 
 PRINTERS = {
@@ -17,6 +24,7 @@ PRINTERS = {
     "tail": tail_tables.print_tail,
     "steady": tables.print_steady,
     "replay": replay_table.print_replay,
+    "hunt": hunt_table.print_hunt,
 }
 
 

@@ -38,7 +38,9 @@ from hakmem_lab.run.measure import Run
 from hakmem_lab.run.rows import Measure, Row
 
 SCHEMA_VERSION = 1
-Kind = Literal["suite", "programs", "ab", "instructions", "compare", "tail", "steady", "replay"]
+Kind = Literal[
+    "suite", "programs", "ab", "instructions", "compare", "tail", "steady", "replay", "hunt"
+]
 
 
 @with_config(OPEN)

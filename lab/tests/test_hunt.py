@@ -1,0 +1,157 @@
+"""hunt: the generator, the search on allocators with a known weakness, and the command."""
+
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from command_line import command, good, inside, lab, words_of
+from conftest import LAB, WARNINGS, compile_c
+
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.paths import Paths
+from hakmem_lab.run.hunt import PARAMETERS, parse_words
+from hakmem_lab.run.results import read_result
+
+pytestmark = pytest.mark.slow
+BENCH = LAB.parent / "bench"
+# Sleeps on every malloc from 2000 to 200000 bytes.
+SLOW = """
+    #define _GNU_SOURCE
+    #include <stddef.h>
+    #include <time.h>
+    void *__libc_malloc(size_t size);
+    void *malloc(size_t size) {
+      struct timespec nap = {0, 50000};
+      if (size >= 2000 && size <= 200000) nanosleep(&nap, NULL);
+      return __libc_malloc(size);
+    }"""
+# Never takes back blocks of 10000 bytes and more.
+HOARD = """
+    #include <malloc.h>
+    #include <stddef.h>
+    void __libc_free(void *block);
+    void free(void *block) {
+      if (block == NULL || malloc_usable_size(block) < 10000) __libc_free(block);
+    }"""
+
+
+@pytest.fixture(scope="session")
+def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("hunt")
+    program = directory / "hunt"
+    sources = [str(BENCH / "hunt.c"), str(BENCH / "allocator.c")]
+    build = ["cc", *WARNINGS, "-O2", *sources, "-pthread", "-o", str(program)]
+    subprocess.run(build, check=True)
+    for name, source in (("slow", SLOW), ("hoard", HOARD)):
+        compile_c(source, directory / f"lib{name}.so", "-shared", "-fPIC", "-fno-builtin")
+    return program
+
+
+@pytest.fixture
+def ready(repository: Paths, hunt: Path) -> Paths:
+    (repository.bench / "hunt").symlink_to(hunt)
+    return repository
+
+
+def checksum(hunt: Path, words: str) -> str:
+    done = subprocess.run([hunt, *words.split()], capture_output=True, text=True, check=True)
+    return re.findall(r"^hunt: (operations=\d+) ", done.stdout, re.M)[0] + re.findall(
+        r"^checksum=(\w+)$", done.stdout, re.M
+    )[0]
+
+
+def test_the_seed_decides(hunt: Path) -> None:
+    words = "--threads 3 --handover 50 --calloc 20 --realloc 20 --operations 5000 --rest-ms 0"
+    for more in ("", " --burst yes --lifetime lifo", " --lifetime fifo --keep 10 --alignment 64"):
+        sums = [checksum(hunt, f"{words}{more} --seed {seed}") for seed in (1, 1, 2)]
+        assert sums[0] == sums[1] != sums[2]
+
+
+def test_defaults_are_the_programs(hunt: Path) -> None:
+    said = subprocess.run([hunt, "--help"], capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"^  --(\S+) .*; default (\w+)$", said, re.M))
+    del found["limit-mb"]
+    assert found == {p.name: str(p.otherwise) for p in PARAMETERS}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--x 1", "unknown: '--x'"),
+        ("--threads", "--threads: its value is missing"),
+        ("--threads 0", "--threads: out of range: 0"),
+        ("--size-min 5 --size-max 4", "--size-min is above --size-max"),
+        ("--alignment 24", "--alignment: not 0 and no power of 2"),
+        ("--handover 5", "--handover: there is no other thread"),
+        ("--live 1000000 --size-max 100000", "--limit-mb allows 2048"),
+    ],
+)
+def test_the_program_refuses(hunt: Path, words: str, problem: str) -> None:
+    done = subprocess.run([hunt, *words.split()], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and problem in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize(("name", "metric"), [("slow", "time"), ("hoard", "peak")])
+def test_a_weakness_is_found(ready: Paths, hunt: Path, name: str, metric: str) -> None:
+    words = ["--allocators", f"glibc,bad={hunt.parent}/lib{name}.so", "--subject", "bad"]
+    words += ["--metric", metric, "--candidates", "30", "--seconds", "25"]
+    out, result = good(ready, "hunt", *words)
+    assert result.settings["finds"], out
+    find = result.settings["finds"][0]
+    (row,) = [row for row in result.rows if row.name == find["row"]]
+    assert find["metric"] == metric and "To see them again" in out
+    values = parse_words(row.command[1:])
+    assert int(values["size-max"]) >= 2000 if name == "slow" else 10000
+    again = lab(ready, "hunt", *words, "--json", str(ready.root / "again.json"), "--", *row.command[1:])
+    assert again.returncode == 0
+    assert read_result(ready.root / "again.json").settings["finds"], again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--metric", "speed"], "--metric speed: accepted: time, peak, rest, all"),
+        (["--against", "worst"], "--against worst: accepted: best, median"),
+        (["--subject", "nobody"], "--subject nobody: not among --allocators"),
+        (["--allocators", "glibc", "--subject", "glibc"], "at least one besides the subject"),
+        (["--", "--size", "3"], "--size: unknown; there are: --threads"),
+        (["--", "--live", "x"], "--live x: wanted is a whole number"),
+    ],
+)
+def test_bad_arguments(
+    ready: Paths,
+    words: list[str],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = inside(ready, "hunt", words, monkeypatch, capsys)
+    assert code == 2 and problem in words_of(err)
+
+
+def test_words() -> None:
+    assert parse_words(["--live", "7"])["live"] == 7
+    with pytest.raises(LabError, match="its value is missing"):
+        parse_words(["--live"])
+
+
+def test_interrupted(ready: Paths) -> None:
+    words = ["--allocators", "glibc,hakmem", "--seconds", "60", "--metric", "time"]
+    process = subprocess.Popen(
+        command(ready, "hunt", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err, err
+    assert read_result(ready.root / "out.json").interrupted and "candidates" in out
+    shown = subprocess.run(
+        [*command(ready, "show")[:4], str(ready.root / "out.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0 and shown.stdout.splitlines()[-1] == out.splitlines()[-2]
