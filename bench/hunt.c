@@ -427,7 +427,8 @@ static void check_limit(void) {
   double blocks = threads * (double)(values[LIVE] + (values[HANDOVER] != 0 ? inbox_size : 0));
   double padding = (double)(values[ALIGNMENT] + 16 + sizeof(struct slot));
   double most = blocks * largest, spread = 2 * largest, likely = blocks * mean_size();
-  for (double left = blocks; left > 1; left /= 4) spread *= 2; /* at least the square root */
+  for (uint64_t left = (uint64_t)blocks; left > 0; left /= 4)
+    spread *= 2; /* at least the square root */
   if (values[SIZES] == MIXED && likely + spread < most) most = likely + spread;
   double needed = (most + blocks * padding) / (1 << 20);
   if (needed > (double)values[LIMIT_MB])

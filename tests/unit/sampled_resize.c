@@ -3,6 +3,7 @@
 #include "unit_test.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "front/block.h"
@@ -26,6 +27,14 @@ int mprotect(void *address, size_t bytes, int protection) {
     return (int)syscall(SYS_mprotect, address, bytes, protection);
   errno = ENOMEM;
   return -1;
+}
+
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (!guards_stay || (flags & MAP_FIXED) == 0)
+    return (void *)syscall(SYS_mmap, address, bytes, protection, flags, file, offset); /* NOLINT */
+  errno = ENOMEM;
+  return MAP_FAILED;
 }
 
 static const size_t before = 3 * MIB;
