@@ -319,20 +319,35 @@ static inline uint64_t bench_word(const char *what, const char *text, const char
   bench_fail(BENCH_BAD_INPUT, "%s: unknown: '%s'; accepted: %s", what, text, words);
 }
 
+/** Answers `--version` and ends the program, if that is all it was asked. */
+static inline void bench_answer_version(int argc, char **argv) {
+  if (argc != 2 || strcmp(argv[1], "--version") != 0) return;
+  char allocator[256];
+  bench_allocator(allocator, sizeof allocator);
+  printf("allocator: %s\n", allocator);
+  exit(0);
+}
+
+static inline bool bench_asks_for_help(int argc, char **argv) {
+  return argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+/** A line of the usage, the name in a column of `width`. */
+static inline void bench_describe(FILE *out, const struct bench_argument *argument, int width) {
+  fprintf(out, "  %-*s  %s: ", width, argument->name, argument->help);
+  if (argument->words != NULL) fputs(argument->words, out);
+  else fprintf(out, "%" PRIu64 "..%" PRIu64, argument->low, argument->high);
+  if (argument->otherwise != NULL) fprintf(out, "; default %s", argument->otherwise);
+  fputc('\n', out);
+}
+
 static inline void bench_usage(FILE *out, const char *idea, const struct bench_argument *arguments,
                                size_t count) {
   fprintf(out, "usage: %s", bench_program);
   for (size_t i = 0; i < count; i++)
     fprintf(out, arguments[i].otherwise != NULL ? " [%s]" : " %s", arguments[i].name);
   fprintf(out, "\n%s\n", idea);
-  for (size_t i = 0; i < count; i++) {
-    const struct bench_argument *argument = &arguments[i];
-    fprintf(out, "  %-10s  %s: ", argument->name, argument->help);
-    if (argument->words != NULL) fputs(argument->words, out);
-    else fprintf(out, "%" PRIu64 "..%" PRIu64, argument->low, argument->high);
-    if (argument->otherwise != NULL) fprintf(out, "; default %s", argument->otherwise);
-    fputc('\n', out);
-  }
+  for (size_t i = 0; i < count; i++) bench_describe(out, &arguments[i], 10);
   fputs("  --version   says which allocator this is\n", out);
 }
 
@@ -345,13 +360,8 @@ static inline void bench_arguments(int argc, char **argv, const char *idea,
     const char *slash = strrchr(argv[0], '/');
     bench_program = slash != NULL ? slash + 1 : argv[0];
   }
-  if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-    char allocator[256];
-    bench_allocator(allocator, sizeof allocator);
-    printf("allocator: %s\n", allocator);
-    exit(0);
-  }
-  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+  bench_answer_version(argc, argv);
+  if (bench_asks_for_help(argc, argv)) {
     bench_usage(stdout, idea, arguments, count);
     exit(0);
   }

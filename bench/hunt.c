@@ -392,21 +392,10 @@ static void set_option(const char *name, const char *text) {
 
 static void read_arguments(int argc, char **argv) {
   bench_program = "hunt";
-  if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-    char allocator[256];
-    bench_allocator(allocator, sizeof allocator);
-    printf("allocator: %s\n", allocator);
-    exit(0);
-  }
-  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+  bench_answer_version(argc, argv);
+  if (bench_asks_for_help(argc, argv)) {
     puts("usage: hunt [--OPTION VALUE]...\nOne workload from parameters: time, memory at rest.");
-    for (int i = 0; i < OPTIONS; i++) {
-      const struct bench_argument *option = &options[i];
-      printf("  %-13s %s: ", option->name, option->help);
-      if (option->words != NULL) fputs(option->words, stdout);
-      else printf("%" PRIu64 "..%" PRIu64, option->low, option->high);
-      printf("; default %s\n", option->otherwise);
-    }
+    for (int i = 0; i < OPTIONS; i++) bench_describe(stdout, &options[i], 12);
     exit(0);
   }
   for (int i = 0; i < OPTIONS; i++) set_option(options[i].name, options[i].otherwise);

@@ -86,7 +86,7 @@ def test_the_program_refuses(hunt: Path, words: str, problem: str) -> None:
 WORK = ["--operations", "2000", "--rest-ms", "0", "--size-min"]
 
 
-def test_a_weakness_is_confirmed_and_made_smaller(ready: Paths, hunt: Path) -> None:
+def test_given_parameters_are_confirmed(ready: Paths, hunt: Path) -> None:
     words = ["--allocators", f"glibc,bad={hunt.parent}/libslow.so", "--subject", "bad"]
     words += ["--metric", "time", "--seconds", "40", "--"]
     out, result = good(ready, "hunt", *words, *WORK, "4000", "--size-max", "8000", "--calloc", "5")

@@ -51,9 +51,8 @@ static NOINLINE void take_both(void) {
 /* `least`: frames that there have to be. */
 static void same(unsigned least) {
 #if HAS_TABLES
-#if defined(__riscv) ||                                                                            \
-    defined(                                                                                       \
-        __powerpc64__) /* glibc's list of a thread's stack lacks clone(), which the thread began in */
+  /* glibc's list of a thread's stack lacks clone() on these, which the thread began in. */
+#if defined(__riscv) || defined(__powerpc64__)
   if (ours_count == theirs_count + 1) ours_count--;
 #endif
   if (ours_count != theirs_count || ours_count < least) {
