@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from plotly.offline import get_plotlyjs
@@ -52,6 +53,20 @@ def measured(result: Result) -> dict[str, Any]:
     return {"names": result.allocator_names(), "versions": versions, "rows": rows}
 
 
+def idle(result: Result) -> dict[str, Any]:
+    """Medians, in MiB, of the rows in which a process goes idle."""
+    parts = {"filled_kb": "filled", "resident_kb": "resident when idle", "live_kb": "live"}
+    rows: dict[str, dict[str, list[float]]] = {}
+    for row in result.rows:
+        for name in result.allocator_names():
+            good = [run.figures for run in row.good_runs(name) if parts.keys() <= run.figures.keys()]
+            if good:
+                medians = [median(run[part] for run in good) / 1024 for part in parts]
+                rows.setdefault(row.name, {})[name] = medians
+    ideas = {row.name: row.idea for row in result.rows}
+    return {"parts": list(parts.values()), "ideas": ideas, "rows": rows}
+
+
 def instructions(result: dict[str, Any]) -> dict[str, Any]:
     parts = ("malloc", "malloc_slow", "free", "free_slow")
     good = [entry for entry in result["instructions"] if not entry["failure"]]
@@ -61,7 +76,7 @@ def instructions(result: dict[str, Any]) -> dict[str, Any]:
 def campaigns(result: dict[str, Any]) -> dict[str, Any]:
     counted = Counter((run["campaign"], run["result"]) for run in result["runs"])
     names = sorted({name for name, _ in counted})
-    ends = sorted({end for _, end in counted})
+    ends = sorted({end for _, end in counted}, key=lambda end: (end != "passed", end))
     return {"campaigns": names, "results": {e: [counted[n, e] for n in names] for e in ends}}
 
 
@@ -76,7 +91,7 @@ def soaks(folder: Path) -> dict[str, Any]:
     return {"runs": runs}
 
 
-def figures_in(source: Path) -> dict[str, Any] | None:
+def figures_in(source: Path) -> dict[str, Any]:
     if source.is_dir():
         return soaks(source)
     raw = json.loads(source.read_text(encoding="utf-8"))
@@ -84,7 +99,8 @@ def figures_in(source: Path) -> dict[str, Any] | None:
         return campaigns(raw)
     if raw["kind"] == "instructions":
         return instructions(raw)
-    return measured(read_result(source)) if raw["rows"] else None
+    result = read_result(source)
+    return idle(result) if result.kind == "steady" else measured(result)
 
 
 def fingerprint(source: Path) -> str:
@@ -112,11 +128,7 @@ def main() -> None:
         target, mark = folder / f"{name}.js", f"// {fingerprint(source)}\n"
         if target.is_file() and target.read_text(encoding="utf-8").startswith(mark):
             continue
-        figures = figures_in(source)
-        if figures is None:
-            wanted.discard(target.name)
-            continue
-        text = json.dumps(rounded(figures), separators=(",", ":"))
+        text = json.dumps(rounded(figures_in(source)), separators=(",", ":"))
         target.write_text(f"{mark}hakmemFigures[{json.dumps(name)}]={text};\n", encoding="utf-8")
     for file in folder.iterdir():
         if file.name not in wanted:

@@ -244,4 +244,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     source = source_of(page.file.src_uri)
     if source is not None:
         markdown = relinked(source, page.file.src_uri, markdown)
+    if page.file.src_uri == "README.md":
+        page.meta["hide"] = ["navigation", "toc"]
+    page.meta["figures"] = 'class="hak-plot"' in markdown
     return plain_pipes(markdown)
