@@ -47,7 +47,8 @@ void hold(const std::string &kind, size_t bytes) {
   }
   std::printf("ready %d\n", static_cast<int>(getpid()));
   std::fflush(stdout);
-  while (std::getchar() != EOF) {}
+  while (std::getchar() != EOF) {
+  }
 }
 
 } // namespace

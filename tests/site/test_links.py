@@ -1,6 +1,7 @@
 """Every link of the built site leads to a file of it, and to a place in that file; nothing is loaded from elsewhere."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ import pytest
 SITE = Path(os.environ["SITE_TEST_FOLDER"])
 PAGES = sorted(SITE.rglob("*.html"))
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.usefixtures("built")
 # What a reader may follow out of the site; the rest of the web is a mistake.
 MAY_LEAD_TO = ("https://github.com/daanx/mimalloc-bench",)
 LOADS = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "srcset")}
@@ -83,8 +85,6 @@ def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
 
 def test_every_option_has_its_place() -> None:
     """The page is made from the library's table; the table's source is read here."""
-    import re
-
     table = (ROOT / "src/policy/options.def").read_text(encoding="utf-8")
     names = re.findall(r'^HAK_OPTION\(\w+, "(\w+)"', table, re.MULTILINE)
     assert len(names) > 20
@@ -92,8 +92,6 @@ def test_every_option_has_its_place() -> None:
 
 
 def test_every_statistic_of_the_header_is_there() -> None:
-    import re
-
     header = (ROOT / "include/hakmem.h").read_text(encoding="utf-8")
     text = (SITE / "statistics.html").read_text(encoding="utf-8")
     structs = re.findall(r"^struct (hak_\w*stats) \{(.*?)^\};", header, re.DOTALL | re.MULTILINE)
@@ -104,3 +102,11 @@ def test_every_statistic_of_the_header_is_there() -> None:
         assert fields and [field for field in fields if f"<code>{field}</code>" not in text] == []
     families = re.findall(r"<code>(hakmem_\w+)</code>", text)
     assert "hakmem_resident_bytes" in families and len(families) > 15
+
+
+def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<h2 id="there"></h2>', encoding="utf-8")
+    assert [problem(page, link) for link in ("#there", "page.html#there", "page.html")] == [None] * 3
+    for link in ("#not", "page.html#not", "other.html", "https://example.org/", "//example.org/page.html"):
+        assert problem(page, link) is not None
