@@ -1,11 +1,16 @@
 """The built site in a real Chromium, read from its folder: at a desk and on a phone, light and dark. Nothing overflows, nothing
 is said on the console, nothing is asked for outside of the folder; the search finds, the plots are drawn."""
 
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from statistics import median
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,6 +30,9 @@ ALL = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html") if pag
 # One of each kind, where all would repeat each other.
 SOME = ["index.html", "start.html", "faq.html", "options.html", "results/index.html", "repository/CHANGELOG.html"]
 PLOTS = ["suite", "programs", "soak", "steady", "variants", "instructions", "startup", "campaigns"]
+
+
+OWN = ("http://127.0.0.1:",)  # of a server that a test has started
 
 
 class Watched:
@@ -70,8 +78,7 @@ def watched(browser: Any) -> Iterator[Any]:
         contexts.append(context)
 
         def decide(route: Any) -> None:
-            inside = route.request.url.startswith((SITE.as_uri() + "/", "data:", "blob:", "about:"))
-            if inside:
+            if route.request.url.startswith((SITE.as_uri() + "/", *OWN, "data:", "blob:", "about:")):
                 route.continue_()
             else:
                 route.abort()  # and so it is said
@@ -160,6 +167,24 @@ def test_search(watched: Any, shape: dict[str, Any]) -> None:
     page.until("[...document.querySelectorAll('.md-search-result__link')].some(e => e.href.includes('symptoms.html'))")
 
 
+class Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_search_where_the_site_is_served(watched: Any) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=SITE)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page = watched(**DESK)
+        page.page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        field = page.page.locator("input.md-search__input")
+        field.focus()
+        page.until("document.querySelector('.md-search-result__meta').textContent.includes('start searching')")
+        field.press_sequentially("leaks perhaps")
+        page.until("[...document.querySelectorAll('.md-search-result__link')].some(e => e.href.includes('symptoms.html'))")
+        server.shutdown()
+
+
 def traces(page: Watched, figures: str) -> list[dict[str, Any]]:
     """The data that plotly holds of the first plot of a file, once it is drawn."""
     place = f".hak-plot[data-figures='{figures}']"
@@ -191,9 +216,6 @@ def test_plots(watched: Any, shape: dict[str, Any], scheme: str) -> None:
 
 
 def test_the_suite_is_drawn_from_its_file(watched: Any) -> None:
-    import json
-    from statistics import median
-
     kept = json.loads(next((ROOT / "docs/results").glob("suite-*.json")).read_text(encoding="utf-8"))
     page = watched(**DESK)
     page.open("results/index.html")

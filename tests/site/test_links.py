@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
@@ -70,17 +71,23 @@ def test_there_are_pages() -> None:
     assert {"index.html", "options.html", "statistics.html", "results/index.html", "decisions/index.html"} <= names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(SITE)))
-def test_links(page: Path) -> None:
-    found = read(page)
-    assert [text for link in found.links if (text := problem(page, link))] == []
+def found_in(links_of: Callable[[Read], list[str]]) -> dict[str, list[str]]:
+    """What is wrong with the links of each page."""
+    wrong = {}
+    for page in PAGES:
+        if texts := [text for link in links_of(read(page)) if (text := problem(page, link))]:
+            wrong[str(page.relative_to(SITE))] = texts
+    return wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(SITE)))
-def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
-    found = read(page)
-    loads = [load for load in found.loads if not load.startswith("data:")]
-    assert [text for load in loads if (text := problem(page, load)) or urlsplit(load).netloc] == []
+def test_links() -> None:
+    assert found_in(lambda page: page.links) == {}
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    loads = [load for page in PAGES for load in read(page).loads]
+    assert [load for load in loads if urlsplit(load).netloc] == []
+    assert found_in(lambda page: [load for load in page.loads if not load.startswith("data:")]) == {}
 
 
 def test_every_option_has_its_place() -> None:
