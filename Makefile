@@ -20,6 +20,7 @@
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
 #   make soak            a minute of steady load: does memory stay flat? soak-results: two hours of it
 #   make campaigns       system calls refused, signals, forks, limits, filters while a program allocates (tests/campaigns)
+#   make site            the documentation as a site: build/site/index.html
 #   make report          what was measured, as one HTML file; make scorecard: docs/scorecard.md
 #   make bench_random_mixed_hakmem   (_hakmem_minimal, _hakmem_observe, _system, _mi)
 VARIANT ?= standard
@@ -89,6 +90,16 @@ dist:
 wheel:
 	@bash scripts/setup.sh build
 	@python3 -B bindings/python/release.py $(WHEEL_OPTIONS)
+
+# The pages, with the options and statistics of the standard variant, and the results as plots.
+.PHONY: site
+site:
+	@bash scripts/setup.sh build bench
+	@$(MAKE) --no-print-directory all VARIANT=standard
+	@bash scripts/setup_lab.sh
+	@bash scripts/setup_site.sh
+	@bash scripts/site.sh
+	@echo "written: build/site/index.html"
 
 .PHONY: abi-baseline
 abi-baseline:

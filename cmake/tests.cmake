@@ -3,7 +3,7 @@
 # libhakmem-api.so, and the rest would be standard's programs again, compiled alike to the byte.
 if(HAK_VARIANT STREQUAL "standard")
   set(folders runner layers unit api guarantees stress fault campaigns fuzz programs package headers models schedule cross tools
-              trace bench peers lab python bindings ecosystems)
+              trace bench peers lab python bindings ecosystems site)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress fuzz)
 elseif(HAK_VARIANT STREQUAL "asan" OR HAK_VARIANT STREQUAL "check")

@@ -17,19 +17,8 @@ die() {
   exit 1
 }
 
-fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
-
-# The system's Python before one that a user's tool put in front of it.
-find_python() {
-  local candidate
-  for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
-    if fits "$candidate" && "$candidate" -c 'import venv, ensurepip' 2>/dev/null; then
-      printf '%s\n' "$candidate"
-      return
-    fi
-  done
-  die "no Python 3.11 or newer with venv${PYTHON:+ (PYTHON=$PYTHON)}: on Debian, install python3 and python3-venv"
-}
+# shellcheck source=scripts/locked_venv.sh
+. "$root/scripts/locked_venv.sh"
 
 mkdir -p "$build"
 exec 9>"$build/lock"
@@ -39,23 +28,12 @@ python=$(find_python)
 compiler=${CC:-cc}
 command -v "$compiler" >/dev/null || die "$compiler is missing: install a C compiler, or name it with CC="
 
-# The path too: an environment that was moved or copied does not run.
-stamp=$({
-  printf '%s\n' "$venv" "$("$python" -c 'import sys; print(sys.version)')"
-  cat "$lab/requirements.lock" "$lab/pyproject.toml"
-} | sha256sum)
+stamp=$(venv_stamp "$python" "$venv" "$lab/requirements.lock" "$lab/pyproject.toml")
 if [ ! -x "$venv/bin/hakmem-lab" ] || [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
   say "installing the lab's Python packages into build/lab/venv"
-  rm -rf "$venv" "$build/stamp"
-  "$python" -m venv "$venv"
-  pip=("$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install)
+  rm -f "$build/stamp"
   log=$build/pip.log
-  if ! "${pip[@]}" --require-hashes -r "$lab/requirements.lock" >"$log" 2>&1; then
-    tail -n 10 "$log" >&2
-    grep -qE 'NewConnectionError|NameResolutionError|Network is unreachable|timed out|ProxyError' "$log" &&
-      { say "the packages could not be fetched: no network?" && exit 3; }
-    die "pip failed (all of its output: build/lab/pip.log)"
-  fi
+  make_venv "$python" "$venv" "$lab/requirements.lock" "$log"
   # Editable: a change of lab/hakmem_lab takes effect at once.
   "${pip[@]}" --no-index --no-deps --no-build-isolation --editable "$lab" >>"$log" 2>&1 || {
     tail -n 10 "$log" >&2

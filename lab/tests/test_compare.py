@@ -50,6 +50,20 @@ def test_a_program_on_every_allocator(repository: Paths, built: Path) -> None:
     assert "ImportError" not in text
 
 
+@pytest.mark.parametrize("directory", [(), ("--directory", "elsewhere")])
+def test_a_program_that_lies_here(
+    repository: Paths, built: Path, tmp_path: Path, directory: tuple[str, ...]
+) -> None:
+    """`./program` is found where it is, by the dynamic linker too."""
+    place = tmp_path / "elsewhere" if directory else tmp_path
+    place.mkdir(exist_ok=True)
+    shutil.copy(built / "ops", place / "program")
+    words = ("--runs", "1", "--no-system-calls", *directory, "--", "./program", "20000")
+    _, result = good(repository, "compare", *words, cwd=tmp_path)
+    for name in ("glibc", "hakmem"):
+        assert len(result.rows[0].good_runs(name)) == 1
+
+
 def test_system_calls_by_kind(repository: Paths, built: Path) -> None:
     if strace() is None:
         pytest.skip("strace is not installed")

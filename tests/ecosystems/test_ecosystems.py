@@ -1,6 +1,7 @@
-"""What the pages on Node, Java, Ruby, PHP, .NET and Go say: their commands, what runs on hakmem, and what does not.
+"""What the pages on C and C++, installed programs, Node, Java, Ruby, PHP, .NET and Go say: their commands, what runs on hakmem, and
+what does not.
 
-Usage: test_ecosystems.py node|java|ruby|php|dotnet|go      exit code 77: the runtime is not here; the last line says so
+Usage: test_ecosystems.py cpp|preload|node|java|ruby|php|dotnet|go      exit code 77: the runtime is not here; the last line says so
 """
 
 import json
@@ -127,6 +128,51 @@ class Ecosystem(unittest.TestCase):
         self.assertIn('"tested"', compared)
 
 
+class Cpp(Ecosystem):
+    page = "c-cpp.md"
+    work = (str(WORK / "work-cpp"),)
+    needs = ("g++",)
+
+    @classmethod
+    def build(cls):
+        execute(["g++", "-O2", "-o", str(WORK / "work-cpp"), f"{HERE}/work.cpp"]).check_returncode()
+
+    def test_page(self):
+        self.run_page()
+
+    def test_blocks(self):
+        self.assert_on_hakmem(["blocks"])
+
+    def test_mappings(self):
+        self.assert_not_on_hakmem(["mapped"])
+
+    def test_with_a_sanitizer_the_doctor_says_so(self):
+        program = str(WORK / "work-asan")
+        self.succeeds(execute(["g++", "-fsanitize=address", "-o", program, f"{HERE}/work.cpp"]))
+        done = execute([TOOL, "doctor", "--", program])
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("AddressSanitizer has to have malloc itself", done.stdout)
+
+
+class Preload(Ecosystem):
+    page = "preload.md"
+    work = ("perl", f"{HERE}/work.pl")
+    needs = ("perl",)
+
+    def test_page(self):
+        self.run_page()
+
+    def test_strings(self):
+        self.assert_on_hakmem([])
+
+    def test_the_doctor_looks_without_starting_it(self):
+        out = self.succeeds(execute([TOOL, "doctor", "--", *self.work]))
+        page = (SOURCE / "docs" / self.page).read_text(encoding="utf-8")
+        for line in re.findall(r"^ok    .*$", page, re.MULTILINE)[1:4]:
+            self.assertIn(re.sub(r"hakmem \S+, \w+ variant", "", line), re.sub(r"hakmem \S+, \w+ variant", "", out))
+        self.assertRegex(out, r"perl: malloc comes from the library in all \d objects")
+
+
 class Node(Ecosystem):
     page = "node.md"
     work = ("node", f"{HERE}/work.js")
@@ -237,7 +283,7 @@ class Go(Ecosystem):
         self.assertIn("is a statically linked Go program", done.stderr)
 
 
-CASES = {"node": Node, "java": Java, "ruby": Ruby, "php": Php, "dotnet": Dotnet, "go": Go}
+CASES = {"cpp": Cpp, "preload": Preload, "node": Node, "java": Java, "ruby": Ruby, "php": Php, "dotnet": Dotnet, "go": Go}
 
 
 def fetch_dotnet():

@@ -63,7 +63,8 @@ def script_behind(program: str, search: str | None = None) -> Path | None:
 
 def ask_linker(linker: str, path: Path, library: str) -> str:
     """What the dynamic linker would load and bind. Run as a program, it lists that; the path is an
-    argument of it, so that the program itself is never started."""
+    argument of it, so that the program itself is never started. It has to be absolute: a bare name
+    is a library's to the linker."""
     preload = {"LD_PRELOAD": library} if library else {}
     done = subprocess.run(
         [linker, str(path)],
@@ -109,7 +110,7 @@ def preload_problem(program: str, library: str, search: str | None = None) -> st
     if found is None:
         return None  # starting it will say so
     try:
-        path = program_behind(Path(found))
+        path = program_behind(Path(found)).absolute()
         if not is_elf(path):
             return None
         if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
@@ -145,7 +146,7 @@ def own_malloc(program: str, search: str | None = None) -> OwnMalloc | None:
     """The malloc that `program` brings along; None when it uses libc's, or cannot be asked."""
     found = shutil.which(program, path=search)
     try:
-        path = program_behind(Path(found)) if found else None
+        path = program_behind(Path(found)).absolute() if found else None
         linker = interpreter(path) if path is not None and is_elf(path) else None
     except OSError:
         return None
