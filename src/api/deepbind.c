@@ -32,8 +32,6 @@
 
 typedef void *dlopen_function(const char *file, int mode);
 
-HAK_EXPORT dlopen_function dlopen;
-
 static void *not_there(const char *file, int mode) {
   (void)file;
   (void)mode;
@@ -41,9 +39,26 @@ static void *not_there(const char *file, int mode) {
 }
 
 static const char *const family[] = {
-    "malloc",  "calloc",  "realloc",   "reallocarray", "free",     "free_sized",         "free_aligned_sized",
-    "valloc",  "pvalloc", "memalign",  "aligned_alloc", "mallinfo", "posix_memalign",     "mallinfo2",
-    "mallopt", "cfree",   "malloc_info", "malloc_stats",  "malloc_trim", "malloc_usable_size",
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "free",
+    "free_sized",
+    "free_aligned_sized",
+    "valloc",
+    "pvalloc",
+    "memalign",
+    "aligned_alloc",
+    "mallinfo",
+    "posix_memalign",
+    "mallinfo2",
+    "mallopt",
+    "cfree",
+    "malloc_info",
+    "malloc_stats",
+    "malloc_trim",
+    "malloc_usable_size",
 };
 
 /* The next one in the program's order, found at the first call. relaxed: it is a function, there before us. */
@@ -61,9 +76,10 @@ static HAK_COLD dlopen_function *prepare(dlopen_function *function, int mode) {
   return function;
 }
 
-void *dlopen(const char *file, int mode) {
+HAK_EXPORT void *dlopen(const char *file, int mode) {
   dlopen_function *function = atomic_load_explicit(&next, memory_order_relaxed);
-  if (HAK_UNLIKELY(function == NULL || (mode & RTLD_DEEPBIND) != 0)) function = prepare(function, mode);
+  if (HAK_UNLIKELY(function == NULL || (mode & RTLD_DEEPBIND) != 0))
+    function = prepare(function, mode);
   JUMP function(file, mode);
 }
 #endif

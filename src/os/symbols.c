@@ -81,11 +81,12 @@ static int protection_of(const struct link_map *library, const void *address) {
   Dl_info info;
   if (dladdr(library->l_ld, &info) == 0) return 0;
   const ElfW(Ehdr) *header = info.dli_fbase;
-  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)header + header->e_phoff);
+  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
   for (unsigned i = 0; i < header->e_phnum; i++) {
     ElfW(Addr) from = library->l_addr + segment[i].p_vaddr;
     if (segment[i].p_type != PT_LOAD || (ElfW(Addr))address - from >= segment[i].p_memsz) continue;
-    return (segment[i].p_flags & PF_R ? PROT_READ : 0) | (segment[i].p_flags & PF_W ? PROT_WRITE : 0) |
+    return (segment[i].p_flags & PF_R ? PROT_READ : 0) |
+           (segment[i].p_flags & PF_W ? PROT_WRITE : 0) |
            (segment[i].p_flags & PF_X ? PROT_EXEC : 0);
   }
   return 0;
@@ -141,7 +142,8 @@ bool symbols_replace_in_libc(const char *const *names, size_t count) {
 
   int mine = os_process();
   seen = 0;
-  while (!atomic_compare_exchange_weak_explicit(&state, &seen, mine, memory_order_acquire, memory_order_acquire)) {
+  while (!atomic_compare_exchange_weak_explicit(&state, &seen, mine, memory_order_acquire,
+                                                memory_order_acquire)) {
     if (seen < 0) return seen == DONE;
     if (seen == mine) {
       os_yield();

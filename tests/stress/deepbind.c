@@ -27,7 +27,7 @@ static bool is_open(void) {
   Dl_info info;
   CHECK(dladdr(dlsym(RTLD_DEFAULT, "strdup"), &info) != 0, "no strdup");
   const ElfW(Ehdr) *header = info.dli_fbase;
-  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)header + header->e_phoff);
+  const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((uintptr_t)header + header->e_phoff);
   while (segment->p_type != PT_LOAD) segment++;
   uintptr_t low = (uintptr_t)header, high = low + segment->p_memsz;
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -78,13 +78,15 @@ static void hand_over(const struct deepbind_module *module) {
 
 int main(int argc, char **argv) {
   kit_start();
-  bool left = argc > 1 && strcmp(argv[1], "left") == 0, libc = argc > 1 && strcmp(argv[1], "libc") == 0;
+  bool left = argc > 1 && strcmp(argv[1], "left") == 0,
+       libc = argc > 1 && strcmp(argv[1], "libc") == 0;
   owns = (bool (*)(const void *))dlsym(RTLD_DEFAULT, "hak_owns");
   CHECK(owns != NULL, "no hak_owns");
 
   CHECK(dlopen("no-such-library.so", RTLD_NOW | RTLD_DEEPBIND) == NULL, "opened what is not there");
   const char *said = dlerror();
-  CHECK(said != NULL && strstr(said, "no-such-library.so") != NULL, "dlerror: %s", said != NULL ? said : "nothing");
+  CHECK(said != NULL && strstr(said, "no-such-library.so") != NULL, "dlerror: %s",
+        said != NULL ? said : "nothing");
   CHECK(dlerror() == NULL, "a second error");
   CHECK(dlopen("libdeepbind_module.so", RTLD_NOW | RTLD_NOLOAD) == NULL, "there already");
 
@@ -106,7 +108,8 @@ int main(int argc, char **argv) {
   void *of_libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD | (left ? RTLD_DEEPBIND : 0));
   CHECK(of_libc != NULL, "no libc.so.6");
   void *(*found)(size_t) = (void *(*)(size_t))dlsym(of_libc, "malloc");
-  CHECK((found == malloc) == !(left || libc), "libc's table is written to or not, and should not or should");
+  CHECK((found == malloc) == !(left || libc),
+        "libc's table is written to or not, and should not or should");
   void *block = module != NULL ? module->allocate(100) : found(100);
   CHECK(owns(block) == !(left || libc), "the block is %s", owns(block) ? "hakmem's" : "libc's");
   if (module != NULL) module->release(block);
