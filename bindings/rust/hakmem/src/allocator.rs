@@ -1,6 +1,6 @@
 //! `HakMem` and `Heap` as `Allocator`: for single collections of a program, whatever its global allocator is.
 //!
-//! The trait is the compiler's with `nightly`, else that of the crate allocator-api2, which is the same.
+//! The trait is the compiler's with `nightly`, else that of the crate allocator-api2. (Not both: a feature of that crate makes them one.)
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{self, NonNull};

@@ -102,7 +102,7 @@ fn collections_in_a_heap() {
     assert_eq!((heap.stats().live_blocks, heap.stats().live_bytes), (0, 0));
 }
 
-/// hashbrown takes allocator-api2's trait, which `nightly` replaces by the compiler's only if hashbrown's own feature says so, too.
+/// hashbrown takes allocator-api2's trait, or with a feature of its own the compiler's.
 #[test]
 #[cfg(not(feature = "nightly"))]
 fn a_map_of_another_crate() {
