@@ -5,6 +5,7 @@
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
+#   make heaps-results              heaps of the program's own beside mimalloc's and jemalloc's arenas, into docs/results
 #   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
@@ -57,6 +58,16 @@ bench-ab: lab-setup lab-library bench-build
 	  { echo "usage: make bench-ab A='LIBRARY and VARIABLES' B='...' ROW=row,row" >&2; exit 2; }
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
+
+# Threads, heaps of each, blocks in each, blocks of each that are replaced (bench/own_heaps.c).
+HEAP_ROWS = "1 1000 1000 20000" "1 20000 100 100" "1 20 200000 1000" "2 1000 1000 20000"
+.PHONY: heaps-results
+heaps-results: lab-setup lab-library bench-build
+	@$(MAKE) --no-print-directory peers PEERS="mimalloc3 mimalloc2 jemalloc"
+	@set --; for row in $(HEAP_ROWS); do set -- "$$@" --command "build/bench/own_heaps $$row"; done; \
+	  $(HAKMEM_LAB) compare --allocators hakmem,glibc,mimalloc3,mimalloc2,jemalloc --base hakmem --measure cpu \
+	  --no-system-calls $(LAB_ROUNDS) "$$@" -o build/bench/heaps.json $(LAB_ARGS)
+	@$(HAKMEM_LAB) publish build/bench/heaps.json -o docs/results/heaps-$(KEPT_VERSION).json
 
 # The shell's own SECONDS is not meant.
 HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)

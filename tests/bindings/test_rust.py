@@ -76,6 +76,11 @@ class Tested(TestCase):
     def test_override(self) -> None:
         self.assertGreater(self.all_pass("--features", "hakmem/override,hakmem-sys/override"), 20)
 
+    def test_other_crates_collections(self) -> None:
+        features = ("--features", "hakmem/allocator-api2")
+        self.assertGreater(self.all_pass("-p", "hakmem", *features, "--test", "allocator", "--test", "heaps"), 10)
+        self.assertGreater(self.all_pass("-p", "hakmem", *features, "--doc"), 5)
+
     def test_optimised(self) -> None:
         self.assertGreater(self.all_pass("--release", "--tests"), 15)
 
@@ -97,7 +102,7 @@ class Clean(TestCase):
             self.skipTest("clippy is not installed")
         every = ("clippy", "--locked", "--all-targets")
         self.passes(*every, "--", "-D", "warnings")
-        self.passes(*every, "--features", "hakmem/hardened,hakmem/override", "--", "-D", "warnings")
+        self.passes(*every, "--features", "hakmem/hardened,hakmem/override,hakmem/allocator-api2", "--", "-D", "warnings")
         self.passes(*every, "-p", "hakmem-compare", "--no-default-features", "--", "-D", "warnings")
 
     def test_format(self) -> None:

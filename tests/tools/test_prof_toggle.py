@@ -1,5 +1,10 @@
-"""The sampler is turned on and off a thousand times under load, from two places at once, while the process forks."""
+"""The sampler is turned on and off a thousand times under load, from two places at once, while the process forks.
 
+One time in twenty the tool does it, which reads all samples, too. The other times the test writes what the tool writes: a word in the
+memory of the process, at the address that the process tells. (A run of the tool takes some 80 ms of a processor.)
+"""
+
+import struct
 import threading
 import time
 
@@ -7,8 +12,9 @@ from common import *
 from profiles import *
 
 TOGGLED = os.environ.get("HAKMEM_TEST_TOGGLED", "")
-RATES = ("0", "4096", "0", "1048576", "512")
-TIMES = 500
+RATES = (0, 4096, 0, 1048576, 512)
+TIMES, BY_TOOL = 500, 20
+PAUSE = 0.01  # seconds, in which the threads hear of it
 
 
 def seen_of(pid):
@@ -21,9 +27,21 @@ def seen_of(pid):
 
 
 class Toggle(ProfCase):
-    def toggle(self, pid, turn):
+    def toggle(self, pid, place, turn):
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDWR)
+        try:
+            self.toggle_all(pid, memory, place, turn)
+        finally:
+            os.close(memory)
+
+    def toggle_all(self, pid, memory, place, turn):
         for i in range(TIMES):
-            result = hakmem("prof", str(pid), f"--rate={RATES[(i + turn) % len(RATES)]}", "--sites=1")
+            rate = RATES[(i + turn) % len(RATES)]
+            if i % BY_TOOL != 0:
+                self.wrote[turn] += os.pwrite(memory, struct.pack("=q", rate or -1), place) == 8
+                time.sleep(PAUSE)
+                continue
+            result = hakmem("prof", str(pid), f"--rate={rate}", "--sites=1")
             # The other one may have turned it off meanwhile, which is told.
             said = [line for line in result.err.splitlines() if "takes no samples" not in line]
             if result.code != 0 or said or not HEAD.match(result.out.splitlines()[0]):
@@ -34,16 +52,22 @@ class Toggle(ProfCase):
         return HEAD.match(self.prof(pid, f"--rate={rate}").splitlines()[0])
 
     def test_nothing_is_lost_and_nothing_stays_behind(self):
-        self.wrong = []
+        self.wrong, self.wrote = [], [0, 0]
         process = self.launch(program=TOGGLED)
-        pid = int(process.words[1])
+        pid, place = int(process.words[1]), int(process.words[2], 16)
         before = seen_of(pid)
-        shells = [threading.Thread(target=self.toggle, args=(pid, turn)) for turn in range(2)]
+        # It is the place that the tool writes to.
+        self.head(pid, 12345)
+        with open(f"/proc/{pid}/mem", "rb") as memory:
+            memory.seek(place)
+            self.assertEqual(struct.unpack("=q", memory.read(8)), (12345,))
+        shells = [threading.Thread(target=self.toggle, args=(pid, place, turn)) for turn in range(2)]
         for shell in shells:
             shell.start()
         for shell in shells:
             shell.join()
         self.assertEqual(self.wrong, [])
+        self.assertEqual(self.wrote, [TIMES - TIMES // BY_TOOL] * 2)
         self.assertEqual(seen_of(pid), before)
         # The last rate may have been 0: samples come by and by.
         for _ in range(100):
