@@ -4,6 +4,7 @@
 #   make bench-quick                short runs on a few allocators, under two minutes
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
+#   make bench-servers              real servers under load: throughput, latency, CPU time, memory (SECONDS=5)
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
 #   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
 #   make report                     one HTML file of all that was measured here, or of the results in
@@ -57,6 +58,28 @@ bench-ab: lab-setup lab-library bench-build
 	  { echo "usage: make bench-ab A='LIBRARY and VARIABLES' B='...' ROW=row,row" >&2; exit 2; }
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
+
+# What the servers are, and their loads: bench/servers.toml. Programs that cannot be built are reported by name.
+SERVERS_OUT := build/bench/servers
+SERVERS_CXX ?= $(CXX)
+SERVERS_CXXFLAGS ?= -std=c++17 -O2 -g -Wall -Wextra -Wshadow -Werror
+SERVERS_PROGRAMS := $(addprefix $(SERVERS_OUT)/,rpc_server load)
+SERVERS_ALLOCATORS ?= all,speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean
+
+$(SERVERS_OUT)/%: bench/servers/%.cpp $(wildcard bench/servers/*.hpp)
+	@mkdir -p $(SERVERS_OUT)
+	$(SERVERS_CXX) $(SERVERS_CXXFLAGS) $< -pthread $(SERVERS_LIBS) -o $@
+
+.PHONY: bench-servers-build
+bench-servers-build: $(SERVERS_PROGRAMS)
+
+.PHONY: bench-servers
+bench-servers: lab-setup lab-library peers
+	@bash scripts/setup.sh servers || echo "lab: going on without these servers" >&2
+	@$(MAKE) --no-print-directory --keep-going bench-servers-build || echo "lab: going on without these programs" >&2
+	@$(HAKMEM_LAB) servers $(LAB_ROUNDS) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
+	  $(if $(ONLY),--only "$(ONLY)") --allocators "$(SERVERS_ALLOCATORS)" $(if $(filter 1,$(RESUME)),--resume) \
+	  -o build/bench/servers.json $(LAB_ARGS)
 
 # The shell's own SECONDS is not meant.
 HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
