@@ -1,8 +1,9 @@
-/* load PROTOCOL PORT [--connections N] [--requests N] [--seconds S] [--keys N] [--bytes N]: puts load on a server on
+/* load PROTOCOL PORT [--connections N] [--requests N] [--seconds S] [--keys N] [--bytes N] [--path P]: puts load on a server on
  * 127.0.0.1 and says how many requests it answered, how many failed, and their latencies.
  *
  *   rpc        rpc_server: 35% PUT, 45% GET, 10% REPORT, 10% NOTE
  *   memcached  the text protocol of memcached: 30% set, 65% get, 5% delete
+ *   http       GET of the path P with ?KEY behind it, answers may be compressed
  *   ask        sends the line `run REQUESTS SECONDS KEYS BYTES`, and prints what the server says of it
  *
  * Each connection has one request under way. Keys are drawn from --keys, small ones more often; values are 1 to --bytes
@@ -10,6 +11,9 @@
  * every request that is under way answered. */
 #include <fcntl.h>
 #include <sys/epoll.h>
+
+#include <cctype>
+#include <iterator>
 
 #include "common.hpp"
 #include "rpc.hpp"
@@ -24,6 +28,7 @@ struct Settings {
   long seconds = 60;
   long keys = 20000;
   long bytes = 4096;
+  std::string path = "/";
 };
 
 constexpr double GRACE = 10; /* seconds for the answers that are still to come in the end */
@@ -77,7 +82,13 @@ public:
     return "set " + name + " 0 0 " + std::to_string(value.size()) + "\r\n" + value + "\r\n";
   }
 
+  std::string http_request() {
+    return "GET " + settings.path + "?" + std::to_string(key()) +
+           " HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\r\n";
+  }
+
   std::string request() {
+    if (settings.protocol == "http") return http_request();
     return settings.protocol == "rpc" ? rpc_request() : memcached_request();
   }
 
@@ -105,6 +116,33 @@ size_t memcached_answer(const std::string &text, bool &failed) {
   return text.size() >= whole ? whole : 0;
 }
 
+/* With a length, or in pieces that each say their own; `failed`: its status is not 200. */
+size_t http_answer(const std::string &text, bool &failed) {
+  const size_t head = text.find("\r\n\r\n");
+  if (head == std::string::npos) return 0;
+  failed = text.compare(0, 12, "HTTP/1.1 200") != 0;
+  std::string names = text.substr(0, head + 2);
+  std::transform(names.begin(), names.end(), names.begin(), ::tolower);
+  size_t at = head + 4;
+  const size_t length = names.find("\r\ncontent-length:");
+  if (length != std::string::npos) {
+    at += strtoul(names.c_str() + length + strlen("\r\ncontent-length:"), nullptr, 10);
+    return text.size() >= at ? at : 0;
+  }
+  if (names.find("\r\ntransfer-encoding: chunked") == std::string::npos) {
+    failed = true;
+    return at;
+  }
+  for (;;) {
+    const size_t line = text.find("\r\n", at);
+    if (line == std::string::npos) return 0;
+    const size_t piece = strtoul(text.c_str() + at, nullptr, 16);
+    at = line + 2 + piece + 2;
+    if (text.size() < at) return 0;
+    if (piece == 0) return at;
+  }
+}
+
 struct Connection {
   int socket = -1;
   std::string answer;
@@ -123,9 +161,9 @@ int connect_to(long port) {
 
 int ask(const Settings &settings) {
   const int to = connect_to(settings.port);
-  const std::string line =
-      "run " + std::to_string(settings.requests) + " " + std::to_string(settings.seconds) + " " +
-      std::to_string(settings.keys) + " " + std::to_string(settings.bytes) + "\n";
+  const std::string line = "run " + std::to_string(settings.requests) + " " +
+                           std::to_string(settings.seconds) + " " + std::to_string(settings.keys) +
+                           " " + std::to_string(settings.bytes) + "\n";
   if (!servers::send_all(to, line.data(), line.size())) servers::fail("the server is gone");
   char bytes[4096];
   ssize_t got;
@@ -208,8 +246,9 @@ private:
     if (got <= 0) gone();
     one.answer.append(bytes, static_cast<size_t>(got));
     bool bad = false;
-    const size_t whole = settings.protocol == "rpc" ? rpc_answer(one.answer)
-                                                    : memcached_answer(one.answer, bad);
+    const size_t whole = settings.protocol == "rpc"    ? rpc_answer(one.answer)
+                         : settings.protocol == "http" ? http_answer(one.answer, bad)
+                                                       : memcached_answer(one.answer, bad);
     if (whole == 0) return;
     one.answer.erase(0, whole);
     under_way--;
@@ -233,12 +272,13 @@ private:
 
 Settings parse(int count, char **words) {
   static const char usage[] =
-      "usage: load rpc|memcached|ask PORT [--connections N] [--requests N] [--seconds S]"
-      " [--keys N] [--bytes N]";
+      "usage: load rpc|memcached|http|ask PORT [--connections N] [--requests N] [--seconds S]"
+      " [--keys N] [--bytes N] [--path P]";
   Settings settings;
   if (count < 3 || count % 2 == 0) servers::fail(usage);
   settings.protocol = words[1];
-  if (settings.protocol != "rpc" && settings.protocol != "memcached" && settings.protocol != "ask")
+  static const char *const known[] = {"rpc", "memcached", "http", "ask"};
+  if (std::find(std::begin(known), std::end(known), settings.protocol) == std::end(known))
     servers::fail(usage);
   settings.port = servers::number_of("PORT", words[2], 1, 65535);
   for (int i = 3; i < count; i += 2) {
@@ -253,6 +293,7 @@ Settings parse(int count, char **words) {
       settings.keys = servers::number_of(words[i], words[i + 1], 1, 1000000000);
     else if (name == "--bytes")
       settings.bytes = servers::number_of(words[i], words[i + 1], 1, 1 << 20);
+    else if (name == "--path") settings.path = words[i + 1];
     else servers::fail(usage);
   }
   return settings;

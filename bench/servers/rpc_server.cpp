@@ -163,9 +163,15 @@ void answer_all(int connection, std::list<std::string> &log) {
     Answer answer;
     answer.number = request->number;
     switch (request->method) {
-    case rpc::PUT: put(*request, answer); break;
-    case rpc::GET: get(*request, answer); break;
-    case rpc::REPORT: report(*request, answer); break;
+    case rpc::PUT:
+      put(*request, answer);
+      break;
+    case rpc::GET:
+      get(*request, answer);
+      break;
+    case rpc::REPORT:
+      report(*request, answer);
+      break;
     default:
       log.push_back(request->fields["line"]);
       if (log.size() > MOST_LINES) log.pop_front();

@@ -16,6 +16,7 @@ from hakmem_lab.base.errors import LabError
 ANY = "requests"  # the kind where a tool names none
 KNOWN_TOOLS = "redis-benchmark, memtier_benchmark, wrk, ab, hey, pgbench and sysbench"
 NUMBER = r"\d+(?:\.\d+)?"
+OWN_LATENCY = rf"latency (p{NUMBER}|max) ({NUMBER}) ms"  # of bench/servers
 MILLISECONDS = {
     **{"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "usec": 1e-3, "ms": 1.0, "msec": 1.0},
     **{"milliseconds": 1.0, "s": 1e3, "sec": 1e3, "secs": 1e3, "seconds": 1e3, "m": 6e4},
@@ -172,13 +173,15 @@ def hey(text: str) -> Kinds:
 
 def pgbench(text: str) -> Kinds:
     """The last rate counts: old versions have a first one that includes connecting. Percentiles are
-    in its log files only."""
+    in its log files only, out of which bench/servers/pgbench.sh makes lines."""
     requests = Requests()
     for line in lines_of(text):
         if found := re.match(rf"tps = ({NUMBER})", line):
             requests.throughput_per_s = positive(found.group(1))
         elif found := re.fullmatch(rf"latency average = ({NUMBER}) ms", line):
             add_latency(requests, "avg", found.group(1))
+        elif found := re.fullmatch(OWN_LATENCY, line):
+            add_latency(requests, found.group(1), found.group(2))
     return {ANY: requests}
 
 
@@ -215,7 +218,7 @@ def own_lines(text: str) -> Kinds:
     for line in lines_of(text):
         if found := re.fullmatch(rf"throughput: ({NUMBER}) requests/s", line):
             requests.throughput_per_s = positive(found.group(1))
-        elif found := re.fullmatch(rf"latency (p{NUMBER}|max) ({NUMBER}) ms", line):
+        elif found := re.fullmatch(OWN_LATENCY, line):
             add_latency(requests, found.group(1), found.group(2))
     return {ANY: requests}
 

@@ -135,7 +135,7 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
         group="server",
         idea=entry.idea,
         environment=environment,
-        missing=what_is_missing(paths, [server[0], load[0], *entry.needs], environment["PATH"]),
+        missing=what_is_missing(paths, [server[0], load[0], *filled(entry.needs)], environment["PATH"]),
     )
     return Server(
         row,
@@ -150,7 +150,10 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
 
 
 def what_is_missing(paths: Paths, programs: Sequence[str], search: str) -> str | None:
-    absent = list(dict.fromkeys(p for p in programs if shutil.which(p, path=search) is None))
+    def is_there(program: str) -> bool:
+        return Path(program).is_file() if "/" in program else bool(shutil.which(program, path=search))
+
+    absent = list(dict.fromkeys(program for program in programs if not is_there(program)))
     ours = [p for p in absent if Path(p).is_relative_to(paths.root)]
     if ours:
         return f"{paths.shown(Path(ours[0]))} is not built: run make bench-servers-build"
