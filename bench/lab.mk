@@ -63,12 +63,24 @@ bench-ab: lab-setup lab-library bench-build
 SERVERS_OUT := build/bench/servers
 SERVERS_CXX ?= $(CXX)
 SERVERS_CXXFLAGS ?= -std=c++17 -O2 -g -Wall -Wextra -Wshadow -Werror
-SERVERS_PROGRAMS := $(addprefix $(SERVERS_OUT)/,rpc_server load)
+SERVERS_PROGRAMS := $(addprefix $(SERVERS_OUT)/,rpc_server load rocksdb_server tokio-server DirectServer.class)
 SERVERS_ALLOCATORS ?= all,speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean
 
 $(SERVERS_OUT)/%: bench/servers/%.cpp $(wildcard bench/servers/*.hpp)
 	@mkdir -p $(SERVERS_OUT)
 	$(SERVERS_CXX) $(SERVERS_CXXFLAGS) $< -pthread $(SERVERS_LIBS) -o $@
+
+$(SERVERS_OUT)/rocksdb_server: SERVERS_LIBS := -lrocksdb
+
+$(SERVERS_OUT)/tokio-server: $(addprefix bench/servers/tokio/,Cargo.toml Cargo.lock src/main.rs)
+	@mkdir -p $(SERVERS_OUT)
+	cargo build --release --locked --quiet --manifest-path $< --target-dir $(SERVERS_OUT)/cargo
+	cp $(SERVERS_OUT)/cargo/release/tokio-server $@
+
+# sun.misc.Unsafe is what frees a direct buffer at once; that the compiler warns of it is known.
+$(SERVERS_OUT)/%.class: bench/servers/%.java
+	@mkdir -p $(SERVERS_OUT)
+	javac -XDignore.symbol.file -d $(SERVERS_OUT) $<
 
 .PHONY: bench-servers-build
 bench-servers-build: $(SERVERS_PROGRAMS)

@@ -257,9 +257,7 @@ class ServerTrial:
                 raise ServerError(f"the load failed: {problem}")
             text = read_tail(stdout, MOST_OUTPUT)
         seconds = float(report["wall_s"])
-        return Load(
-            self.understand(text), failed_requests(text), seconds, answered_requests(text)
-        )
+        return Load(self.understand(text), failed_requests(text), seconds, answered_requests(text))
 
     def wait_for_load(self, load: Running, session: Session) -> None:
         wait_for_any([load, session.running], self.launcher.timeout + 60)

@@ -59,7 +59,8 @@ UNPRIVILEGED = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"
 PREPARE_SECONDS = 120.0  # for what is done before the load
 LOOK_SECONDS = 0.25  # between two looks at the memory of a server under load
 REAPING_SECONDS = 0.1  # until a server knows of the end of its children
-LIMIT = 10  # times --seconds: when a load ends that has not made its requests yet
+# When a load ends that has not made its requests yet: a machine may be slow or busy.
+LIMIT, LEAST_LIMIT = 10, 60.0  # times --seconds, and seconds
 MOST_FAILED = 0.01  # of all requests; with more a run has failed
 PER_RUN = ("port", "work")  # what is known when a run begins
 BRACES = re.compile(r"\{(\w*)\}")
@@ -116,7 +117,7 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
     values = {
         "seconds": f"{seconds:g}",
         "requests": str(max(1, round(entry.rate * seconds))),
-        "limit": str(max(1, round(LIMIT * seconds))),
+        "limit": f"{max(LEAST_LIMIT, LIMIT * seconds):.0f}",
         "built": str(paths.bench / "servers"),
         "source": str(paths.root / "bench/servers"),
     }
@@ -128,6 +129,7 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
 
     environment = {"PATH": ":".join(PLACES), **entry.environment}
     server, load = filled(entry.server), filled(entry.load)
+    programs = [server[0], load[0], *filled(entry.needs)]
     row = Row(
         name=entry.name,
         command=server,
@@ -135,7 +137,7 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
         group="server",
         idea=entry.idea,
         environment=environment,
-        missing=what_is_missing(paths, [server[0], load[0], *filled(entry.needs)], environment["PATH"]),
+        missing=what_is_missing(paths, programs, environment["PATH"]),
     )
     return Server(
         row,
@@ -151,7 +153,9 @@ def make_server(paths: Paths, file: Path, entry: ServerEntry, seconds: float) ->
 
 def what_is_missing(paths: Paths, programs: Sequence[str], search: str) -> str | None:
     def is_there(program: str) -> bool:
-        return Path(program).is_file() if "/" in program else bool(shutil.which(program, path=search))
+        if "/" in program:
+            return Path(program).is_file()
+        return shutil.which(program, path=search) is not None
 
     absent = list(dict.fromkeys(program for program in programs if not is_there(program)))
     ours = [p for p in absent if Path(p).is_relative_to(paths.root)]
