@@ -102,12 +102,12 @@ hunt: lab-setup lab-library bench-build
 
 # The results that the repository keeps, of this version.
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
-KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs,docs/results/$(kind)*-$(KEPT_VERSION).json) \
+KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs servers,docs/results/$(kind)*-$(KEPT_VERSION).json) \
   docs/results/soak-$(KEPT_VERSION))
 
 # What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
 MEASURED_FILES = $(wildcard $(addprefix build/bench/,results.json programs.json instructions.json \
-  steady.json soak))
+  steady.json servers.json soak))
 REPORT_FILES ?= $(or $(MEASURED_FILES),$(KEPT_FILES))
 REPORT ?= build/bench/report.html
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_line import command, good, inside, lab
+from command_line import command, in_this_process, inside
 from samples import MACHINE, ROUNDS, allocators
 
 from hakmem_lab.analysis.servers import IDLE, server_verdicts
@@ -81,7 +82,23 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # found anew
     return place
+
+
+Runs = Callable[..., tuple[str, Result]]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Runs:
+    """The command in this process: what it prints, on both outputs, and its result."""
+
+    def run(paths: Paths, *words: str) -> tuple[str, Result]:
+        code, out, err = inside(paths, "servers", list(words), monkeypatch, capsys)
+        assert code == 0, out + err
+        return out + err, read_result(paths.root / "out.json")
+
+    return run
 
 
 SHORT = ("--rounds", "1", "--seconds", "1", "--idle", "0.05")
@@ -96,15 +113,17 @@ def run_of(result: Result, name: str = "glibc") -> Run:
 
 
 def test_a_run_on_every_allocator(
-    repository: Paths, table: Callable[..., Path], temporary: Path
+    repository: Paths, table: Callable[..., Path], temporary: Path, runs: Runs
 ) -> None:
     table(
         'prepare = [["sh", "-c", "test -z \\"$LD_PRELOAD\\" && echo made >{work}/made"]]',
-        'fill = [["sh", "-c", "test -e {work}/made && echo {port} >{work}/filled"]]',
+        'fill = [["sh", "-c", "test -e {work}/made && echo {work} >>' + f'{temporary}/../works"]]',
     )
     page = repository.root / "page.md"
-    text, result = good(repository, "servers", *SHORT, "--export-markdown", str(page))
+    text, result = runs(repository, *SHORT, "--export-markdown", str(page))
     (row,) = result.rows
+    works = (temporary.parent / "works").read_text().splitlines()
+    assert len(set(works)) == 2 and {Path(work).parent for work in works} == {temporary}
     for name in ("glibc", "hakmem"):
         (run,) = row.good_runs(name)
         assert run.throughput_per_s == 50.5
@@ -150,21 +169,24 @@ def test_what_goes_wrong(
     repository: Paths,
     table: Callable[..., Path],
     temporary: Path,
+    runs: Runs,
     changes: dict[str, str],
     more: str,
     failure: str,
 ) -> None:
     table(more, **changes)
-    _, result = good(repository, "servers", *SHORT, "--allocators", "hakmem")
+    _, result = runs(repository, *SHORT, "--allocators", "hakmem")
     run = run_of(result, "hakmem")
     assert run.failure is not None and run.failure.startswith(failure)
     assert list(temporary.iterdir()) == []
 
 
-def test_a_load_that_says_nothing(repository: Paths, table: Callable[..., Path]) -> None:
+def test_a_load_that_says_nothing(
+    repository: Paths, table: Callable[..., Path], runs: Runs
+) -> None:
     file = table()
     file.write_text(re.sub(r"load = .*", 'load = ["true"]', file.read_text()))
-    _, result = good(repository, "servers", *SHORT, "--allocators", "glibc")
+    _, result = runs(repository, *SHORT, "--allocators", "glibc")
     failure = run_of(result).failure
     assert failure == "the load says neither its throughput nor how many were answered"
 
@@ -204,20 +226,27 @@ def test_ctrl_c_ends_the_server_and_removes_its_directory(
     assert read_result(repository.root / "out.json").interrupted
 
 
-def test_a_stopped_run_goes_on(repository: Paths, table: Callable[..., Path]) -> None:
+def test_a_stopped_run_goes_on(
+    repository: Paths,
+    table: Callable[..., Path],
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     table()
     words = ["--rounds", "2", "--seconds", "1", "--idle", "0", "--allocators", "glibc"]
-    _, whole = good(repository, "servers", *words)
+    _, whole = runs(repository, *words)
     file = repository.root / "out.json"
     kept = whole.rows[0].runs[0]
     whole.rows[0].runs = [kept]
     write_result(whole, file)
-    done = lab(repository, "servers", *words, "--resume")
-    assert done.returncode == 0 and "1 runs are kept" in done.stderr
-    (first, second) = read_result(file).rows[0].runs
+    said, result = runs(repository, *words, "--resume")
+    (first, second) = result.rows[0].runs
+    assert "1 runs are kept" in said
     assert first == kept and (second.round, second.failure) == (2, None)
-    other = lab(repository, "servers", *words[:-1], "hakmem", "--resume")
-    assert other.returncode == 2 and "cannot be taken up: " in other.stderr
+    other = [*words[:-1], "hakmem", "--resume"]
+    code, _, err = inside(repository, "servers", other, monkeypatch, capsys)
+    assert code == 2 and "cannot be taken up: " in err
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -386,6 +415,21 @@ def test_what_is_printed_and_reported() -> None:
     assert "Servers under load" in html and "throughput 0.90 [0.90, 0.90]" in html
 
 
+def test_what_may_be_published(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As a suite: six rounds of one commit."""
+    file, out = tmp_path / "servers.json", tmp_path / "out.json"
+    words = ("publish", file, "-o", out)
+    for rounds, problem in ((2, "2 rounds of a on hakmem, 6 are needed"), (ROUNDS, "")):
+        result = result_of({"a": EVEN}, {"a": LEAN}, rounds)
+        result.settings["commit"] = "abc"
+        write_result(result, file)
+        code, _, err = in_this_process(monkeypatch, capsys, *words)
+        assert (code, problem in err) == (2 if problem else 0, True), err
+    assert read_result(out).kind == "servers"
+
+
 # --- real ones ------------------------------------------------------------------------------------
 
 
@@ -407,13 +451,13 @@ def real(repository: Paths, tmp_path: Path) -> Paths:
 
 
 @pytest.mark.parametrize("name", ["redis", "rpc"])
-def test_a_real_server(real: Paths, name: str) -> None:
+def test_a_real_server(real: Paths, runs: Runs, name: str) -> None:
     if name == "redis" and shutil.which("redis-benchmark") is None:
         pytest.skip("redis-benchmark is not installed (Debian: redis-tools)")
     library = Path(os.environ.get("HAKMEM_TEST_LIBRARY", ROOT / "build/standard/libhakmem.so"))
     choice = f"glibc,real={library}" if library.is_file() else "glibc"
     words = ["--only", name, "--rounds", "1", "--seconds", "0.1", "--idle", "0.1"]
-    text, result = good(real, "servers", *words, "--allocators", choice)
+    text, result = runs(real, *words, "--allocators", choice)
     (row,) = result.rows
     for allocator in result.allocator_names():
         assert row.failure(allocator) is None

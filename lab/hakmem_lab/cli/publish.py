@@ -62,7 +62,7 @@ def paths_left(result: Result) -> list[str]:
 
 
 def faults(result: Result) -> list[str]:
-    """Why the result of a suite or of servers is not one run of one commit that others can repeat."""
+    """Why a suite's or servers' result is not one run of one commit that others can make again."""
     found: list[str] = []
     commit = result.settings.get("commit", "")
     if not commit:
@@ -110,8 +110,8 @@ def publish_command(
         bool,
         typer.Option(
             "--as-it-is",
-            help="Also a suite, or servers, with fewer than six rounds of a row, of a commit that is"
-            " unknown or was changed, or with peers that `make peers` did not build.",
+            help="Also a suite, or servers, with fewer than six rounds of a row, of a commit that"
+            " is unknown or was changed, or with peers that `make peers` did not build.",
         ),
     ] = False,
 ) -> None:
