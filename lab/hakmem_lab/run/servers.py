@@ -57,6 +57,7 @@ LOOPBACK = "127.0.0.1"
 PLACES = (SEARCH, "/usr/sbin:/sbin", *sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True))
 UNPRIVILEGED = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--")
 PREPARE_SECONDS = 120.0  # for what is done before the load
+READY_SECONDS = 60.0
 LOOK_SECONDS = 0.25  # between two looks at the memory of a server under load
 REAPING_SECONDS = 0.1  # until a server knows of the end of its children
 # When a load ends that has not made its requests yet: a machine may be slow or busy.
@@ -339,6 +340,7 @@ class ServersTrial:
                 ready=Ready((LOOPBACK,), int(values["port"]))
                 if server.ready is None
                 else Ready(command=fill_in(server.ready, values)),
+                ready_timeout=READY_SECONDS,
                 idle=self.idle,
                 expressions=Expressions(),
             )
