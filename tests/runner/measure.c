@@ -24,8 +24,7 @@ static void write_down(const char *file, const char *name, const struct rusage *
   const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (length < 0 || length >= LINE || fd < 0 || write(fd, line, (size_t)length) != length)
     dprintf(STDERR_FILENO, "measure: %s: %s\n", file, strerror(errno));
-  if (fd >= 0)
-    (void)close(fd);
+  if (fd >= 0) (void)close(fd);
 }
 
 int main(int count, char **arguments) {
@@ -43,8 +42,7 @@ int main(int count, char **arguments) {
   struct rusage usage;
   pid_t ended = -1;
   if (child > 0) {
-    do
-      ended = wait4(child, &status, 0, &usage);
+    do ended = wait4(child, &status, 0, &usage);
     while (ended < 0 && errno == EINTR);
   }
   if (ended < 0) {
