@@ -17,6 +17,7 @@ from typing import Any
 SLOTS = 4
 WAITS = "waits"
 FIXTURES = ("FIXTURES_SETUP", "FIXTURES_REQUIRED", "FIXTURES_CLEANUP")
+SLOW_COST = 10.0  # what a slow test says that does not say more: so it begins before the many short ones, which fill the gaps
 # What other tests are called by: those of the same build folder.
 OF_THE_VARIANT = (*FIXTURES, "DEPENDS")
 
@@ -103,6 +104,8 @@ def write_list(tests: Iterable[Test], folder: Path, prefix: list[str]) -> None:
     lines = []
     for test in tests:
         properties = dict(test.properties) | {"PROCESSORS": slots(test.properties)}
+        if test.slow:
+            properties.setdefault("COST", SLOW_COST)
         for name in OF_THE_VARIANT:
             if name in properties:
                 properties[name] = [f"{test.variant}/{item}" for item in properties[name]]

@@ -79,6 +79,16 @@ class Listed(unittest.TestCase):
         done = self.run_tests([Test("one", "a", ["true"], {"ENVIRONMENT": ["LD_PRELOAD=/nowhere.so"]})])
         self.assertEqual(done.stdout.count("/nowhere.so"), 2, done.stdout)  # ctest -V shows the setting, too
 
+    def test_slow_ones_begin_first(self) -> None:
+        tests = [
+            Test("one", "short", ["true"], {}),
+            Test("one", "slow", ["true"], {"LABELS": ["slow"]}),
+            Test("one", "slower", ["true"], {"LABELS": ["slow"], "COST": 60.0}),
+        ]
+        out = self.run_tests(tests).stdout
+        begun = [out.index(f"Start {number}: one/") for number in (3, 2, 1)]
+        self.assertEqual(begun, sorted(begun), out)
+
     def test_fixtures_are_those_of_the_variant(self) -> None:
         def tests(variant: str, code: int) -> list[Test]:
             return [

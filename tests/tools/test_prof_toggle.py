@@ -17,17 +17,18 @@ TOGGLED_STATIC = os.environ.get("HAKMEM_TEST_TOGGLED_STATIC", "")
 
 def pages_left(before):
     """Pages of statistics in /dev/shm that were not there and that no living process has. Other tests have some, too, for a time."""
-    left = set(os.listdir("/dev/shm")) - before
+    left = {name for name in os.listdir("/dev/shm") if name.startswith("hakmem-")} - before
     return {name for name in left if not os.path.exists("/proc/" + name.rpartition("-")[2])}
 
 
 def seen_of(pid):
     """What a tool might leave behind in a process."""
     files = sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
-    names = sorted(
-        open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8").read() for task in os.listdir(f"/proc/{pid}/task")
-    )
-    return files, [name for name in names if name != "hakmem\n"]
+    names = []
+    for task in sorted(os.listdir(f"/proc/{pid}/task")):
+        with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as file:
+            names.append(file.read())
+    return files, sorted(name for name in names if name != "hakmem\n")
 
 
 class Toggle(ProfCase):
