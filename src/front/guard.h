@@ -76,7 +76,19 @@ HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
   if (option_guard() != GUARD_OFF) guard_check_alignment("free", pointer, alignment);
 }
 
+/* In light: is it for sure that the block of a slab at `pointer` has about this size? A block has at most twice the bytes that were asked
+ * for, and the least of them has 16. */
+HAK_INLINE bool guard_fits(const void *pointer, size_t size, size_t alignment) {
+  if (link_mode != LINK_MODE_LIGHT || !map_has_entry(pointer) || map_bin(pointer) == NULL)
+    return false;
+  unsigned state = link_state(pointer);
+  if (state < STATE_LIVE || ((uintptr_t)pointer & (alignment - 1)) != 0) return false;
+  size_t usable = class_size(state - STATE_LIVE), least = BLOCK_ALIGNMENT;
+  return size <= usable && usable <= 2 * (size > least ? size : least);
+}
+
 HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) {
+  if (guard_fits(pointer, size, alignment == 0 ? 1 : alignment)) return;
   if (option_guard() != GUARD_OFF) guard_check_size("free", pointer, size, alignment);
 }
 

@@ -74,10 +74,31 @@ static void tell_change(struct span_cache *cache) {
   }
 }
 
+#if HAK_HARDENED
+
+static uint32_t usable_at(const struct span_cache *cache, uint32_t i) { return cache->usable[i]; }
+
+static void note_usable(struct span_cache *cache, uint32_t i, uint32_t usable) {
+  cache->usable[i] = usable;
+}
+
+#else
+
+static uint32_t usable_at(const struct span_cache *cache, uint32_t i) {
+  return (uint32_t)span_usable(span_at(cache, i));
+}
+
+static void note_usable(struct span_cache *cache, uint32_t i, uint32_t usable) {
+  (void)cache, (void)i, (void)usable;
+}
+
+#endif
+
 static void cache_put(struct span_cache *cache, struct slab *span) {
   cache->bytes += bytes_of(span);
   uint32_t count = span_count(cache);
   atomic_store_explicit(&cache->spans[count], span, memory_order_relaxed);
+  note_usable(cache, count, (uint32_t)span_usable(span));
   atomic_store_explicit(&cache->count, count + 1, memory_order_relaxed);
   uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
   atomic_store_explicit(&cache->changes, changes + 1, memory_order_relaxed);
@@ -88,8 +109,10 @@ static void cache_remove(struct span_cache *cache, uint32_t at) {
   uint32_t count = span_count(cache);
   cache->bytes -= bytes_of(span_at(cache, at));
   tell_change(cache);
-  for (; at + 1 < count; at++)
+  for (; at + 1 < count; at++) {
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
+    note_usable(cache, at, usable_at(cache, at + 1));
+  }
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
   if (count == 1 && any_given(cache)) set_given(cache, false);
 }
@@ -134,16 +157,20 @@ static unsigned slices_for(size_t bytes) {
 
 /* --- with a guard behind the block ------------------------------------------------------------------------ */
 
-/* One whose guard can stay where it is, since no more than an eighth is too much: no system call. */
+/* The youngest of the shortest whose guard can stay where it is, since no more than a quarter, or a slice, is too much: no system call. */
 static struct slab *cache_take_fitting(struct span_cache *cache, size_t usable) {
-  for (uint32_t i = span_count(cache); i-- > 0;) {
-    struct slab *span = span_at(cache, i);
-    size_t has = span_usable(span);
-    if (has < usable || has - usable > has / 8 || !claim(span)) continue;
-    cache_remove(cache, i);
-    return span;
+  uint32_t count = span_count(cache), best = count;
+  size_t least = usable + (usable / 4 > SLICE_BYTES ? usable / 4 : SLICE_BYTES) + 1;
+  for (uint32_t i = count; i-- > 0;) {
+    size_t has = usable_at(cache, i);
+    if (has < usable || has >= least) continue;
+    least = has;
+    best = i;
   }
-  return NULL;
+  if (best == count || !claim(span_at(cache, best))) return NULL;
+  struct slab *span = span_at(cache, best);
+  cache_remove(cache, best);
+  return span;
 }
 
 static struct slab *cache_take_guarded(struct span_cache *cache, size_t bytes) {
@@ -214,6 +241,18 @@ bool large_could_fit(size_t bytes, size_t alignment) {
   return !large_is_huge(bytes, alignment) || unit_could_fit(units, alignment);
 }
 
+/* Where the number of spans is no limit: a cache may hold so much, and less where all together hold much. */
+#define CACHED_BYTES (24 * MIB)
+#define CACHED_BYTES_OF_MANY (8 * MIB)
+#define CACHED_BY_ALL (96 * MIB)
+
+static bool holds_too_much(const struct span_cache *cache, const struct slab *span) {
+  if (!HAK_HARDENED) return false;
+  size_t bytes = cache->bytes + bytes_of(span);
+  if (bytes <= CACHED_BYTES_OF_MANY) return false;
+  return bytes > CACHED_BYTES || large_cached_bytes() > CACHED_BY_ALL;
+}
+
 bool large_free(struct span_cache *cache, struct slab *span) {
   uint8_t kind = KIND_LARGE;
   /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span
@@ -229,7 +268,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     span_release(span);
     return true;
   }
-  if (span_count(cache) == SPANS_CACHED) {
+  while (span_count(cache) == SPANS_CACHED || holds_too_much(cache, span)) {
     struct slab *oldest = span_at(cache, 0);
     cache_remove(cache, 0);
     claim_and_release(oldest);

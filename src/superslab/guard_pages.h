@@ -8,8 +8,8 @@
  *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
  *
  * Such a SuperSlab or Huge block is `fenced`. A block whose guard the kernel refuses works without it. Guards stay where a span was
- * while its slices are free (superslab->guards), and go when they are handed out again, or with all of the unit: what comes into
- * the warm pool has none. Explicit huge pages cannot be guarded in parts: where they are asked for there are no guards.
+ * while its slices are free (superslab->guards), and go when they are handed out again, or with all of the unit. Units of a Huge block keep
+ * theirs in the warm pool (warm.h), until they are wanted for something else; what else comes into the pool has none. Explicit huge pages cannot be guarded in parts: where they are asked for there are no guards.
  *
  * All system calls are made without superslab_lock.
  */
@@ -33,6 +33,12 @@ HAK_INLINE bool guard_pages_wanted(void) {
 HAK_INLINE bool guard_pages_behind_slabs(void) {
   return option_guard() == GUARD_FULL && guard_pages_wanted();
 }
+
+/* Units of a Huge block and the one in front of it, with both guards in place. */
+struct fenced_run {
+  char *base;
+  size_t units, usable; /* `usable`: bytes of the block, which begins with the second unit */
+};
 
 #if HAK_HARDENED
 
@@ -66,6 +72,12 @@ bool units_open_tail(char *base, size_t units, size_t usable);
 /** Gives units to the OS that may have guards, or that have no pages. Refused, they stay mapped for ever: not for the warm pool. */
 void units_discard(char *base, size_t units);
 
+/** Out of the warm pool: units that serve a Huge block of `usable` bytes as they are, or as many as `units`, of which the guard behind the
+ * block has to be moved, since they have fewer usable bytes. False: there are none. */
+bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out);
+/** Into the warm pool, or to the OS: as unit_release. */
+void unit_release_fenced(struct fenced_run run);
+
 #else
 
 static inline void superslab_fence(struct superslab *superslab) { (void)superslab; }
@@ -91,6 +103,10 @@ static inline bool units_open_tail(char *base, size_t units, size_t usable) {
   return (void)units, (void)usable, base != NULL;
 }
 static inline void units_discard(char *base, size_t units) { (void)base, (void)units; }
+static inline bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
+  return (void)units, (void)usable, (void)out, false;
+}
+static inline void unit_release_fenced(struct fenced_run run) { (void)run; }
 
 #endif
 

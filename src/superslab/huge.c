@@ -94,6 +94,42 @@ static void fence(const struct superslab *superslab, struct unit_run run) {
   units_fence(run.base, superslab->huge_units, superslab->huge_usable);
 }
 
+/* A fenced block in units of the warm pool that have their guards. Their pages were in use before: nothing is learned of huge
+ * pages. False: `run` is as it was. */
+static bool enter_again(struct superslab *superslab, size_t usable, struct fenced_run *run) {
+  char *base = run->base + UNIT_BYTES;
+  size_t units = run->units - 1;
+  if (run->usable < usable) {
+    if (!units_open_tail(base, units, run->usable)) return false;
+    run->usable = usable;
+    units_guard_tail(base, units, usable);
+  }
+  superslab->base = base;
+  superslab->huge_units = (uint32_t)units;
+  superslab->huge_usable = run->usable;
+  superslab->huge_pages = superslab->explicit_pages = false;
+  superslab->fenced = true;
+  return map_set(base, units, superslab);
+}
+
+static struct superslab *huge_again(size_t bytes) {
+  if (units_for(bytes, true) > UINT32_MAX / 2) return NULL;
+  struct fenced_run run;
+  if (!unit_acquire_fenced(1 + units_for(bytes, true), round_to_page(bytes), &run)) return NULL;
+  struct superslab *superslab = descriptor_new();
+  bool entered = superslab != NULL && enter_again(superslab, round_to_page(bytes), &run);
+  if (!entered) unit_release_fenced(run);
+  lock_acquire(&superslab_lock);
+  if (entered) {
+    counters_supply(COUNTED_HUGE, SUPPLY_HIT, 1);
+    count_in(superslab);
+  } else if (superslab != NULL) {
+    descriptor_free(superslab);
+  }
+  lock_release(&superslab_lock);
+  return entered ? superslab : NULL;
+}
+
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
 static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool *zeroed) {
   bool fenced = guard_pages_wanted();
@@ -131,7 +167,10 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
 }
 
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
-  struct superslab *superslab = huge_new(bytes, alignment, 0, zeroed);
+  struct superslab *superslab = NULL;
+  *zeroed = false;
+  if (guard_pages_wanted() && alignment <= UNIT_BYTES) superslab = huge_again(bytes);
+  if (superslab == NULL) superslab = huge_new(bytes, alignment, 0, zeroed);
   unit_settle();
   return superslab;
 }
@@ -157,8 +196,8 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   whole_forget(superslab);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
-  if (fenced && !units_unfence(base, units, usable)) units_discard(base - UNIT_BYTES, units + 1);
-  else release_units(base, units, explicit_pages, fenced);
+  if (fenced) unit_release_fenced((struct fenced_run){base - UNIT_BYTES, units + 1, usable});
+  else release_units(base, units, explicit_pages, false);
   return true;
 }
 

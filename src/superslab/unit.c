@@ -6,6 +6,7 @@
 
 #include "policy/options.h"
 #include "superslab/aligned.h"
+#include "superslab/guard_pages.h"
 #include "superslab/random_place.h"
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
@@ -73,6 +74,8 @@ static void give_back(struct warm_run run) {
     unit_account(-(ptrdiff_t)run.units);
     return;
   }
+  if (run.fenced != 0 && !units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) return;
+  run.fenced = 0;
   run.zeroed = os_decommit(run.base, bytes);
   run.since_ms = os_clock_ms();
   pool_lock();
@@ -147,6 +150,42 @@ static struct unit_run map_run(size_t units, size_t alignment, size_t ahead, boo
   return run;
 }
 
+/* --- runs of Huge blocks that still have their guards ------------------------------------------------ */
+
+#if HAK_HARDENED
+
+/* Takes guards away until `units` units without them are in the pool that were not before, from runs of at least `least` units. What lies in
+ * front of each block has no pages, and goes. */
+static void open_fenced(size_t units, size_t least) {
+  for (size_t opened = 0; opened < units;) {
+    struct warm_run run;
+    pool_lock();
+    bool found = warm_take_any_fenced(&unit_pool, least + 1, &run);
+    pool_unlock();
+    if (!found) return;
+    if (!units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) {
+      units_discard(run.base, run.units);
+      continue;
+    }
+    units_discard(run.base, 1);
+    run.base += UNIT_BYTES;
+    run.units--;
+    run.fenced = 0;
+    pool_lock();
+    bool full = warm_is_full(&unit_pool);
+    if (!full) warm_insert(&unit_pool, run);
+    pool_unlock();
+    if (full) give_back(run);
+    else opened += run.units;
+  }
+}
+
+#else
+
+static void open_fenced(size_t units, size_t least) { (void)units, (void)least; }
+
+#endif
+
 /* --- a long run out of short ones ------------------------------------------------------------------- */
 
 /* Each piece may be a mapping of its own for ever. */
@@ -177,6 +216,7 @@ static void give_up(char *base, size_t units, size_t lost) {
 static bool fill(char *base, size_t units, size_t *to) {
   struct warm_run pieces[PIECES];
   if (!unit_may_cut_mappings()) return true;
+  open_fenced(units - *to, 1);
   pool_lock();
   size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, pieces, PIECES);
   pool_unlock();
@@ -260,6 +300,10 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
   if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
   /* Of the pool's runs it is known whether they start at such a place, not what lies ahead of it. */
   bool from_os = (ahead > 0 && alignment > UNIT_BYTES) || !take_warm(units, alignment, &run);
+  if (from_os && ahead == 0 && alignment == UNIT_BYTES) {
+    open_fenced(1, units);
+    from_os = !take_warm(units, alignment, &run);
+  }
   if (from_os) {
     run = map_missed(units, alignment, ahead);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
@@ -278,9 +322,9 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
   return unit_acquire_behind(0, units, alignment);
 }
 
-void unit_release(char *base, size_t units, bool huge_pages) {
+static void release(struct warm_run run) {
   struct warm_run victims[VICTIMS];
-  struct warm_run run = {.base = base, .units = units, .huge_pages = huge_pages};
+  size_t units = run.units;
   count(&unit_counts.released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) count(&unit_counts.decommit_disabled, 1);
   run.since_ms = os_clock_ms();
@@ -301,6 +345,31 @@ void unit_release(char *base, size_t units, bool huge_pages) {
   if (!inserted) give_back(run);
   free_lazily();
 }
+
+void unit_release(char *base, size_t units, bool huge_pages) {
+  release((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
+}
+
+#if HAK_HARDENED
+
+bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
+  struct warm_run run;
+  pool_lock();
+  bool found = warm_take_fenced(&unit_pool, units, usable, &run);
+  bool is_over = warm_is_over(&unit_pool, above_target());
+  pool_unlock();
+  if (is_over) to_settle = true;
+  if (!found) return false;
+  count(&unit_counts.acquired, 1);
+  *out = (struct fenced_run){run.base, run.units, run.fenced};
+  return true;
+}
+
+void unit_release_fenced(struct fenced_run run) {
+  release((struct warm_run){.base = run.base, .units = run.units, .fenced = run.usable});
+}
+
+#endif
 
 void unit_give_up(char *base, size_t units, bool huge_pages) {
   count(&unit_counts.released, 1);

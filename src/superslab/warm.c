@@ -24,7 +24,8 @@ struct warm_run warm_remove(struct warm_pool *pool, size_t at) {
 
 static bool joins(const struct warm_run *a, const struct warm_run *b) {
   return a->base + (a->units << UNIT_SHIFT) == b->base && a->zeroed == b->zeroed &&
-         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed;
+         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed && a->fenced == 0 &&
+         b->fenced == 0;
 }
 
 /* Two neighbours as one run, of the age of the longer. With the age of the younger one, a unit that comes and
@@ -68,7 +69,8 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct wa
   size_t best = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
-    if (run->units < units || ((uintptr_t)run->base & (alignment - 1)) != 0) continue;
+    if (run->units < units || run->fenced != 0) continue;
+    if (((uintptr_t)run->base & (alignment - 1)) != 0) continue;
     /* Of equal ones the youngest: its pages are the likeliest to be in caches. */
     if (best == WARM_RUNS || run->units <= pool->runs[best].units) best = i;
   }
@@ -85,7 +87,7 @@ size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *p
   while (units > 0 && taken < most) {
     size_t longest = WARM_RUNS;
     for (size_t i = 0; i < pool->count; i++)
-      if (!pool->runs[i].huge_pages &&
+      if (!pool->runs[i].huge_pages && pool->runs[i].fenced == 0 &&
           (longest == WARM_RUNS || pool->runs[i].units > pool->runs[longest].units))
         longest = i;
     if (longest == WARM_RUNS) break;
@@ -95,6 +97,47 @@ size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *p
   }
   return taken;
 }
+
+/* --- with guards (guard_pages.h) -------------------------------------------------------------------- */
+
+#if HAK_HARDENED
+
+/* So much more than asked for is no loss where pages come by touch, and with huge pages no more than rounding up to them. */
+#define FENCED_MORE (512 * KIB)
+
+static bool serves(const struct warm_run *run, size_t usable) {
+  size_t more = usable / 8 > FENCED_MORE ? usable / 8 : FENCED_MORE;
+  return run->fenced >= usable && run->fenced - usable <= more;
+}
+
+bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, struct warm_run *out) {
+  size_t best = WARM_RUNS, same = WARM_RUNS;
+  for (size_t i = 0; i < pool->count; i++) {
+    const struct warm_run *run = &pool->runs[i];
+    if (run->fenced == 0) continue;
+    if (serves(run, usable) && (best == WARM_RUNS || run->fenced <= pool->runs[best].fenced))
+      best = i;
+    if (run->units == units) same = i;
+  }
+  if (best == WARM_RUNS) best = same;
+  if (best == WARM_RUNS) return false;
+  *out = warm_remove(pool, best);
+  return true;
+}
+
+bool warm_take_any_fenced(struct warm_pool *pool, size_t units, struct warm_run *out) {
+  size_t longest = WARM_RUNS;
+  for (size_t i = 0; i < pool->count; i++) {
+    const struct warm_run *run = &pool->runs[i];
+    if (run->fenced == 0 || run->units < units) continue;
+    if (longest == WARM_RUNS || run->units > pool->runs[longest].units) longest = i;
+  }
+  if (longest == WARM_RUNS) return false;
+  *out = warm_remove(pool, longest);
+  return true;
+}
+
+#endif
 
 /* --- how much to keep --------------------------------------------------------------------------------- */
 

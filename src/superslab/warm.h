@@ -19,6 +19,8 @@ struct warm_run {
   bool zeroed;
   bool huge_pages;   /* explicit ones */
   bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
+  size_t
+      fenced; /* hardened: bytes that can be used of the Huge block whose guards it still has; 0: it has none */
 };
 
 /* 64 runs: more would make the search visible beside the system call it saves. */
@@ -45,10 +47,17 @@ void warm_insert(struct warm_pool *pool, struct warm_run run);
 /** Takes out the run at an index. */
 struct warm_run warm_remove(struct warm_pool *pool, size_t at);
 
-/** The smallest run that fits, cut to `units`; `alignment` in bytes. False: there is none. */
+/** The smallest run without guards that fits, cut to `units`; `alignment` in bytes. False: there is none. */
 bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out);
 
-/** Up to `most` runs that together have at most `units`, the longest first; returns how many. */
+/** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them; or one of `units`, of which the guard
+ * behind the block has to be moved. False: there is none. */
+bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, struct warm_run *out);
+
+/** The longest run with guards, of at least `units`. False: there is none. */
+bool warm_take_any_fenced(struct warm_pool *pool, size_t units, struct warm_run *out);
+
+/** Up to `most` runs without guards that together have at most `units`, the longest first; returns how many. */
 size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces, size_t most);
 
 /** Would warm_take_victims find one? */

@@ -90,9 +90,22 @@ static void check_huge(const struct superslab *huge) {
   assert_null(map_superslab(base - 1));
 }
 
+/* What served a Huge block has both guards, all else none. */
 static void check_pool(void) {
-  for (size_t i = 0; i < unit_pool.count; i++)
-    assert_true(is_open(unit_pool.runs[i].base, unit_pool.runs[i].units << UNIT_SHIFT));
+  for (size_t i = 0; i < unit_pool.count; i++) {
+    const struct warm_run *run = &unit_pool.runs[i];
+    char *end = run->base + (run->units << UNIT_SHIFT);
+    if (run->fenced == 0) {
+      assert_true(is_open(run->base, run->units << UNIT_SHIFT));
+      continue;
+    }
+    char *block = run->base + UNIT_BYTES, *behind = block + run->fenced;
+    size_t guard = end - behind < (ptrdiff_t)SLICE_BYTES ? (size_t)(end - behind) : SLICE_BYTES;
+    assert_true(guard >= os_page_size());
+    assert_true(all_closed(block - SLICE_BYTES, SLICE_BYTES));
+    assert_true(is_open(block, run->fenced));
+    assert_true(all_closed(behind, guard));
+  }
 }
 
 static void huge_blocks_keep_their_guards_at_every_size(void **state) {
@@ -127,13 +140,80 @@ static void huge_blocks_keep_their_guards_at_every_size(void **state) {
   assert_int_equal(unit_figures().bytes_mapped, mapped);
 }
 
+static uint64_t system_calls(void) {
+  return atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect) +
+         atomic_load(&os_counts.mmap) + atomic_load(&os_counts.munmap);
+}
+
+static void the_warm_pool_keeps_guards(void **state) {
+  (void)state;
+  bool zeroed;
+  size_t bytes = 3 * MIB - 5 * KIB;
+  unit_trim();
+  struct superslab *huge = huge_acquire(bytes, UNIT_BYTES, &zeroed);
+  char *base = huge->base;
+  assert_true(huge_release(huge, base));
+  uint64_t before = system_calls();
+  for (size_t i = 0; i < 500; i++) {
+    /* As long, or half a MiB shorter. */
+    size_t shorter = bytes - i * KIB;
+    huge = huge_acquire(shorter, UNIT_BYTES, &zeroed);
+    assert_ptr_equal(huge->base, base);
+    assert_false(zeroed);
+    assert_true(huge_release(huge, base));
+  }
+  assert_int_equal(system_calls(), before);
+  /* Longer, in as many units: the guard behind it is moved. */
+  huge = huge_acquire(bytes + 500 * KIB, UNIT_BYTES, &zeroed);
+  assert_ptr_equal(huge->base, base);
+  check_huge(huge);
+  assert_true(huge_release(huge, base));
+  check_pool();
+}
+
+static bool is_part(const char *base, const char *unit) {
+  return unit >= base && unit < base + 3 * UNIT_BYTES;
+}
+
+static void units_with_guards_serve_all_else(void **state) {
+  (void)state;
+  bool zeroed;
+  unit_trim();
+  struct superslab *huge = huge_acquire(5 * MIB, UNIT_BYTES, &zeroed);
+  char *base = huge->base;
+  fill_block(base, 5 * MIB, 3);
+  assert_true(huge_release(huge, base));
+  uint64_t mapped = unit_figures().bytes_mapped;
+  struct unit_run units[3];
+  for (int i = 0; i < 3; i++) {
+    units[i] = unit_acquire(1, UNIT_BYTES);
+    assert_true(is_part(base, units[i].base) && !units[i].from_os);
+    assert_true(is_open(units[i].base, UNIT_BYTES));
+  }
+  /* The unit that lay in front of the block is gone. */
+  assert_int_equal(unit_figures().bytes_mapped, mapped - UNIT_BYTES);
+  assert_int_equal(unit_pool.count, 0);
+  for (int i = 0; i < 3; i++) unit_release(units[i].base, 1, false);
+  /* Another block of guarded units becomes pieces of a longer one. */
+  huge = huge_acquire(5 * MIB, UNIT_BYTES, &zeroed);
+  assert_true(huge_release(huge, huge->base));
+  huge = huge_acquire(20 * MIB, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  assert_int_equal(unit_pool.units, 0);
+  check_huge(huge);
+  assert_true(huge_release(huge, huge->base));
+  unit_trim();
+  check_pool();
+}
+
 /* --- Large blocks ----------------------------------------------------------------------------------- */
 
 static void check_large(char *block, size_t bytes) {
   struct slab *span = map_slab(block);
   size_t usable = span_usable(span), all = (size_t)span->slices << SLICE_SHIFT;
   assert_true(usable >= bytes && usable % os_page_size() == 0 && usable < all);
-  assert_true(usable - bytes < os_page_size() + usable / 8);
+  size_t more = bytes / 4 > SLICE_BYTES ? bytes / 4 : SLICE_BYTES;
+  assert_true(usable - bytes <= os_page_size() + more);
   assert_true(is_open(block, usable));
   assert_true(all_closed(block + usable, all - usable));
   assert_true(superslab_of(span)->fenced && span->index > 0);
@@ -193,8 +273,8 @@ static void the_cache_makes_no_system_calls(void **state) {
   assert_true(large_free(&cache, map_slab(block)));
   uint64_t before = atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect);
   for (size_t i = 0; i < 1000; i++) {
-    /* As long, or up to an eighth shorter. */
-    char *again = large_allocate(&cache, 300 * KIB - i % 30 * KIB, 16, &zeroed);
+    /* As long, or up to a quarter shorter. */
+    char *again = large_allocate(&cache, 300 * KIB - i % 60 * KIB, 16, &zeroed);
     assert_ptr_equal(again, block);
     assert_true(large_free(&cache, map_slab(again)));
   }
@@ -348,6 +428,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(without_the_option_there_is_none_of_it),
       cmocka_unit_test(huge_blocks_keep_their_guards_at_every_size),
+      cmocka_unit_test(the_warm_pool_keeps_guards),
+      cmocka_unit_test(units_with_guards_serve_all_else),
       cmocka_unit_test(large_blocks_keep_their_guards_at_every_size),
       cmocka_unit_test(the_cache_makes_no_system_calls),
       cmocka_unit_test(units_lie_apart_in_one_window),

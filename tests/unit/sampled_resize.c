@@ -42,6 +42,7 @@ static const size_t before = 3 * MIB;
 static size_t after(void) { return before + os_page_size(); }
 
 static char *take_sample(void) {
+  hak_purge(); /* or it may be one that was freed, and has room for more */
   char *block = hak_malloc(before);
   assert_non_null(block);
   struct block found = block_find(block);

@@ -75,7 +75,12 @@ static void insert_some(uint64_t *random) {
   }
   /* Mostly the same flags, so that there is something to join. */
   uint8_t flags = (uint8_t)(random_below(random, 3) == 0 ? random_below(random, 8) : 0);
-  struct warm_run run = {address_of(first), units, ++now, flags & 1, flags & 2, flags & 4};
+  struct warm_run run = {.base = address_of(first),
+                         .units = units,
+                         .since_ms = ++now,
+                         .zeroed = flags & 1,
+                         .huge_pages = flags & 2,
+                         .lazily_freed = flags & 4};
   memset(&model[first], flags, units);
   warm_insert(&pool, run);
 }
