@@ -1,11 +1,9 @@
 /* toggled.c - threads allocate, check and free, while the process forks; for a test that turns the sampler on and off meanwhile.
  *
  * Usage: toggled
- * Prints "ready PID ADDRESS", the address of the word that says the sampler's rate. At a line on its standard input the threads end, all is freed, and it prints "freed FORKS"; at the next
+ * Prints "ready PID". At a line on its standard input the threads end, all is freed, and it prints "freed FORKS"; at the next
  * one, or without any more, it ends: with 1 if a block was not as it was written, or a child failed.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,9 +14,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "observe/directory.h"
-#include "observe/samples.h"
 
 enum { THREADS = 3, SLOTS = 300, IN_CHILD = 500 };
 
@@ -98,12 +93,6 @@ static void *fork_on(void *forks) {
   return NULL;
 }
 
-static const void *place_of_rate(void) {
-  const struct directory *directory = dlsym(RTLD_DEFAULT, DIRECTORY_SYMBOL);
-  if (directory == NULL || directory->samples == 0) return NULL;
-  return &((const struct samples *)((uintptr_t)directory + (uintptr_t)directory->samples))->rate;
-}
-
 int main(void) {
   pthread_t threads[THREADS + 1];
   unsigned forks = 0;
@@ -111,7 +100,7 @@ int main(void) {
   for (uintptr_t i = 0; i < THREADS; i++)
     if (pthread_create(&threads[i], NULL, work, (void *)(i + 1)) != 0) return 1;
   if (pthread_create(&threads[THREADS], NULL, fork_on, &forks) != 0) return 1;
-  printf("ready %d %p\n", (int)getpid(), place_of_rate());
+  printf("ready %d\n", (int)getpid());
   fflush(stdout);
   while ((byte = getchar()) != '\n' && byte != EOF) continue;
   atomic_store(&stop, true);
