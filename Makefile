@@ -16,7 +16,8 @@
 #   make peers           the allocators to compare with, as libraries to preload (bench/peers/README.md)
 #   make security-table  misused memory on hakmem and on hardened peers: the tables of docs/security.md
 #   make bench           every benchmark on every allocator; bench-quick: under two minutes
-#   make bench-ir        instructions of malloc and free; bench-programs: real programs
+#   make bench-ir        instructions of malloc and free; bench-programs: real programs; bench-servers: real
+#                        servers under load
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
 #   make soak            a minute of steady load: does memory stay flat? soak-results: two hours of it
 #   make campaigns       system calls refused, signals, forks, limits, filters while a program allocates (tests/campaigns)

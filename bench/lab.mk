@@ -4,7 +4,9 @@
 #   make bench-quick                short runs on a few allocators, under two minutes
 #   make bench-ir                   instructions of malloc and free, under callgrind
 #   make bench-programs             real programs: CPU time, peak memory, page faults
+#   make bench-servers              real servers under load: throughput, latency, CPU time, memory (SECONDS=5)
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
+#   make heaps-results              heaps of the program's own beside mimalloc's and jemalloc's arenas, into docs/results
 #   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
@@ -58,6 +60,50 @@ bench-ab: lab-setup lab-library bench-build
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
 
+# Threads, heaps of each, blocks in each, blocks of each that are replaced (bench/own_heaps.c).
+HEAP_ROWS = "1 1000 1000 20000" "1 20000 100 100" "1 20 200000 1000" "2 1000 1000 20000"
+.PHONY: heaps-results
+heaps-results: lab-setup lab-library bench-build
+	@$(MAKE) --no-print-directory peers PEERS="mimalloc3 mimalloc2 jemalloc"
+	@set --; for row in $(HEAP_ROWS); do set -- "$$@" --command "build/bench/own_heaps $$row"; done; \
+	  $(HAKMEM_LAB) compare --allocators hakmem,glibc,mimalloc3,mimalloc2,jemalloc --base hakmem --measure cpu \
+	  --no-system-calls $(LAB_ROUNDS) "$$@" -o build/bench/heaps.json $(LAB_ARGS)
+	@$(HAKMEM_LAB) publish build/bench/heaps.json -o docs/results/heaps-$(KEPT_VERSION).json
+
+# What the servers are, and their loads: bench/servers.toml. Programs that cannot be built are reported by name.
+SERVERS_OUT := build/bench/servers
+SERVERS_CXX ?= $(CXX)
+SERVERS_CXXFLAGS ?= -std=c++17 -O2 -g -Wall -Wextra -Wshadow -Werror
+SERVERS_PROGRAMS := $(addprefix $(SERVERS_OUT)/,rpc_server load rocksdb_server tokio-server DirectServer.class)
+SERVERS_ALLOCATORS ?= all,speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean
+
+$(SERVERS_OUT)/%: bench/servers/%.cpp $(wildcard bench/servers/*.hpp)
+	@mkdir -p $(SERVERS_OUT)
+	$(SERVERS_CXX) $(SERVERS_CXXFLAGS) $< -pthread $(SERVERS_LIBS) -o $@
+
+$(SERVERS_OUT)/rocksdb_server: SERVERS_LIBS := -lrocksdb
+
+$(SERVERS_OUT)/tokio-server: $(addprefix bench/servers/tokio/,Cargo.toml Cargo.lock src/main.rs)
+	@mkdir -p $(SERVERS_OUT)
+	cargo build --release --locked --quiet --manifest-path $< --target-dir $(SERVERS_OUT)/cargo
+	cp $(SERVERS_OUT)/cargo/release/tokio-server $@
+
+# sun.misc.Unsafe is what frees a direct buffer at once; that the compiler warns of it is known.
+$(SERVERS_OUT)/%.class: bench/servers/%.java
+	@mkdir -p $(SERVERS_OUT)
+	javac -XDignore.symbol.file -d $(SERVERS_OUT) $<
+
+.PHONY: bench-servers-build
+bench-servers-build: $(SERVERS_PROGRAMS)
+
+.PHONY: bench-servers
+bench-servers: lab-setup lab-library peers
+	@bash scripts/setup.sh servers || echo "lab: going on without these servers" >&2
+	@$(MAKE) --no-print-directory --keep-going bench-servers-build || echo "lab: going on without these programs" >&2
+	@$(HAKMEM_LAB) servers $(LAB_ROUNDS) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
+	  $(if $(ONLY),--only "$(ONLY)") --allocators "$(SERVERS_ALLOCATORS)" $(if $(filter 1,$(RESUME)),--resume) \
+	  -o build/bench/servers.json $(LAB_ARGS)
+
 # The shell's own SECONDS is not meant.
 HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 SEED ?= 1
@@ -67,12 +113,12 @@ hunt: lab-setup lab-library bench-build
 
 # The results that the repository keeps, of this version.
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
-KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs,docs/results/$(kind)*-$(KEPT_VERSION).json) \
+KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs servers,docs/results/$(kind)*-$(KEPT_VERSION).json) \
   docs/results/soak-$(KEPT_VERSION))
 
 # What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
 MEASURED_FILES = $(wildcard $(addprefix build/bench/,results.json programs.json instructions.json \
-  steady.json soak))
+  steady.json servers.json soak))
 REPORT_FILES ?= $(or $(MEASURED_FILES),$(KEPT_FILES))
 REPORT ?= build/bench/report.html
 

@@ -8,7 +8,9 @@ set(HAK_OVERRIDE_SOURCES ${PROJECT_SOURCE_DIR}/src/api/override.c
                          ${PROJECT_SOURCE_DIR}/src/api/cxx.c
                          ${PROJECT_SOURCE_DIR}/src/api/nothrow.cc)
 set(HAK_CORE_SOURCES ${HAK_SOURCES})
-list(REMOVE_ITEM HAK_CORE_SOURCES ${HAK_OVERRIDE_SOURCES})
+# What libraries find that are opened with RTLD_DEEPBIND: for a shared library that replaces malloc, and for no other form.
+set(HAK_PRELOAD_SOURCES ${PROJECT_SOURCE_DIR}/src/api/deepbind.c ${PROJECT_SOURCE_DIR}/src/os/symbols.c)
+list(REMOVE_ITEM HAK_CORE_SOURCES ${HAK_OVERRIDE_SOURCES} ${HAK_PRELOAD_SOURCES})
 
 # operator new throws through these frames.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/cxx.c PROPERTIES COMPILE_OPTIONS
@@ -54,7 +56,12 @@ if(NOT HAK_SANITIZED)
   target_include_directories(hakmem_override PRIVATE include src)
 
   # libhakmem.so: replaces malloc and operator new, preloaded or linked.
-  add_library(hakmem SHARED $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>)
+  set_source_files_properties(${HAK_PRELOAD_SOURCES} PROPERTIES COMPILE_OPTIONS "-Os;-fstack-protector-strong")
+  add_library(hakmem_preload OBJECT ${HAK_PRELOAD_SOURCES})
+  hak_set_library_flags(hakmem_preload ${HAK_CHECKED})
+  target_include_directories(hakmem_preload PRIVATE include src)
+  add_library(hakmem SHARED $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>
+                            $<TARGET_OBJECTS:hakmem_preload>)
   set_target_properties(hakmem PROPERTIES LINKER_LANGUAGE C)
   hak_set_shared_flags(hakmem hakmem)
   hak_set_interface(hakmem)

@@ -22,6 +22,21 @@ if(HAK_TESTS)
   set(folders ${HAK_TESTS})
 endif()
 
+# Of the processors, for a test that builds something: it counts as so many in CTest's property PROCESSORS, and may run so
+# many compilers at once. Less than all of them, so that such a test need not wait for all others to end.
+cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR HAK_TEST_SHARE "(${processors} + 4) / 5")
+
+# hak_waits(tests...): these mostly sleep or wait for somebody else. tests/runner lets them run beside tests that need a
+# processor each. Names that this variant has no test of are passed over.
+function(hak_waits)
+  foreach(name IN LISTS ARGN)
+    if(TEST ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS waits)
+    endif()
+  endforeach()
+endfunction()
+
 # hak_slow(tests...): `make test` leaves these out, `make test-all` runs them. The label `slow` is all that
 # decides it. Who has it: what takes more than about 5 s of a processor, repeats another test under other
 # options, or needs packages of scripts/packages.txt that are not in its groups [build] and [test]. Names

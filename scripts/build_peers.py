@@ -194,6 +194,11 @@ def build_crate(peer: Peer, project: Path, folder: Path, log: Path, jobs: int) -
     if peer.features:
         command += ["--features", ",".join(peer.features)]
     extra = {key: value.format(project=project) for key, value in peer.environment.items()}
+    if shutil.which("ccache"):
+        # The crates are unpacked to the same place for every checkout, so these come from one cache.
+        for name, compiler in (("CC", "cc"), ("CXX", "c++")):
+            extra[name] = f"ccache {os.environ.get(name) or compiler}"
+        extra |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     environment = clean_environment(CFLAGS=peer.cflags, CXXFLAGS=peer.cxxflags, **extra)
     output = run(command, log, "cargo build", env=environment)
     crate = Crate("", Path(), Path())

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing; does nothing, quickly, when none is.
-# Usage: scripts/setup.sh [--list] [group...]      groups: see scripts/packages.txt; default all
+# Usage: scripts/setup.sh [--list] [group...]      groups: see scripts/packages.txt; default all but `servers`
 # SKIP_SETUP=1 leaves the machine alone.
 set -euo pipefail
 
@@ -37,7 +37,7 @@ while read -r name _; do
     continue
     ;;
   esac
-  if [ ${#groups[@]} -eq 0 ] || [[ " ${groups[*]} " == *" $group "* ]]; then
+  if { [ ${#groups[@]} -eq 0 ] && [ "$group" != servers ]; } || [[ " ${groups[*]:-} " == *" $group "* ]]; then
     wanted+=("$name")
   fi
 done <"$table"

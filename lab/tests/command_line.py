@@ -14,7 +14,7 @@ PROGRAM = "from hakmem_lab.start import main; main()"
 
 
 def command(paths: Paths, kind: str, *words: str) -> list[str]:
-    start = [sys.executable, "-B", "-c", PROGRAM, kind, "--root", str(paths.root)]
+    start = [sys.executable, "-c", PROGRAM, kind, "--root", str(paths.root)]
     return [*start, "--json", str(paths.root / "out.json"), *words]
 
 

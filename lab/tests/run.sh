@@ -6,4 +6,7 @@ set -euo pipefail
 source=$1
 shift
 cd "$source/lab"
-exec "$source/build/lab/venv/bin/python" -B -m pytest -q -p no:cacheprovider "$@"
+# The tests start the command some hundred times: its modules are compiled once, and not into the source.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=$source/build/lab/pycache
+exec "$source/build/lab/venv/bin/python" -m pytest -q -p no:cacheprovider "$@"

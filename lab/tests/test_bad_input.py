@@ -159,7 +159,7 @@ def test_pipes_and_devices_elsewhere(
 
 def test_a_pipe_that_somebody_writes_to(tmp_path: Path) -> None:
     result, _ = write_samples(tmp_path)
-    lab = [sys.executable, "-B", "-c", PROGRAM, "show"]
+    lab = [sys.executable, "-c", PROGRAM, "show"]
     script = 'file=$1; shift; "$@" <(sleep 0.2; cat "$file")'
     done = subprocess.run(
         ["bash", "-c", script, "bash", str(result), *lab],
@@ -214,7 +214,7 @@ def test_suites_and_peers(
 
 def test_an_output_that_is_full_and_a_directory_that_is_gone(tmp_path: Path) -> None:
     result, _ = write_samples(tmp_path)
-    start = [sys.executable, "-B", "-c", PROGRAM]
+    start = [sys.executable, "-c", PROGRAM]
     gone = tmp_path / "gone"
     for script, words, problem in (
         ('exec "$@" >/dev/full', ["show", str(result)], "No space left on device"),

@@ -17,7 +17,7 @@ from hakmem_lab.run.results import Result, read_result
 
 def command(paths: Paths, *words: str) -> list[str]:
     program = "from hakmem_lab.start import main; main()"
-    return [sys.executable, "-B", "-c", program, words[0], "--root", str(paths.root), *words[1:]]
+    return [sys.executable, "-c", program, words[0], "--root", str(paths.root), *words[1:]]
 
 
 def lab(paths: Paths, *words: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,7 @@ def test_show_prints_what_the_run_printed(repository: Paths) -> None:
     file = repository.root / "out.json"
     program = "from hakmem_lab.start import main; main()"
     shown = subprocess.run(
-        [sys.executable, "-B", "-c", program, "show", str(file)],
+        [sys.executable, "-c", program, "show", str(file)],
         capture_output=True,
         text=True,
         check=True,
@@ -186,7 +186,7 @@ def test_a_bad_result_exits_with_2(repository: Paths, tmp_path: Path) -> None:
     file.write_text(json.dumps({"schema_version": 1}))
     program = "from hakmem_lab.start import main; main()"
     done = subprocess.run(
-        [sys.executable, "-B", "-c", program, "show", str(file)],
+        [sys.executable, "-c", program, "show", str(file)],
         capture_output=True,
         text=True,
         check=False,
@@ -208,13 +208,13 @@ sys.meta_path.insert(0, PressesCtrlC())
 from hakmem_lab.start import main
 main()
 """
-    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_the_package_is_the_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "hakmem_lab", "version"],
+        [sys.executable, "-m", "hakmem_lab", "version"],
         capture_output=True,
         text=True,
         check=False,

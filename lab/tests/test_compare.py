@@ -81,7 +81,7 @@ def test_show_prints_it_again(repository: Paths, built: Path) -> None:
     words = ("--runs", "2", "--allocators", "glibc,hakmem", "--", str(built / "ops"))
     text, _ = good(repository, "compare", *words)
     shown = subprocess.run(
-        [sys.executable, "-B", "-c", PROGRAM, "show", str(repository.root / "out.json")],
+        [sys.executable, "-c", PROGRAM, "show", str(repository.root / "out.json")],
         capture_output=True,
         text=True,
         check=True,

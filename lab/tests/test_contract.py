@@ -14,7 +14,8 @@ TARGETS = [
     *(f"bench_random_mixed_{kind}" for kind in ("hakmem", "system", "mi")),
     *(f"bench_random_mixed_hakmem_{kind}" for kind in ("minimal", "observe")),
     *("perf_fast", "perf_observe", "perf_all"),
-    *("bench", "bench-quick", "bench-ir", "bench-programs", "bench-ab", "peers", "soak"),
+    *("bench", "bench-quick", "bench-ir", "bench-programs", "bench-servers", "bench-ab"),
+    *("peers", "soak"),
 ]
 SCRIPTS = [
     *("run_mixed_10_cleanenv.sh", "larson.sh", "soak_mixed_single_process.sh"),

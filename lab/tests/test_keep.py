@@ -86,7 +86,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_first_run(
 
 def run(paths: Paths, directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-B", "-c", PROGRAM, "compare", "--root", str(paths.root), *words],
+        [sys.executable, "-c", PROGRAM, "compare", "--root", str(paths.root), *words],
         capture_output=True,
         text=True,
         timeout=120,
@@ -145,7 +145,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> N
         "write_whole(Path(sys.argv[1]), 'x' * 100_000)"
     )
     done = subprocess.run(
-        [sys.executable, "-B", "-c", code, str(file)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1 and "File too large" in done.stderr
     assert keeper.file.read_text() == "old" and os.listdir(tmp_path) == before
@@ -160,7 +160,7 @@ def test_a_full_disk_is_told_before_the_first_run(tmp_path: Path) -> None:
         "check_output('--output', Path(sys.argv[1]))"
     )
     done = subprocess.run(
-        [sys.executable, "-B", "-c", code, str(tmp_path / "x.json")],
+        [sys.executable, "-c", code, str(tmp_path / "x.json")],
         capture_output=True,
         text=True,
         check=False,

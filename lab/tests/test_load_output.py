@@ -9,6 +9,7 @@ from hakmem_lab.run.load_output import (
     ANY,
     Expressions,
     Kinds,
+    answered_requests,
     compile_expression,
     failed_requests,
     parse_load,
@@ -154,6 +155,37 @@ latency average = 12.345 ms
 initial connection time = 20.123 ms
 tps = 810.045678 (without initial connection time)
 """
+PGBENCH_SHARES = f"{PGBENCH}latency p50 11.250 ms\nlatency p99.9 30.500 ms\n"
+SYSBENCH = """\
+Latency histogram (values are in milliseconds)
+       value  ------------- distribution ------------- count
+       4.910 |****************                         400
+      30.260 |**************************************** 595
+      95.810 |                                         4
+     204.110 |                                         1
+ 
+SQL statistics:
+    queries performed:
+        read:                            14000
+    transactions:                        1000   (446.54 per sec.)
+    queries:                             20000  (8930.80 per sec.)
+    ignored errors:                      3      (1.34 per sec.)
+
+Latency (ms):
+         min:                                   16.36
+         avg:                                   35.60
+         max:                                  204.11
+         95th percentile:                       51.02
+"""
+OWN = """\
+load: rpc
+requests: 3000
+failed: 2
+throughput: 1500.250 requests/s
+latency p50 0.500000 ms
+latency p99.9 4.250000 ms
+latency max 5.000000 ms
+"""
 PGBENCH_OLD = """\
 latency average = 0.5 ms
 tps = 80.5 (including connections establishing)
@@ -198,8 +230,24 @@ def rates(kinds: Kinds) -> dict[str, float | None]:
         (HEY, {ANY: 829.5841}, ANY, {"p10": 10.1, "p50": 50.2, "p99": 51.1}),
         (PGBENCH, {ANY: 810.045678}, ANY, {"avg": 12.345}),
         (PGBENCH_OLD, {ANY: 90.5}, ANY, {"avg": 0.5}),
+        (
+            PGBENCH_SHARES,
+            {ANY: 810.045678},
+            ANY,
+            {"avg": 12.345, "p50": 11.25, "p99.9": 30.5},
+        ),
+        (
+            SYSBENCH,
+            {ANY: 446.54},
+            ANY,
+            {"avg": 35.6, "max": 204.11, "p95": 51.02, "p50": 30.26, "p99": 30.26, "p99.9": 95.81},
+        ),
+        (OWN, {ANY: 1500.25}, ANY, {"p50": 0.5, "p99.9": 4.25, "max": 5.0}),
     ],
-    ids=["redis", "quiet", "csv", "memtier", "wrk", "ab", "hey", "pgbench", "old-pgbench"],
+    ids=[
+        *("redis", "quiet", "csv", "memtier", "wrk", "ab", "hey", "pgbench", "old-pgbench"),
+        *("pgbench-shares", "sysbench", "own"),
+    ],
 )
 def test_known_tools(
     text: str, expected: dict[str, float], kind: str, latencies: dict[str, float]
@@ -221,13 +269,25 @@ def test_known_tools(
         (REDIS, 0),
         (REDIS_CSV, 0),
         (MEMTIER, 0),
+        (SYSBENCH, 3),
+        (OWN, 2),
     ],
 )
 def test_failed_requests(text: str, failed: int) -> None:
     assert failed_requests(text) == failed
 
 
-@pytest.mark.parametrize("text", [REDIS, REDIS_QUIET, REDIS_CSV, MEMTIER, WRK, AB, HEY, PGBENCH])
+@pytest.mark.parametrize(
+    ("text", "answered"),
+    [(PGBENCH, 1000), (SYSBENCH, 1000), (OWN, 3000), (REDIS_QUIET, 0), (MEMTIER, 0), ("", 0)],
+)
+def test_answered_requests(text: str, answered: int) -> None:
+    assert answered_requests(text) == answered
+
+
+@pytest.mark.parametrize(
+    "text", [REDIS, REDIS_QUIET, REDIS_CSV, MEMTIER, WRK, AB, HEY, PGBENCH, SYSBENCH, OWN]
+)
 def test_cut_off_anywhere_no_figure_is_invented(text: str) -> None:
     """What a cut leaves is a figure of the whole, but for the one that was cut itself."""
     whole = parse_load(text, NO_EXPRESSIONS)

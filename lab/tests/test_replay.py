@@ -356,7 +356,7 @@ def test_wrong_plans(play: Play, replay: Path, tmp_path: Path) -> None:
 def lab(*words: str | Path) -> subprocess.CompletedProcess[str]:
     program = "from hakmem_lab.start import main; main()"
     return subprocess.run(
-        [sys.executable, "-B", "-c", program, *map(str, words)],
+        [sys.executable, "-c", program, *map(str, words)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -68,7 +68,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def run_script(script: Path, *arguments: str | Path, python: tuple[str, ...]) -> Done:
     done = subprocess.run(
-        [*python, "-B", str(script), *map(str, arguments)],
+        [*python, str(script), *map(str, arguments)],
         text=True,
         capture_output=True,
         check=False,

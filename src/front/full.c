@@ -21,14 +21,22 @@ bool full_find_mode(void) {
   return link_mode == LINK_MODE_FULL;
 }
 
-static uint64_t canary_of(const void *block, uint64_t unused) {
-  uint64_t mask = link_mask((const char *)block + 1); /* no link's */
+/* What is added to a block's address for the mask of its end: no link's. */
+enum { END_OFFSET = 1 };
+
+static uint64_t end_mask(const void *block) { return link_mask((const char *)block + END_OFFSET); }
+
+static uint64_t canary_from(uint64_t mask, uint64_t unused) {
   return (link_fold(unused ^ link_secret.code, mask | 1) << UNUSED_BITS | unused) ^ mask;
 }
 
-/* Never 0, which strings end with. */
-static unsigned char filler_of(const void *block) {
-  return (unsigned char)(link_mask((const char *)block + 2) | 1);
+static uint64_t canary_of(const void *block, uint64_t unused) {
+  return canary_from(end_mask(block), unused);
+}
+
+/* A word of the byte that fills what the program has not asked for: never 0, which strings end with. */
+static uint64_t filler_from(uint64_t mask) {
+  return (mask >> (64 - 8) | 1) * UINT64_C(0x0101010101010101);
 }
 
 /* Of a sample its slot: how much an ordinary block of its size would have is not known in every child of a fork. */
@@ -53,28 +61,38 @@ static size_t room_of_small(const void *pointer) {
              : 0;
 }
 
+/* The `bits` of a word that come first in memory; above 0. */
+static uint64_t first_bytes(uint64_t word, unsigned bits) {
+  return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word << (64 - bits) : word >> (64 - bits);
+}
+
+static void put_word(char *to, uint64_t word) { memcpy(to, &word, sizeof word); }
+
+static uint64_t word_at(const char *from) {
+  uint64_t word;
+  memcpy(&word, from, sizeof word);
+  return word;
+}
+
+/* The last word of what is unused may reach into the canary, which comes after it. */
 static void set_small_end(void *pointer, size_t room, size_t size) {
   char *end = (char *)pointer + room - CANARY_BYTES;
-  uint64_t unused = room - CANARY_BYTES - size, canary = canary_of(pointer, unused);
-  memset(end - unused, filler_of(pointer), unused);
-  memcpy(end, &canary, sizeof canary);
+  uint64_t mask = end_mask(pointer), filler = filler_from(mask);
+  for (char *at = (char *)pointer + size; at < end; at += sizeof filler) put_word(at, filler);
+  put_word(end, canary_from(mask, room - CANARY_BYTES - size));
 }
 
 /* The size of a block that ends as it should, SIZE_MAX: it does not. */
 static size_t size_of_small(const void *pointer, size_t room) {
-  const unsigned char *end = (const unsigned char *)pointer + room - CANARY_BYTES;
-  uint64_t canary, word;
-  memcpy(&canary, end, sizeof canary);
-  uint64_t unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
-  if (unused > room - CANARY_BYTES || canary != canary_of(pointer, unused)) return SIZE_MAX;
-  const unsigned char *first = end - unused;
-  unsigned char filler = filler_of(pointer);
-  uint64_t words = filler * UINT64_C(0x0101010101010101), other = 0;
-  for (; end - first >= (ptrdiff_t)sizeof word; end -= sizeof word) {
-    memcpy(&word, end - sizeof word, sizeof word);
-    other |= word ^ words;
-  }
-  while (end > first) other |= *--end ^ filler;
+  const char *end = (const char *)pointer + room - CANARY_BYTES;
+  uint64_t mask = end_mask(pointer), canary = word_at(end);
+  uint64_t unused = (canary ^ mask) & UNUSED_MASK;
+  if (unused > room - CANARY_BYTES || canary != canary_from(mask, unused)) return SIZE_MAX;
+  uint64_t filler = filler_from(mask), other = 0;
+  const char *at = end - unused;
+  for (; end - at >= (ptrdiff_t)sizeof filler; at += sizeof filler) other |= word_at(at) ^ filler;
+  unsigned left = (unsigned)(end - at) * 8;
+  if (left > 0) other |= first_bytes(word_at(at) ^ filler, left);
   return other == 0 ? room - CANARY_BYTES - unused : SIZE_MAX;
 }
 
@@ -123,7 +141,7 @@ size_t full_size_told(const struct block *block, const void *pointer) {
   }
   uint64_t canary;
   memcpy(&canary, (const char *)pointer + most, sizeof canary);
-  uint64_t unused = (canary ^ link_mask((const char *)pointer + 1)) & UNUSED_MASK;
+  uint64_t unused = (canary ^ end_mask(pointer)) & UNUSED_MASK;
   return unused <= most && canary == canary_of(pointer, unused) ? most - unused : 0;
 }
 
@@ -155,18 +173,21 @@ static void free_other(void *pointer) {
 
 void full_free(void *pointer) {
   if (pointer == NULL) return;
-  size_t room = room_of_small(pointer);
+  struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
   struct heap *heap = heap_of_thread();
-  if (HAK_UNLIKELY(room == 0 || heap == NULL)) {
+  _Atomic uint8_t *state = bin != NULL ? map_state(pointer) : NULL;
+  /* relaxed: see link_state */
+  unsigned value = bin != NULL ? atomic_load_explicit(state, memory_order_relaxed) : STATE_NONE;
+  if (HAK_UNLIKELY(value < STATE_LIVE || heap == NULL || (uintptr_t)pointer % STATE_BYTES != 0)) {
     free_other(pointer);
     return;
   }
-  if (HAK_UNLIKELY(size_of_small(pointer, room) == SIZE_MAX))
+  unsigned size_class = value - STATE_LIVE;
+  if (HAK_UNLIKELY(size_of_small(pointer, class_size(size_class)) == SIZE_MAX))
     report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
-  unsigned size_class = link_state(pointer) - STATE_LIVE;
   release_note_caller(__builtin_return_address(0));
-  struct bin *bin = map_bin(pointer);
-  guard_freed(pointer, bin);
+  link_clear(pointer, size_class);
+  guard_set_free(state, size_class);
   /* What waits must not outlive a heap that is destroyed. */
   if (HAK_UNLIKELY(named_of_bin(bin, size_class) != NULL)) remote_free(heap, bin, pointer);
   else quarantine_put(heap, pointer, size_class);

@@ -104,7 +104,15 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
 
 typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
-enum { LINK_BY_CALL = 256 }; /* longer ones are cleared and looked at by a function */
+/* Longer ones are cleared and looked at by a function. Shorter ones all take the same steps, of which the last ones repeat the block's end:
+ * a loop that ended there would be mispredicted where sizes vary, which costs more than all steps. */
+enum { LINK_BY_CALL = 128, LINK_STEPS = LINK_BY_CALL / (int)sizeof(link_pair) };
+
+/* A pair of the block for a step above 0. */
+HAK_INLINE link_pair *link_step(void *block, size_t end, size_t step) {
+  size_t at = step * sizeof(link_pair), last = end - sizeof(link_pair);
+  return (link_pair *)(void *)((char *)block + (at < last ? at : last));
+}
 
 /** Ends the program unless they are zeros: the bytes of a block from its third word on. Gives the block. */
 void *link_look_far(void *block, size_t end);
@@ -120,18 +128,17 @@ HAK_INLINE void *link_hand_out(void *block, unsigned size_class) {
   pairs[0] = any;
   if (HAK_UNLIKELY(end > LINK_BY_CALL)) return link_look_far(block, end);
   if (end <= LINK_WORDS_BYTES) return block;
-  for (size_t i = 1; i < end / sizeof(link_pair); i++) any |= pairs[i];
+#pragma GCC unroll 8
+  for (size_t i = 1; i < LINK_STEPS; i++) any |= *link_step(block, end, i);
   if (HAK_UNLIKELY((any[0] | any[1]) != 0)) link_report(block);
   return block;
 }
 
 /** Clears a block that becomes a free one, whose zeros end at `end` bytes, at most LINK_BY_CALL; its link is still to be set. */
 HAK_INLINE void link_clear_near(void *block, size_t end) {
-  for (size_t i = LINK_WORDS_BYTES; i < end; i += sizeof(link_pair)) {
-    *(link_pair *)(void *)((char *)block + i) = (link_pair){0, 0};
-    /* Compilers would make a call of the loop, which costs small blocks more than all else here. */
-    __asm__ volatile("");
-  }
+  if (end <= LINK_WORDS_BYTES) return;
+#pragma GCC unroll 8
+  for (size_t i = 1; i < LINK_STEPS; i++) *link_step(block, end, i) = (link_pair){0, 0};
 }
 
 /** The same for any. */

@@ -21,6 +21,9 @@ TARGET = WORK / "target"
 TOOL = os.environ.get("HAKMEM_TEST_TOOL", "")
 CMAKE = os.environ.get("HAKMEM_TEST_CMAKE", "cmake")
 COMPILERS = {"CC": os.environ.get("HAKMEM_TEST_CC", "cc"), "CXX": os.environ.get("HAKMEM_TEST_CXX", "c++")}
+# The sources are compiled for each set of features and each way to build, mostly with the same flags: once where there is ccache.
+CACHED = {name: f"ccache {compiler}" for name, compiler in COMPILERS.items()} | {"CCACHE_NOHASHDIR": "1"}
+JOBS = os.environ.get("HAKMEM_TEST_JOBS") or str(os.cpu_count() or 1)  # compilers at once
 SKIP = 77
 CRATES = ("hakmem-sys", "hakmem")
 # What of a command line decides the code: optimisation, features, definitions, the language.
@@ -34,7 +37,8 @@ def environment() -> dict[str, str]:
     """Nothing of the caller's that changes what is built, or how an allocator works."""
     unwanted = re.compile(r"(HAKMEM_|CARGO_(BUILD|PROFILE|INCREMENTAL|ENCODED)|RUSTFLAGS|RUSTDOCFLAGS|C(XX)?FLAGS|LD_PRELOAD)")
     kept = {name: value for name, value in os.environ.items() if not unwanted.match(name)}
-    return kept | COMPILERS | {"CARGO_TARGET_DIR": str(TARGET), "CARGO_TERM_COLOR": "never"}
+    compilers = CACHED if shutil.which("ccache") else COMPILERS
+    return kept | compilers | {"CARGO_TARGET_DIR": str(TARGET), "CARGO_TERM_COLOR": "never", "CARGO_BUILD_JOBS": JOBS}
 
 
 def execute(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
@@ -76,6 +80,11 @@ class Tested(TestCase):
     def test_override(self) -> None:
         self.assertGreater(self.all_pass("--features", "hakmem/override,hakmem-sys/override"), 20)
 
+    def test_other_crates_collections(self) -> None:
+        features = ("--features", "hakmem/allocator-api2")
+        self.assertGreater(self.all_pass("-p", "hakmem", *features, "--test", "allocator", "--test", "heaps"), 10)
+        self.assertGreater(self.all_pass("-p", "hakmem", *features, "--doc"), 5)
+
     def test_optimised(self) -> None:
         self.assertGreater(self.all_pass("--release", "--tests"), 15)
 
@@ -97,7 +106,7 @@ class Clean(TestCase):
             self.skipTest("clippy is not installed")
         every = ("clippy", "--locked", "--all-targets")
         self.passes(*every, "--", "-D", "warnings")
-        self.passes(*every, "--features", "hakmem/hardened,hakmem/override", "--", "-D", "warnings")
+        self.passes(*every, "--features", "hakmem/hardened,hakmem/override,hakmem/allocator-api2", "--", "-D", "warnings")
         self.passes(*every, "-p", "hakmem-compare", "--no-default-features", "--", "-D", "warnings")
 
     def test_format(self) -> None:
@@ -169,7 +178,7 @@ class Flags(TestCase):
         build = WORK / f"cmake-{variant}"
         shutil.rmtree(build, ignore_errors=True)
         options = (f"-DHAK_VARIANT={variant}", "-DBUILD_TESTING=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
-        done = execute(CMAKE, "-G", "Ninja", "-S", SOURCE, "-B", build, *options)
+        done = execute(CMAKE, "-G", "Ninja", "-S", SOURCE, "-B", build, *options, env=environment() | COMPILERS)
         self.assertEqual(done.returncode, 0, done.stderr)
         found = {}
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):

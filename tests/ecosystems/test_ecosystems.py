@@ -224,7 +224,7 @@ class Ruby(Ecosystem):
 
 class Php(Ecosystem):
     page = "php.md"
-    work = ("php", "-n", f"{HERE}/work.php")
+    work = ("php", f"{HERE}/work.php")
     needs = ("php",)
 
     def test_page(self):
@@ -235,6 +235,19 @@ class Php(Ecosystem):
 
     def test_with_its_own_allocator(self):
         self.assert_not_on_hakmem([])
+
+    def test_modules(self):
+        """PHP opens them with RTLD_DEEPBIND. These free what PHP has allocated."""
+        modules = self.succeeds(execute(["php", "-m"])).split()
+        self.assertLessEqual({"PDO", "Phar", "tokenizer", "iconv", "ctype"}, set(modules))
+        script = "$p = new Phar($argv[1]); $p['a.php'] = '<?php return 42;'; unset($p);"
+        script += "echo include 'phar://' . $argv[1] . '/a.php', ' ', count(token_get_all('<?php 1 + 1;')), ' ';"
+        script += "try { new PDO('none:'); } catch (PDOException $e) { echo $e->getMessage(); }"
+        for zend in ("0", "1"):
+            archive = WORK / f"{zend}.phar"
+            archive.unlink(missing_ok=True)
+            words = [TOOL, "run", "--", "php", "-d", "phar.readonly=0", "-r", script, str(archive)]
+            self.assertEqual(self.succeeds(execute(words, USE_ZEND_ALLOC=zend)), "42 7 could not find driver")
 
 
 class Dotnet(Ecosystem):

@@ -1,6 +1,6 @@
 <?php
-// php -n work.php       a job: the same output on every allocator
-// php -n work.php MIB   holds strings until standard input ends
+// php work.php       a job: the same output on every allocator
+// php work.php MIB   holds strings until standard input ends
 ini_set('memory_limit', -1);
 
 function hold(int $mib): void {

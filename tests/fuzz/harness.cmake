@@ -53,7 +53,7 @@ function(fuzz_session test target program)
            COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/session.py ${test} ${program}
                    $<TARGET_FILE:fuzz_replay> ${CMAKE_CURRENT_SOURCE_DIR}/corpus
                    ${CMAKE_CURRENT_BINARY_DIR}/session-${test} ${HAK_FUZZ_SECONDS})
-  set_tests_properties(fuzz.${test} PROPERTIES LABELS fuzz TIMEOUT 1800 COST 150 FIXTURES_REQUIRED ${target})
+  set_tests_properties(fuzz.${test} PROPERTIES LABELS fuzz TIMEOUT 1800 COST 250 FIXTURES_REQUIRED ${target})
   hak_slow(fuzz.build-${test} fuzz.${test})
 endfunction()
 

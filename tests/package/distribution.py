@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
 from source_files import source_files  # noqa: E402
 
+JOBS = os.environ.get("HAKMEM_TEST_JOBS") or str(os.cpu_count() or 1)  # compilers at once
 VERSION = re.findall(r'HAKMEM_VERSION_STRING "(.*)"', (ROOT / "include/hakmem.h").read_text(encoding="utf-8"))[0]
 
 
@@ -55,4 +56,5 @@ def unpacked(folder: Path) -> Path:
 def plain_environment(**more: str) -> dict[str, str]:
     """Without what the build of the tests says to its programs."""
     left_out = re.compile(r"CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS|CMAKE.*|CTEST.*|LD_PRELOAD|HAKMEM_.*|MAKE.*|MFLAGS")
-    return {name: value for name, value in os.environ.items() if not left_out.fullmatch(name)} | more
+    jobs = {"CMAKE_BUILD_PARALLEL_LEVEL": JOBS, "RPM_BUILD_NCPUS": JOBS}
+    return {name: value for name, value in os.environ.items() if not left_out.fullmatch(name)} | jobs | more

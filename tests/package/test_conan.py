@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from distribution import ROOT, SKIP, VERSION, plain_environment, run, unpacked
+from distribution import JOBS, ROOT, SKIP, VERSION, plain_environment, run, unpacked
 
 NEEDED = Path(__file__).with_name("requirements-conan.txt")
 
@@ -44,6 +44,7 @@ def main() -> int:
         for variant in ("standard", "hardened"):
             said = run(
                 conan, "create", tree / "contrib/conan", "-o", f"hakmem/*:variant={variant}", "--no-remote",
+                "-c", f"tools.build:jobs={JOBS}",
                 env=variables, cwd=work,
             )  # fmt: skip
             # A program that is linked, and one that is linked statically.

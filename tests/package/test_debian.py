@@ -12,7 +12,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from distribution import ROOT, SKIP, VERSION, plain_environment, run, skip_without, unpacked
+from distribution import JOBS, ROOT, SKIP, VERSION, plain_environment, run, skip_without, unpacked
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = {"hakmem-tools", "libhakmem-dev", "libhakmem0", "libhakmem0-hardened"}
@@ -24,7 +24,7 @@ class Debian(unittest.TestCase):
         cls.directory = tempfile.TemporaryDirectory()
         cls.work = Path(cls.directory.name)
         tree = unpacked(cls.work)
-        run("dpkg-buildpackage", "-us", "-uc", cwd=tree, env=plain_environment(LC_ALL="C.UTF-8"))
+        run("dpkg-buildpackage", f"-j{JOBS}", "-us", "-uc", cwd=tree, env=plain_environment(LC_ALL="C.UTF-8"))
         cls.left = [
             str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file() and not (ROOT / path.relative_to(tree)).exists()
         ]

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Configures, builds and tests the variants one after the other and sums up once at the end.
+"""Configures and builds the variants, runs the tests of all of them in one go and sums up at the end.
 
 Usage: run.py [--quick] [--jobs N] [variant...]
 
 --quick leaves out what has CTest's label `slow`, and all variants but check and standard. When it
 passed, the next complete run on the same files does not repeat these tests: it runs the slow ones and
 the other variants.
+The summary has the tests that take longest, by wall clock and by processor time.
 With CI=true, a skip that tests/may-skip.toml does not list is a failure.
 The last line has the form of ctest's own summary, over all variants together.
 """
 
 import argparse
-import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -22,19 +23,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+from plan import SLOTS, Test, Unreadable, make_measure, read_measured, tests_of, with_fixtures, write_list  # noqa: E402
 from skips import BadList, Entry, Skip, not_listed, read_list, skips_of, without_a_test  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 MAY_SKIP = ROOT / "tests" / "may-skip.toml"
 QUICK_PASSED = ROOT / "build" / "quick-passed"  # the files on which --quick passed last
-# Which folders each of them runs: cmake/tests.cmake. standard last: its tests take longest, and a
-# mistake shows sooner in the others.
+# Which folders each of them runs: cmake/tests.cmake.
 VARIANTS = ["check", "asan", "tsan", "hardened", "fast", "observe", "standard"]
 QUICK_VARIANTS = ["check", "standard"]
 KEPT_OUTPUT = 1 << 20  # bytes of a test's output; ctest keeps 1 KiB, the skipped cases may stand before
 SHOWN_LINES = 20  # of the output of a test that failed, once more at the end
-SLOW_ONLY = ["--label-regex", "^slow$"]
-QUICK_ONLY = ["--label-exclude", "^slow$"]
+SHOWN_TESTS = 25  # that took the most processor time, or the longest
+ALL, QUICK_ONLY, SLOW_ONLY = "all", "quick", "slow"
 
 
 @dataclass
@@ -48,7 +49,8 @@ class Result:
     skipped: int = 0  # whole tests
     skips: list[Skip] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)  # that there are, run or not
-    seconds: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)  # by test: wall clock
+    processor: dict[str, float] = field(default_factory=dict)  # by test: processor time
 
     @property
     def total(self) -> int:
@@ -69,63 +71,118 @@ def run_quietly(command: list[str], log: Path) -> bool:
     return done.returncode == 0
 
 
-def read_junit(path: Path, result: Result) -> None:
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        name = case.get("name", "?")
-        output = case.findtext("system-out", "")
-        skipped = case.find("skipped")
-        if case.get("status") == "run":
-            result.passed += 1
-            result.skips += skips_of(result.variant, name, False, output)
-        elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
-            result.skipped += 1
-            result.skips += skips_of(result.variant, name, True, output)
-        elif case.get("status") != "disabled":  # failed, or its program was not found
-            result.failed.append(name)
-            result.said[name] = output
+def read_case(case: ElementTree.Element, name: str, result: Result) -> None:
+    output = case.findtext("system-out", "")
+    skipped = case.find("skipped")
+    result.seconds[name] = float(case.get("time", "0"))
+    if case.get("status") == "run":
+        result.passed += 1
+        result.skips += skips_of(result.variant, name, False, output)
+    elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
+        result.skipped += 1
+        result.skips += skips_of(result.variant, name, True, output)
+    elif case.get("status") != "disabled":  # failed, or its program was not found
+        result.failed.append(name)
+        result.said[name] = output
 
 
-def run_ctest(build: Path, jobs: int, selection: list[str], result: Result) -> None:
-    listed = subprocess.run(
-        ["ctest", "--test-dir", str(build), "--show-only=json-v1"], stdout=subprocess.PIPE, text=True
-    )
-    if listed.returncode == 0:
-        result.tests = [test["name"] for test in json.loads(listed.stdout)["tests"]]
-    junit = build / "junit.xml"
-    junit.unlink(missing_ok=True)
-    started = time.monotonic()
-    done = subprocess.run(
-        ["ctest", "--test-dir", str(build), "-j", str(jobs), "--output-on-failure"]
-        + ["--no-tests=error", "--output-junit", str(junit)]
-        + ["--test-output-size-passed", str(KEPT_OUTPUT), *selection],
-        stdin=subprocess.DEVNULL,
-    )
-    result.seconds = time.monotonic() - started
-    if junit.exists():
-        read_junit(junit, result)
-    if done.returncode != 0 and not result.failed:
-        result.failed.append(f"ctest itself (exit {done.returncode})")
+def children_seconds() -> float:
+    """Processor time of all processes that have been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
-def test_variant(variant: str, jobs: int, selection: list[str]) -> Result:
-    result = Result(variant)
+def build_variant(variant: str, jobs: int) -> bool:
     build = ROOT / "build" / variant
     print(f"== {variant}: build", flush=True)
+    started, before = time.monotonic(), children_seconds()
+    built = run_quietly(
+        ["cmake", "--preset", variant, "-DBUILD_TESTING=ON"], build / "configure.log"
+    ) and run_quietly(["cmake", "--build", str(build), "-j", str(jobs)], build / "build.log")
+    if built:
+        taken = f"{time.monotonic() - started:.0f} s, {children_seconds() - before:.0f} s of a processor"
+        print(f"== {variant}: built in {taken}", flush=True)
+    return built
+
+
+def chosen(tests: list[Test], selection: str) -> list[Test]:
+    if selection == ALL:
+        return tests
+    return with_fixtures([test for test in tests if test.slow == (selection == SLOW_ONLY)], tests)
+
+
+def run_tests(tests: list[Test], jobs: int, results: dict[str, Result]) -> float:
+    """Runs them by one ctest and adds to `results` what became of each; returns the seconds that it took."""
+    folder = ROOT / "build" / "tests"
+    measure, measured = folder / "measure", folder / "measured"
+    prefix = [str(measure), str(measured)] if make_measure(Path(__file__).with_name("measure.c"), measure) else []
+    write_list(tests, folder, prefix)
+    junit = folder / "junit.xml"
+    junit.unlink(missing_ok=True)
+    measured.unlink(missing_ok=True)
     started = time.monotonic()
-    if not (
-        run_quietly(
-            ["cmake", "--preset", variant, "-DBUILD_TESTING=ON"], build / "configure.log"
-        )
-        and run_quietly(["cmake", "--build", str(build), "-j", str(jobs)], build / "build.log")
-    ):
-        result.failed.append("build")
-        return result
-    print(f"== {variant}: built in {time.monotonic() - started:.0f} s; tests", flush=True)
-    run_ctest(build, jobs, selection, result)
-    return result
+    done = subprocess.run(
+        # Beside `jobs` tests that need a processor, some that wait find room, and no other.
+        ["ctest", "--test-dir", str(folder), "-j", str(SLOTS * jobs + SLOTS - 1), "--output-on-failure"]
+        + ["--no-tests=error", "--output-junit", str(junit)]
+        + ["--test-output-size-passed", str(KEPT_OUTPUT)],
+        stdin=subprocess.DEVNULL,
+    )
+    seconds = time.monotonic() - started
+    if junit.exists():
+        for case in ElementTree.parse(junit).getroot().iter("testcase"):
+            variant, _, name = case.get("name", "").partition("/")
+            read_case(case, name, results[variant])
+    for full_name, processor in read_measured(measured).items():
+        variant, _, name = full_name.partition("/")
+        results[variant].processor[name] = processor
+    if done.returncode != 0 and not any(result.failed for result in results.values()):
+        next(iter(results.values())).failed.append(f"ctest itself (exit {done.returncode})")
+    return seconds
 
 
-def summarise(results: list[Result], unlisted: list[Skip], stale: list[Entry]) -> bool:
+def test_variants(selections: dict[str, str], jobs: int) -> tuple[list[Result], float]:
+    """What the variants came to, and the seconds that their tests took."""
+    results = {variant: Result(variant) for variant in selections}
+    tests: list[Test] = []
+    for variant, selection in selections.items():
+        if not build_variant(variant, jobs):
+            results[variant].failed.append("build")
+            continue
+        try:
+            of_variant = tests_of(variant, ROOT / "build" / variant)
+        except Unreadable as error:
+            results[variant].failed.append("list of the tests")
+            print(f"FAILED: {variant}: {error}", flush=True)
+            continue
+        results[variant].tests = [test.name for test in of_variant]
+        tests += chosen(of_variant, selection)
+    seconds = run_tests(tests, jobs, results) if tests else 0.0
+    return list(results.values()), seconds
+
+
+def print_longest(results: list[Result], seconds: float, jobs: int) -> None:
+    """The tests that took the most processor time, those that took longest, and whether the processors were busy."""
+    every = [
+        (result.processor[name], wall, f"{result.variant}: {name}")
+        for result in results
+        for name, wall in result.seconds.items()
+        if name in result.processor
+    ]
+    if not every:
+        return
+    most = sorted(every, reverse=True)[:SHOWN_TESTS]
+    longest = sorted(every, key=lambda row: row[1], reverse=True)[:SHOWN_TESTS]
+    print(f"\n{'processor':>9}{'wall':>9}  the tests that took most of either")
+    for processor, wall, name in sorted(set(most) | set(longest), reverse=True):
+        print(f"{processor:>7.1f} s{wall:>7.1f} s  {name}")
+    total = sum(row[0] for row in every)
+    print(f"{total:>7.0f} s{seconds:>7.0f} s  all: {total / (seconds * jobs or 1):.0%} of {jobs} processors\n")
+
+
+def summarise(
+    results: list[Result], unlisted: list[Skip], stale: list[Entry], seconds: float, jobs: int
+) -> bool:
     """Prints what became of all tests; true when that is good enough."""
     strict = os.environ.get("CI") == "true"
     print("\n=== summary ===")
@@ -146,11 +203,12 @@ def summarise(results: list[Result], unlisted: list[Skip], stale: list[Entry]) -
             print(f"FAILED   {result.variant}: {name}")
             for line in result.said.get(name, "").splitlines()[-SHOWN_LINES:]:
                 print(f"         | {line}")
-    print(f"{'variant':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
+    print_longest(results, seconds, jobs)
+    print(f"{'variant':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'processor':>11}")
     for r in results:
         print(
             f"{r.variant:<10}{r.total:>7}{r.passed:>8}{len(r.failed):>8}{r.skipped:>9}"
-            f"{r.seconds:>6.0f} s"
+            f"{sum(r.processor.values()):>9.0f} s"
         )
     if unlisted and not strict:
         print(f"\n{len(unlisted)} not run and not listed: with CI=true they would count as failures")
@@ -159,7 +217,7 @@ def summarise(results: list[Result], unlisted: list[Skip], stale: list[Entry]) -
     total = sum(r.total for r in results)
     failed = min(total, sum(len(r.failed) for r in results) + more)
     percent = 100 * (total - failed) // total if total else 0
-    print(f"Total Test time (real) = {sum(r.seconds for r in results):7.2f} sec\n")
+    print(f"Total Test time (real) = {seconds:7.2f} sec\n")
     print(f"{percent}% tests passed, {failed} tests failed out of {total}", flush=True)
     return failed == 0 and total > 0
 
@@ -208,16 +266,16 @@ def main() -> int:
         repeated = QUICK_VARIANTS
         print(f"make test passed on these files just now: of {' and '.join(repeated)}, the slow tests alone run")
     selections = {
-        variant: QUICK_ONLY if arguments.quick else SLOW_ONLY if variant in repeated else [] for variant in variants
+        variant: QUICK_ONLY if arguments.quick else SLOW_ONLY if variant in repeated else ALL for variant in variants
     }
     before = files_now() if arguments.quick else ""
-    results = [test_variant(variant, arguments.jobs, selections[variant]) for variant in variants]
+    results, seconds = test_variants(selections, arguments.jobs)
 
     unlisted = not_listed((skip for result in results for skip in result.skips), may_skip)
     stale: list[Entry] = []
     if variants == VARIANTS and not any("build" in result.failed for result in results):
         stale = without_a_test(may_skip, (test for result in results for test in result.tests))
-    good = summarise(results, unlisted, stale)
+    good = summarise(results, unlisted, stale, seconds, arguments.jobs)
     if good and arguments.quick and not arguments.variants and before == files_now():
         QUICK_PASSED.write_text(before, encoding="utf-8")
     return 0 if good else 1

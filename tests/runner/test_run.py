@@ -105,6 +105,15 @@ class Project(unittest.TestCase):
         code, output = self.run_tests("standard")
         self.assertEqual((code, "reason has to be" in output), (1, True), output)
 
+    def test_what_the_tests_took(self) -> None:
+        busy = 'add_test(NAME busy COMMAND python3 -c "import time\nwhile time.process_time() < 0.3: pass")\n'
+        (self.root / "CMakeLists.txt").write_text(LISTS + busy)
+        code, output = self.run_tests("check", "standard")
+        self.assertEqual(code, 0, output)
+        for variant in ("check", "standard"):
+            self.assertRegex(output, rf"(?m)^ +0\.[3-9] s +\d+\.\d s  {variant}: busy$")
+        self.assertRegex(output, r"(?m)^ +\d+ s +\d+ s  all: \d+% of \d+ processors$")
+
     def test_a_failure_is_red(self) -> None:
         (self.root / "CMakeLists.txt").write_text(LISTS + 'add_test(NAME fails COMMAND sh -c "echo why; exit 1")\n')
         code, output = self.run_tests("--quick")

@@ -70,7 +70,9 @@ static void zeroed_and_aligned(void **state) {
   for (int round = 0; round < 3; round++)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       unsigned char *block = hak_heap_calloc(heap, sizes[i], 1);
-      for (size_t at = 0; at < sizes[i]; at++) assert_int_equal(block[at], 0);
+      size_t zeros = 0;
+      while (zeros < sizes[i] && block[zeros] == 0) zeros++;
+      assert_int_equal(zeros, sizes[i]);
       memset(block, 0xff, sizes[i]);
       hak_free(block);
     }

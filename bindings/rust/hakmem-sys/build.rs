@@ -14,6 +14,9 @@ const SHIM: &str = "shim/profile.c";
 /// Files that define `malloc` and its family, and the operators of C++: only with the feature `override`.
 const OVERRIDE: &[&str] = &["api/override.c", "api/cxx.c", "api/nothrow.cc"];
 
+/// For a shared library that is preloaded.
+const PRELOAD: &[&str] = &["api/deepbind.c", "os/symbols.c"];
+
 /// Built for size: they run at start, at exit, or beside a system call. A name that ends in `/` is a folder.
 const COLD: &[&str] = &[
     "policy/",
@@ -248,6 +251,9 @@ fn main() {
     for file in &files {
         // libhakmem-copies.so is a library of its own.
         if !(file.ends_with(".c") || file.ends_with(".cc")) || file.starts_with("copies/") {
+            continue;
+        }
+        if PRELOAD.contains(&file.as_str()) {
             continue;
         }
         let overriding = OVERRIDE.contains(&file.as_str());

@@ -41,6 +41,10 @@ class Paths:
     def programs(self) -> Path:
         return self.root / "bench/programs.toml"
 
+    @property
+    def servers(self) -> Path:
+        return self.root / "bench/servers.toml"
+
     def resolve(self, path: str | Path) -> Path:
         """`path` as it stands, or from the root when it is relative."""
         return self.root / path

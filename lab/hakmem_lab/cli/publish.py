@@ -62,7 +62,7 @@ def paths_left(result: Result) -> list[str]:
 
 
 def faults(result: Result) -> list[str]:
-    """Why the result of a suite is not one run of one commit that others can make again."""
+    """Why a suite's or servers' result is not one run of one commit that others can make again."""
     found: list[str] = []
     commit = result.settings.get("commit", "")
     if not commit:
@@ -85,7 +85,7 @@ def faults(result: Result) -> list[str]:
 
 
 def refuse_faults(file: Path, result: Result) -> None:
-    found = faults(result) if result.kind == "suite" else []
+    found = faults(result) if result.kind in ("suite", "servers") else []
     if found:
         more = f", and {len(found) - 1} more reasons" if len(found) > 1 else ""
         raise LabError(f"{file}: not to be published: {found[0]}{more}; --as-it-is does it anyway")
@@ -110,8 +110,8 @@ def publish_command(
         bool,
         typer.Option(
             "--as-it-is",
-            help="Also a suite with fewer than six rounds of a row, of a commit that is unknown or"
-            " was changed, or with peers that `make peers` did not build.",
+            help="Also a suite, or servers, with fewer than six rounds of a row, of a commit that"
+            " is unknown or was changed, or with peers that `make peers` did not build.",
         ),
     ] = False,
 ) -> None:

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from hakmem_lab import __version__
 from hakmem_lab.analysis import summary
 from hakmem_lab.analysis.fragmentation import Cycles, is_fragmentation, read_cycles, trend
+from hakmem_lab.analysis.servers import server_verdicts
 from hakmem_lab.analysis.soak import (
     DEFAULT_WARM_UP,
     Judgement,
@@ -239,7 +240,11 @@ def cycle_table(runs: Sequence[Cycles]) -> PageTable:
 # --- the page -------------------------------------------------------------------------------------
 
 # Kinds whose outcome their commands say in sentences.
-WORDS: dict[str, Callable[[Result], list[str]]] = {"compare": verdicts, "tail": tail_verdicts}
+WORDS: dict[str, Callable[[Result], list[str]]] = {
+    "compare": verdicts,
+    "tail": tail_verdicts,
+    "servers": server_verdicts,
+}
 MACHINE = {
     "cpu_model": "processor",
     "cpus": "processors",

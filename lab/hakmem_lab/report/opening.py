@@ -18,6 +18,7 @@ KINDS = {
     "replay": "A replayed trace",
     "tail": "The slow tail",
     "steady": "Steady and idle",
+    "servers": "Servers under load",
 }
 LINES_MOST = 5
 Sources = Sequence[tuple[Path, Result]]

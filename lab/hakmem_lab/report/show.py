@@ -10,6 +10,7 @@ from hakmem_lab.report import (
     compare_tables,
     hunt_table,
     replay_table,
+    servers_table,
     tables,
     tail_tables,
 )
@@ -25,6 +26,7 @@ PRINTERS = {
     "steady": tables.print_steady,
     "replay": replay_table.print_replay,
     "hunt": hunt_table.print_hunt,
+    "servers": servers_table.print_servers,
 }
 
 

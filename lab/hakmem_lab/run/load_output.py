@@ -1,20 +1,22 @@
 """What a load generator says of a server: requests a second and latencies, by kind of request.
 
-Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab, hey and pgbench;
-for others the user gives regular expressions.
+Known are redis-benchmark (as it stands, -q, --csv), memtier_benchmark, wrk, ab, hey, pgbench,
+sysbench (with --histogram) and the lines of bench/servers; for others the user gives regular
+expressions.
 """
 
 import csv
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hakmem_lab.base.errors import LabError
 
 ANY = "requests"  # the kind where a tool names none
-KNOWN_TOOLS = "redis-benchmark, memtier_benchmark, wrk, ab, hey and pgbench"
+KNOWN_TOOLS = "redis-benchmark, memtier_benchmark, wrk, ab, hey, pgbench and sysbench"
 NUMBER = r"\d+(?:\.\d+)?"
+OWN_LATENCY = rf"latency (p{NUMBER}|max) ({NUMBER}) ms"  # of bench/servers
 MILLISECONDS = {
     **{"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "usec": 1e-3, "ms": 1.0, "msec": 1.0},
     **{"milliseconds": 1.0, "s": 1e3, "sec": 1e3, "secs": 1e3, "seconds": 1e3, "m": 6e4},
@@ -171,13 +173,53 @@ def hey(text: str) -> Kinds:
 
 def pgbench(text: str) -> Kinds:
     """The last rate counts: old versions have a first one that includes connecting. Percentiles are
-    in its log files only."""
+    in its log files only, out of which bench/servers/pgbench.sh makes lines."""
     requests = Requests()
     for line in lines_of(text):
         if found := re.match(rf"tps = ({NUMBER})", line):
             requests.throughput_per_s = positive(found.group(1))
         elif found := re.fullmatch(rf"latency average = ({NUMBER}) ms", line):
             add_latency(requests, "avg", found.group(1))
+        elif found := re.fullmatch(OWN_LATENCY, line):
+            add_latency(requests, found.group(1), found.group(2))
+    return {ANY: requests}
+
+
+def sysbench(text: str) -> Kinds:
+    """Its transactions. Percentiles are the upper ends of the steps of --histogram, which are 5%
+    apart; without that option it says one percentile."""
+    requests = Requests()
+    steps: list[tuple[float, int]] = []
+    for line in lines_of(text):
+        if found := re.match(rf"\s*transactions:\s+\d+\s+\(({NUMBER}) per sec\.\)", line):
+            requests.throughput_per_s = positive(found.group(1))
+        elif found := re.match(rf"\s*({NUMBER}) \|\**\s*(\d+)$", line):
+            steps.append((float(found.group(1)), int(found.group(2))))
+        elif found := re.match(rf"\s*avg:\s+({NUMBER})$", line):
+            add_latency(requests, "avg", found.group(1))
+        elif found := re.match(rf"\s*(\d+)th percentile:\s+({NUMBER})$", line):
+            add_latency(requests, f"p{found.group(1)}", found.group(2))
+        elif found := re.match(rf"\s*max:\s+({NUMBER})$", line):
+            add_latency(requests, "max", found.group(1))
+    total = sum(count for _, count in steps)
+    for share in (50, 99, 99.9):
+        seen = 0
+        for milliseconds, count in steps:
+            seen += count
+            if seen * 100 >= total * share:
+                requests.latency_ms[f"p{share:g}"] = milliseconds
+                break
+    return {ANY: requests}
+
+
+def own_lines(text: str) -> Kinds:
+    """Those of the load generators of bench/servers."""
+    requests = Requests()
+    for line in lines_of(text):
+        if found := re.fullmatch(rf"throughput: ({NUMBER}) requests/s", line):
+            requests.throughput_per_s = positive(found.group(1))
+        elif found := re.fullmatch(OWN_LATENCY, line):
+            add_latency(requests, found.group(1), found.group(2))
     return {ANY: requests}
 
 
@@ -190,7 +232,9 @@ TOOLS: tuple[tuple[str, Callable[[str], Kinds]], ...] = (
     (r"^Running .+ test @ ", wrk),
     (r"^This is ApacheBench|^Requests per second:.*\[#/sec\]", ab),
     (r"^Summary:\s*\n\s+Total:", hey),
+    (r"^throughput: .* requests/s$", own_lines),
     (r"^tps = ", pgbench),
+    (r"^SQL statistics:", sysbench),
 )
 
 # Lines on requests that failed, as those tools write them: the sum of the groups is their number.
@@ -202,6 +246,17 @@ FAILED_REQUESTS = (
     r"^\s+\[[45]\d\d\]\s+(\d+) responses",  # hey
     r"^\s+\[(\d+)\]\s+[A-Z]\w+ ",  # hey, requests without an answer
     r"^number of failed transactions: (\d+)",  # pgbench
+    r"^\s*ignored errors:\s+(\d+)",  # sysbench
+    r"^failed: (\d+)$",  # bench/servers
+)
+# How many were answered: the sum over the kinds of requests.
+ANSWERED_REQUESTS = (
+    r"^\s*(\d+) requests completed in ",  # redis-benchmark
+    r"^\s*(\d+) requests in ",  # wrk
+    r"^Complete requests:\s+(\d+)",  # ab
+    r"^number of transactions actually processed: (\d+)",  # pgbench
+    r"^\s*transactions:\s+(\d+)",  # sysbench
+    r"^requests: (\d+)$",  # bench/servers
 )
 
 
@@ -265,9 +320,19 @@ def apply_expressions(expressions: Expressions, text: str) -> Kinds:
 
 def failed_requests(text: str) -> int:
     """How many requests failed, as far as the load's output says so."""
+    return sum_of(FAILED_REQUESTS, text)
+
+
+def answered_requests(text: str) -> int:
+    """How many requests were answered; 0 where the load's output does not say it."""
+    return sum_of(ANSWERED_REQUESTS, text)
+
+
+def sum_of(patterns: Sequence[str], text: str) -> int:
+    """Of all groups of all matches."""
     return sum(
         int(number)
-        for pattern in FAILED_REQUESTS
+        for pattern in patterns
         for found in re.finditer(pattern, text, re.MULTILINE)
         for number in found.groups()
     )

@@ -39,7 +39,16 @@ from hakmem_lab.run.rows import Measure, Row
 
 SCHEMA_VERSION = 1
 Kind = Literal[
-    "suite", "programs", "ab", "instructions", "compare", "tail", "steady", "replay", "hunt"
+    "suite",
+    "programs",
+    "ab",
+    "instructions",
+    "compare",
+    "tail",
+    "steady",
+    "replay",
+    "hunt",
+    "servers",
 ]
 
 

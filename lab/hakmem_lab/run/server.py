@@ -18,7 +18,14 @@ from typing import IO, Any
 import psutil
 
 from hakmem_lab.run.allocators import Allocator
-from hakmem_lab.run.load_output import KNOWN_TOOLS, Expressions, Kinds, failed_requests, parse_load
+from hakmem_lab.run.load_output import (
+    KNOWN_TOOLS,
+    Expressions,
+    Kinds,
+    answered_requests,
+    failed_requests,
+    parse_load,
+)
 from hakmem_lab.run.measure import (
     REPORTED,
     Launcher,
@@ -51,6 +58,7 @@ class Load:
     kinds: Kinds
     failed: int  # requests that failed, as far as it says so
     seconds: float
+    answered: int = 0  # requests, as far as it says so
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,7 @@ class ServerTrial:
                 row.directory,
             )
             try:
-                wait_for_any([load, session.running], self.launcher.timeout + 60)
+                self.wait_for_load(load, session)
                 if session.ended():
                     wait_for_any([load], LAST_WORDS)
                     session.fail_if_ended("under the load")
@@ -248,7 +256,18 @@ class ServerTrial:
                 session.fail_if_ended("under the load")
                 raise ServerError(f"the load failed: {problem}")
             text = read_tail(stdout, MOST_OUTPUT)
-        return Load(self.understand(text), failed_requests(text), float(report["wall_s"]))
+        seconds = float(report["wall_s"])
+        return Load(self.understand(text), failed_requests(text), seconds, answered_requests(text))
+
+    def wait_for_load(self, load: Running, session: Session) -> None:
+        wait_for_any([load, session.running], self.launcher.timeout + 60)
+
+    def before_load(self, row: Row, session: Session) -> None:
+        """What is done with a server that is ready."""
+
+    def after_load(self, session: Session, load: Load) -> dict[str, float]:
+        """More figures, taken when the load has just ended."""
+        return {}
 
     def understand(self, text: str) -> Kinds:
         """All runs have to be understood, or none: a load that says no throughput is compared by
@@ -285,7 +304,9 @@ class ServerTrial:
             running = self.start(row, allocator, prefix, preload, log)
             session = Session(self.plan, running, log)
             session.wait_until_ready(environment_of(row, Allocator("ready", "", "")))
+            self.before_load(row, session)
             load = self.put_load(row, session)
+            more = self.after_load(session, load)
             memory = {"rss_after_load_kb": resident_kib(running)}
             session.fail_if_ended("under the load")
             if self.plan.idle > 0:
@@ -298,7 +319,7 @@ class ServerTrial:
             if not self.plan.ready.wait_until_free(FREE_PORT_PATIENCE):
                 self.say(f"{self.plan.ready} still answers although the server was ended")
         figures = {name: float(kib) for name, kib in memory.items() if kib is not None}
-        return load, figures, report
+        return load, {**more, **figures}, report
 
     def row_of(self, name: str, measure: Measure) -> RowResult:
         for row in self.result.rows:

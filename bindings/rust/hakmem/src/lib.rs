@@ -10,6 +10,7 @@
 //!
 //! - [`memory_stats`], [`stats`] and [`class_stats`] tell where the memory is, [`purge`] gives back what is free.
 //! - [`profile`] tells who allocated it.
+//! - [`Heap`] is a heap of the program's own: with a name, a limit, its figures, and the end of all its blocks at once.
 //! - `malloc` and `free` stay libc's, so libraries in C allocate there; with the feature `override` they are hakmem's, too.
 //! - The feature `hardened` stops the program where memory is freed twice, with a wrong size, or written to after it was freed.
 //! - Options come from the environment, as in every program on hakmem: `HAKMEM_PROFILE=lean`, `HAKMEM_STATS=text` and
@@ -17,15 +18,17 @@
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![warn(missing_docs)]
 
+#[cfg(any(feature = "nightly", feature = "allocator-api2"))]
+mod allocator;
 mod global;
-#[cfg(feature = "nightly")]
-mod nightly;
+mod heap;
 pub mod profile;
 mod stats;
 
 use std::ffi::{c_char, CStr};
 
 pub use global::HakMem;
+pub use heap::{Block, Heap, HeapBox, HeapStats, OutOfMemory};
 pub use stats::{class_stats, memory_stats, stats, ClassStats, MemoryStats, Stats, Tier};
 
 fn text(from: *const c_char) -> &'static str {

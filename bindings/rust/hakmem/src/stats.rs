@@ -19,12 +19,13 @@ macro_rules! figures {
         }
 
         impl $name {
-            fn of(from: &$c) -> Self {
+            pub(crate) fn of(from: &$c) -> Self {
                 Self { $($field: from.$field,)* }
             }
         }
     };
 }
+pub(crate) use figures;
 
 figures! {
     /// Totals since the start of the process: [`stats`].
