@@ -1,8 +1,8 @@
 /* toggled.c - threads allocate, check and free, while the process forks; for a test that turns the sampler on and off meanwhile.
  *
  * Usage: toggled
- * Prints "ready PID". At a line on its standard input the threads end, all is freed, and it prints "freed FORKS"; at the next
- * one, or without any more, it ends: with 1 if a block was not as it was written, or a child failed.
+ * Prints "ready PID". At a line on its standard input the threads end, all is freed, and it prints "freed" and the numbers of its
+ * children; at the next one, or without any more, it ends: with 1 if a block was not as it was written, or a child failed.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -15,10 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 3, SLOTS = 300, IN_CHILD = 500 };
+enum { THREADS = 3, SLOTS = 300, IN_CHILD = 500, CHILDREN_MOST = 100000 };
 
 static _Atomic(unsigned char *) slots[SLOTS];
 static atomic_bool stop, failed;
+static pid_t children[CHILDREN_MOST];
+static unsigned forks;
 
 static unsigned draw(uint64_t *seed, unsigned below) {
   *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -71,7 +73,8 @@ static void free_all(void) {
   for (size_t i = 0; i < SLOTS; i++) check_and_free(atomic_exchange(&slots[i], NULL));
 }
 
-static int fork_and_wait(uint64_t seed) {
+static int fork_and_wait(void) {
+  uint64_t seed = forks;
   int status;
   pid_t child = fork();
   if (child < 0) return -1;
@@ -81,32 +84,33 @@ static int fork_and_wait(uint64_t seed) {
     free_all();
     _exit(atomic_load(&failed));
   }
+  children[forks++] = child;
   return waitpid(child, &status, 0) == child ? status : -1;
 }
 
-static void *fork_on(void *forks) {
-  while (!atomic_load(&stop)) {
-    if (fork_and_wait(*(unsigned *)forks) != 0) atomic_store(&failed, true);
-    ++*(unsigned *)forks;
+static void *fork_on(void *unused) {
+  while (!atomic_load(&stop) && forks < CHILDREN_MOST) {
+    if (fork_and_wait() != 0) atomic_store(&failed, true);
     usleep(5000);
   }
-  return NULL;
+  return unused;
 }
 
 int main(void) {
   pthread_t threads[THREADS + 1];
-  unsigned forks = 0;
   int byte;
   for (uintptr_t i = 0; i < THREADS; i++)
     if (pthread_create(&threads[i], NULL, work, (void *)(i + 1)) != 0) return 1;
-  if (pthread_create(&threads[THREADS], NULL, fork_on, &forks) != 0) return 1;
+  if (pthread_create(&threads[THREADS], NULL, fork_on, NULL) != 0) return 1;
   printf("ready %d\n", (int)getpid());
   fflush(stdout);
   while ((byte = getchar()) != '\n' && byte != EOF) continue;
   atomic_store(&stop, true);
   for (size_t i = 0; i <= THREADS; i++) pthread_join(threads[i], NULL);
   free_all();
-  printf("freed %u\n", forks);
+  printf("freed");
+  for (unsigned i = 0; i < forks; i++) printf(" %d", (int)children[i]);
+  printf("\n");
   fflush(stdout);
   while ((byte = getchar()) != '\n' && byte != EOF) continue;
   return atomic_load(&failed);
