@@ -59,7 +59,8 @@ bool common_is_due(unsigned size_class) {
   const struct heap *heap =
       atomic_load_explicit(&commons[size_class / CLASSES_A_HEAP], memory_order_acquire);
   /* relaxed: a hint */
-  return heap != NULL && atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES;
+  return heap != NULL &&
+         atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES;
 }
 
 void common_lose(const struct heap *heap) {

@@ -79,7 +79,8 @@ static void what_runs_over_comes_back_to_all(void **state) {
   for (int i = 0; i < 4; i++) put(others[3], blocks[i]);
   assert_true(others[3]->common_bins <= 128 * KIB);
   size_t kept = 0;
-  for (void *block = others[3]->bins[size_class].head; block != NULL; block = link_next(block)) kept++;
+  for (void *block = others[3]->bins[size_class].head; block != NULL; block = link_next(block))
+    kept++;
   assert_true(kept * 64 * KIB <= 128 * KIB);
   /* Another thread finds the rest, and no slab is made for it. */
   uint32_t slabs = common->classes[size_class].count;
