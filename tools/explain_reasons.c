@@ -307,7 +307,7 @@ bool explain_find(struct explanation *explanation, const struct snapshot *snapsh
   if (finder.all == NULL) return false;
   for (unsigned c = 0; c < CLASSES_MOST; c++) add_class(&finder, &snapshot->classes[c]);
   for (size_t i = 0; i < snapshot->heap_count; i++)
-    if (!snapshot->heaps[i].parked && !snapshot->heaps[i].samples)
+    if (!snapshot->heaps[i].parked && !snapshot->heaps[i].samples && !snapshot->heaps[i].common)
       add_thread(&finder, &snapshot->heaps[i]);
   add_ended(&finder, snapshot);
   add_pages(&finder, snapshot, &now);

@@ -153,7 +153,8 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   snapshot->not_ours = resident_rest(&resident);
   if (closely) snapshot_mappings(snapshot, &resident);
   snapshot->heaps_active = snapshot->heap_count - snapshot->heaps_parked -
-                           snapshot->heaps_of_samples - snapshot->heaps_named;
+                           snapshot->heaps_of_samples - snapshot->heaps_common -
+                           snapshot->heaps_named;
   snapshot->mapped_bytes = snapshot->units_mapped << remote->layout.map.unit_shift;
   snapshot->slab_bytes = snapshot->slices_in_use << remote->layout.map.slice_shift;
   snapshot->cached_bytes += (snapshot->dirty_slices << remote->layout.map.slice_shift) +

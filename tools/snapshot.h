@@ -41,7 +41,8 @@ struct heap_figures {
   int thread;    /* 0: not known, or it has ended */
   char name[20]; /* of the thread */
   bool parked,
-      samples; /* of a thread that has ended; of none, it has the blocks that were sampled */
+      samples, /* of a thread that has ended; of none, it has the blocks that were sampled */
+      common;  /* of none, its blocks are for all threads */
   uint64_t slab_bytes;                    /* of slabs it owns */
   uint64_t bins, outgoing, inbox, cached; /* bytes that it keeps */
   uint64_t free, given;                   /* bytes free in its slabs; of these, given back */
@@ -82,7 +83,7 @@ struct snapshot {
   uint64_t huge_supplies[2][COUNTERS_MOST]; /* of Large and of Huge blocks */
   uint64_t huge_counters[2][COUNTERS_MOST];
   struct heap_figures *heaps;
-  size_t heap_count, heaps_active, heaps_parked, heaps_of_samples, heaps_named;
+  size_t heap_count, heaps_active, heaps_parked, heaps_of_samples, heaps_common, heaps_named;
   uint64_t os_mmap, os_munmap, os_mprotect, os_madvise, os_mremap, os_failed;
   uint64_t acquired, released, fallback_mmap, huge_alloc, huge_fail, decommit_disabled;
 };

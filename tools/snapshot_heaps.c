@@ -136,6 +136,8 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   const struct directory_layout *layout = &remote->layout;
   figures->parked = copy_get(heap, layout->heap.state) == layout->heap.parked;
   figures->samples = copy_get(heap, layout->heap.state) == layout->heap.samples;
+  figures->common =
+      layout->common.state != 0 && copy_get(heap, layout->heap.state) == layout->common.state;
   figures->mark = copy_get(heap, layout->heap.thread);
   figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
   figures->cached = copy_get(heap, layout->heap.cached);
@@ -148,6 +150,7 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   add_counters(snapshot, remote, copy_get(heap, layout->heap.counters));
   snapshot->heaps_parked += figures->parked;
   snapshot->heaps_of_samples += figures->samples;
+  snapshot->heaps_common += figures->common;
 }
 
 /* False: it was destroyed, and waits to be another one. */

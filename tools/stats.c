@@ -77,6 +77,7 @@ void stats_sort_heaps(struct snapshot *snapshot) {
 char *stats_thread(const struct heap_figures *heap, char text[40]) {
   if (heap->named) snprintf(text, 40, "heap \"%.31s\"", heap->own_name);
   else if (heap->samples) snprintf(text, 40, "samples");
+  else if (heap->common) snprintf(text, 40, "for all");
   else if (heap->parked) snprintf(text, 40, "ended");
   else if (heap->thread == 0) snprintf(text, 40, "in use");
   else snprintf(text, 40, "%d %s", heap->thread, heap->name);

@@ -170,6 +170,7 @@ static void put_threads(struct json *json, const struct snapshot *snapshot) {
     json_open_group(json, NULL, '{');
     json_boolean(json, "ended", heap->parked);
     json_boolean(json, "samples", heap->samples);
+    json_boolean(json, "common", heap->common);
     if (heap->thread != 0) {
       json_number(json, "thread", (uint64_t)heap->thread);
       json_text(json, "name", heap->name);

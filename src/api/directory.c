@@ -140,6 +140,7 @@ const struct directory_layout directory_layout = {
               .span_bytes = FIELD(struct hak_heap, span_bytes),
               .limit = FIELD(struct hak_heap, limit),
               .refused = FIELD(struct hak_heap, refused)},
+    .common = {.state = HEAP_COMMON},
 };
 /* NOLINTEND(bugprone-sizeof-expression) */
 

@@ -6,6 +6,7 @@
  */
 #include "front/full.h"
 #include "front/named_front.h"
+#include "heap/common.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -43,6 +44,8 @@ bool front_should_move(const void *pointer) {
   if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
   unsigned size_class = slab->size_class;
   const struct heap *owner = heap_of_bin(bin, size_class);
+  if (common_is(owner))
+    return false; /* the thread that frees a block has it next, wherever it lies */
   uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
   uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
   uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);

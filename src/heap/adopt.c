@@ -1,6 +1,7 @@
 /* adopt.c - see adopt.h. */
 #include "heap/adopt.h"
 
+#include "heap/common.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
@@ -40,7 +41,7 @@ static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class
   bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
   bool sleeping =
       atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= SLEEPING_INBOX_BYTES;
-  *asked = (parked || sleeping) &&
+  *asked = (parked || sleeping) && !common_is(from) &&
            atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) > 0;
   if (!*asked || !lock_try(&from->lock)) return false;
   /* A large pile is taken as it is: sorting it into slabs would cost more than their locality gains. */

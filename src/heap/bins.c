@@ -1,6 +1,7 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
 #include "heap/bins.h"
 
+#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/learn.h"
 #include "heap/slabs.h"
@@ -18,7 +19,10 @@ void bin_halve(struct heap *heap, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
   bin->capacity -= less;
   bin->room -= (int32_t)less;
-  heap->bin_budget_used -= (size_t)less * class_size((unsigned)(bin - heap->bins));
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  size_t bytes = (size_t)less * class_size(size_class);
+  heap->bin_budget_used -= bytes;
+  if (common_has_class(size_class)) heap->common_bins -= bytes;
 }
 
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
@@ -28,6 +32,7 @@ static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   bool due = engine_is_due(heap);
   lock_release(&heap->lock);
   superslab_settle();
+  due |= common_is_due(size_class);
   heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
@@ -69,11 +74,15 @@ static size_t budget_of(const struct heap *heap, bool *many) {
 /* A bin's first capacity is had beyond the budget; with many heaps, not for blocks that take more time to write than to get. */
 #define BEYOND_BUDGET_BYTES (8 * KIB)
 
+/* Of all bins of common classes, while these are shared: what a thread frees and asks for again at once. */
+#define COMMON_BINS_BYTES (128 * KIB)
+
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t more = bin->capacity;
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
     if (more < FIRST_BLOCKS_LEAST) more = FIRST_BLOCKS_LEAST;
+    if (common_wanted(heap, (unsigned)(bin - heap->bins))) more = 1;
   }
   uint32_t capacity = bin->capacity + more;
   if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
@@ -81,12 +90,18 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   size_t budget = budget_of(heap, &many);
   size_t used = heap->bin_budget_used + (size_t)more * size;
   bool always = bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
+  bool common = common_has_class((unsigned)(bin - heap->bins));
+  if (common && common_wanted(heap, (unsigned)(bin - heap->bins))) {
+    if (heap->common_bins + (size_t)more * size > COMMON_BINS_BYTES) return false;
+    always = false;
+  }
   if (!always && used > budget) {
     if (!option_value(LEARN) || !learn_reclaim(heap, (unsigned)(bin - heap->bins))) return false;
     used = heap->bin_budget_used + (size_t)more * size;
     if (used > budget) return false;
   }
   heap->bin_budget_used = used;
+  if (common) heap->common_bins += (size_t)more * size;
   bin->capacity = capacity;
   bin->room += (int32_t)more;
   return true;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/named.h"
@@ -59,6 +60,11 @@ bool heap_calls_libc(void) {
 /* seq_cst: see engine_hurry. */
 uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
 
+uint64_t heap_made(void) {
+  return atomic_load_explicit(&active, memory_order_relaxed) +
+         atomic_load_explicit(&parked, memory_order_relaxed);
+}
+
 bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
 
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
@@ -89,6 +95,7 @@ static void park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
+  common_park(heap);
   set_state(heap, HEAP_PARKED);
   lock_acquire(&heap_list_lock);
   heap->next_parked = parked_heaps;
@@ -300,6 +307,7 @@ void heap_fork_child(void) {
     if (!lock_is_whole_in_child(&heap->lock)) {
       if (heap == &heap_samples) heap_samples_lost = true;
       else if (named_is(heap)) named_lose(heap);
+      else if (common_is(heap)) common_lose(heap);
       continue;
     }
     heap->next = kept;
@@ -312,6 +320,7 @@ void heap_fork_child(void) {
     heap->adopt_from = NULL; /* it may not be kept */
     heap->ride_other = NULL; /* the same */
     remote_forget_inbox(heap);
+    if (common_is(heap)) continue;
     if (heap == mine) {
       mine_is_whole = true;
       continue;

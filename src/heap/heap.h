@@ -59,12 +59,15 @@ struct learner {
 
 /* With more active heaps each holds less, so that all together hold no more. */
 enum { FEW_HEAPS = 32 };
+/* With more, they share slabs of large classes (common.h). */
+enum { COMMON_FROM_HEAPS = 8 };
 
 enum heap_state {
   HEAP_ACTIVE,
   HEAP_PARKED,
   HEAP_SAMPLES, /* no thread's, samples.h */
-  HEAP_NAMED    /* no thread's, named.h */
+  HEAP_NAMED,   /* no thread's, named.h */
+  HEAP_COMMON   /* no thread's, common.h */
 };
 
 struct heap {
@@ -76,11 +79,14 @@ struct heap {
   uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans;        /* freed Large blocks */
   size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
+  size_t common_bins;             /* of these, those of common classes (common.h) */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   struct learner learner;
   uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
+  uint8_t rented[CLASS_COUNT];   /* blocks of common heaps since then, see common.h */
+  uint64_t rented_since;         /* milliseconds of os_clock_ms */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
@@ -208,6 +214,8 @@ extern atomic_bool heap_started HAK_HIDDEN;
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);
 uint64_t heap_active(void);
+/** Heaps that threads have or had: active and parked ones. A hint. */
+uint64_t heap_made(void);
 /** Has a thread of this process with a heap ended? Threads of the process that forked it do not count. */
 bool heap_threads_have_ended(void);
 /** Are more than FEW_HEAPS active? A hint. */

@@ -7,6 +7,8 @@
 #include "heap/refill.h"
 
 #include "heap/adopt.h"
+#include "heap/bins.h"
+#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/learn.h"
 #include "heap/loans.h"
@@ -159,6 +161,35 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 
+/* What is left of a list whose first block is taken. */
+static void to_bin(struct bin *bin, void *first, unsigned count) {
+  HAK_CHECK(bin->head == NULL);
+  if (count > 1) bin->head = link_next(first);
+  bin->room -= (int32_t)count - 1;
+}
+
+/* One block of those that all threads share. Its heap's bin, which is under the lock, is what was freed last. */
+static void *take_common(struct heap *common, unsigned size_class, bool any_larger, bool *zeroed) {
+  struct bin *bin = &common->bins[size_class];
+  lock_acquire(&common->lock);
+  common->quiet[size_class] = 0;
+  void *block = bin_pop(bin);
+  unsigned count = block != NULL ? 0 : take_sent_back(common, size_class, &block);
+  if (block == NULL && needs_new_page(common, size_class)) {
+    if (any_larger) block = loan_take(common, size_class);
+    if (block == NULL) loan_end(common, size_class);
+  }
+  if (block == NULL) {
+    count = take_from_slabs(common, size_class, &block, zeroed);
+    if (count == 0 && (add_slab(common, size_class) || refill_take_back(common, size_class)))
+      count = take_from_slabs(common, size_class, &block, zeroed);
+  }
+  if (count > 0) to_bin(bin, block, count);
+  lock_release(&common->lock);
+  superslab_settle();
+  return block;
+}
+
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
@@ -175,6 +206,12 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
       return list;
     }
     loan_end(heap, size_class);
+    if (HAK_UNLIKELY(common_wanted(heap, size_class))) {
+      lock_release(&heap->lock);
+      common_rent(heap, size_class);
+      struct heap *common = common_heap(size_class);
+      return common != NULL ? take_common(common, size_class, any_larger, zeroed) : NULL;
+    }
   }
   if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
   if (count == 0 && get_memory(heap, size_class)) {
@@ -186,9 +223,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   if (grows || count == 0) superslab_settle();
   if (count == 0) return NULL;
   probe_refill(heap, class_size(size_class), count);
-  HAK_CHECK(bin->head == NULL);
-  if (count > 1) bin->head = link_next(list);
-  bin->room -= (int32_t)count - 1;
+  to_bin(bin, list, count);
   /* A load came back: huge pages that were broken up are wanted again. */
   if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {
     heap->opened_bytes = 0;

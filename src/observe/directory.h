@@ -137,6 +137,9 @@ struct directory_layout {
     struct directory_field exists, name, live_blocks, live_bytes, peak_bytes, span_bytes, limit,
         refused;
   } named;
+  struct { /* a heap of this `state` has blocks for all threads; 0: there are none */
+    uint32_t state;
+  } common;
 };
 
 #endif

@@ -1,6 +1,7 @@
 /* release.c - see release.h. */
 #include "release/look.h"
 
+#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/named.h"
 #include "heap/quarantine.h"
@@ -134,8 +135,14 @@ static void look_at_class(struct heap *heap, unsigned size_class, struct pass *p
 /* Looks without a change of the class, as far as is counted. */
 enum { QUIET_MOST = LOOKS + 1 };
 
+/* Are its bins under its lock? */
+static bool has_no_thread(const struct heap *heap) {
+  uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
+  return state == HEAP_PARKED || state == HEAP_COMMON;
+}
+
 bool look_begin(struct heap *heap) {
-  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+  bool parked = has_no_thread(heap);
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
   if (!parked && !sent) return false;
   lock_acquire(&heap->lock);
@@ -149,7 +156,7 @@ bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) 
   lock_acquire(&heap->lock);
   bool more = false;
   if (pass->looks == 0 || heap->quiet[size_class] > pass->looks) {
-    bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
+    bool parked = has_no_thread(heap);
     more = parked && heap->bins[size_class].head != NULL;
     if (more) slabs_put_parked_bin(heap, size_class);
     else more = slabs_put_batches(heap, size_class);
@@ -171,8 +178,7 @@ void look_end(struct heap *heap, struct pass *pass) {
   int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
   if (left > 0) pass->young += (size_t)left;
   lock_acquire(&heap->lock);
-  if (atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED)
-    pass->young += bytes_in_bins(heap);
+  if (has_no_thread(heap)) pass->young += bytes_in_bins(heap);
   lock_release(&heap->lock);
 }
 

@@ -1,4 +1,5 @@
 /* ride.c - the engine where there is no helper thread: bounded parts of a look in the program's own calls. */
+#include "heap/common.h"
 #include "heap/engine.h"
 #include "policy/options.h"
 #include "release/background.h"
@@ -37,7 +38,7 @@ static struct heap *next_parked(struct heap *from, uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   for (; from != NULL; from = from->next) {
     bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if (parked && now - from->looked_ms >= half) return from;
+    if ((parked || common_is(from)) && now - from->looked_ms >= half) return from;
   }
   return NULL;
 }

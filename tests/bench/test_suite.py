@@ -7,7 +7,7 @@ from typing import Any
 from common import APART, LIBRARY, TestCase, bench, sources, suite
 
 KEYS = {"name", "program", "arguments", "measure", "group", "bar", "idea", "quick"}
-GROUPS = {"single", "threads", "large", "touch", "many-threads"}
+GROUPS = {"single", "threads", "large", "touch", "many-threads", "crowds"}
 
 
 class Suite(TestCase):
@@ -62,6 +62,18 @@ class Suite(TestCase):
         self.assertEqual(
             {row["name"] for row in touching}, {"mixed-mid-touch", "mixed-large-touch"}
         )
+
+    def test_crowds(self) -> None:
+        rows = {row["name"]: row for row in suite() if row["group"] == "crowds"}
+        threads = {
+            name: sum(map(int, row["arguments"][:2]))
+            if row["program"] == "handoff"
+            else int(row["arguments"][3 if row["program"] == "random_mixed" else 0])
+            for name, row in rows.items()
+        }
+        self.assertLessEqual({256, 1024}, set(threads.values()))
+        for name, count in threads.items():
+            self.assertIn(count, (256, 1024), name)
 
     def test_many_threads_do_the_work_of_two(self) -> None:
         rows = {row["name"]: row for row in suite()}

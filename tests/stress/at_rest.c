@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40, MOST_MB_MANY = 60 };
+enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40 };
 
 static void *blocks[BLOCKS];
 static pthread_barrier_t filled;
@@ -152,6 +152,8 @@ static int cached_one(void) {
 
 /* --- many threads with little each ------------------------------------------------------------------------ */
 
+/* A thread at rest keeps a quarter of a MB at most; beside it there are the program, and descriptors. */
+enum { THREADS_A_MB = 4, MOST_MB_BESIDE = 6 };
 enum { BIN_THREADS = 100, BIN_BLOCKS = 40, BIN_LEAST = 1 << 10, BIN_MOST = 60 << 10 };
 enum { RING_THREADS = 200, RING_BLOCKS = 300, RING_LEAST = 16, RING_MOST = 512, RING_ROUNDS = 10 };
 
@@ -200,7 +202,7 @@ static int many(unsigned threads, void *(*work)(void *)) {
   for (uintptr_t i = 0; i < threads; i++)
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
   while (atomic_load(&freed) < threads) usleep(1000);
-  come_to_rest(MOST_MB_MANY);
+  come_to_rest(threads / THREADS_A_MB + MOST_MB_BESIDE);
   for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
   return 0;
 }

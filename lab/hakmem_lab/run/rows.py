@@ -14,7 +14,7 @@ from hakmem_lab.base.reading import read_bytes
 from hakmem_lab.base.shape import Entry, Name, Number, Positive, check
 
 Measure = Literal["throughput", "cpu", "wall"]
-Group = Literal["single", "threads", "large", "touch", "many-threads"]
+Group = Literal["single", "threads", "large", "touch", "many-threads", "crowds"]
 GROUPS = get_args(Group)
 # Rows of this group have one busy thread: it stays on one CPU, instead of being moved about.
 ONE_CPU_GROUP = "single"

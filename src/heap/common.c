@@ -1,0 +1,70 @@
+/* common.c - see common.h. */
+#include "heap/common.h"
+
+#include <string.h>
+
+#include "heap/engine.h"
+
+/* Neighbouring classes have a heap and its lock together, so that one can lend to the other (loans.h). */
+enum { CLASSES_A_HEAP = 8, COMMON_HEAPS = (CLASS_COUNT + CLASSES_A_HEAP - 1) / CLASSES_A_HEAP };
+
+/* Written under heap_list_lock, by release; read by acquire: who finds a heap there finds its lock as it was made. */
+static _Atomic(struct heap *) commons[COMMON_HEAPS];
+
+/* A class of which its thread takes so many blocks in so short a time is worth slabs of its own. */
+enum { RENT_MOST = 8, RENT_MS = 64 };
+
+/* Of an inbox, for all threads. */
+#define DUE_BYTES ((int64_t)(RELEASE_BYTES / 8))
+
+bool common_wanted(const struct heap *heap, unsigned size_class) {
+  return common_has_class(size_class) && heap->rented[size_class] < RENT_MOST &&
+         heap_made() > COMMON_FROM_HEAPS;
+}
+
+void common_rent(struct heap *heap, unsigned size_class) {
+  uint64_t now = os_clock_ms();
+  if (now - heap->rented_since >= RENT_MS) {
+    heap->rented_since = now;
+    for (unsigned c = COMMON_FIRST_CLASS; c < CLASS_COUNT; c++)
+      if (heap->rented[c] < RENT_MOST) heap->rented[c] = 0;
+  }
+  heap->rented[size_class]++;
+}
+
+void common_park(struct heap *heap) { memset(heap->rented, 0, sizeof heap->rented); }
+
+static struct heap *make(_Atomic(struct heap *) *place) {
+  lock_acquire(&heap_list_lock);
+  struct heap *heap = atomic_load_explicit(place, memory_order_relaxed);
+  if (heap == NULL && (heap = meta_allocate(sizeof *heap, _Alignof(struct heap))) != NULL) {
+    lock_init(&heap->lock);
+    atomic_store_explicit(&heap->state, HEAP_COMMON, memory_order_relaxed);
+    engine_set_mark(heap);
+    heap_list(heap);
+    atomic_store_explicit(place, heap, memory_order_release);
+  }
+  lock_release(&heap_list_lock);
+  return heap;
+}
+
+struct heap *common_heap(unsigned size_class) {
+  _Atomic(struct heap *) *place = &commons[size_class / CLASSES_A_HEAP];
+  struct heap *heap = atomic_load_explicit(place, memory_order_acquire);
+  return HAK_LIKELY(heap != NULL) ? heap : make(place);
+}
+
+bool common_is_due(unsigned size_class) {
+  if (!common_has_class(size_class)) return false;
+  const struct heap *heap =
+      atomic_load_explicit(&commons[size_class / CLASSES_A_HEAP], memory_order_acquire);
+  /* relaxed: a hint */
+  return heap != NULL &&
+         atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES;
+}
+
+void common_lose(const struct heap *heap) {
+  for (unsigned i = 0; i < COMMON_HEAPS; i++)
+    if (atomic_load_explicit(&commons[i], memory_order_relaxed) == heap)
+      atomic_store_explicit(&commons[i], NULL, memory_order_relaxed);
+}
