@@ -9,6 +9,7 @@ from command_line import in_this_process
 from samples import MACHINE
 
 from hakmem_lab.analysis.soak import read_series
+from hakmem_lab.analysis.summary import CROWDS
 from hakmem_lab.base.csv_table import parse_table
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.cli.scorecard import no_evidence
@@ -24,7 +25,8 @@ from hakmem_lab.scorecard.page import judged
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 6
 # The suite's rows and their groups.
-ROWS = {row.name: row.group for row in read_suite(Paths(ROOT), ROOT / "bench/suite.toml")}
+SUITE_ROWS = read_suite(Paths(ROOT), ROOT / "bench/suite.toml")
+ROWS = {row.name: row.group for row in SUITE_ROWS if row.group != CROWDS}
 ROWS |= {entry.name: entry.group for entry in ENTRIES}
 
 # Nanoseconds an operation, and kB at the peak; of others as of hakmem.
