@@ -28,13 +28,14 @@ $| = 1;
 my @kept = map { "x" x (100 + $_ % 900) } 1 .. 20000;
 undef $kept[$_] for grep { $_ % 16 } 0 .. $#kept;
 if (@ARGV) {
+    push @kept, map { "z" x 60000 } 1 .. 1000; # some 30 samples: that there is none has a chance of one in 10^12
     print "ready\\n";
     while (1) { push @kept, "y" x 3000; select undef, undef, undef, 0.02 }
 }
 print "done\\n";
 """
 
-PLACES = r"^covers \S+ \wi?B of .* live bytes, by \d+ samples \(one in .*\)$"
+PLACES = r"^covers (0 B|\S+ \wi?B) of .* live bytes, by \d+ samples \(one in .*\)$"
 SUM = r"^resident \d+ = live \d+ \+ slack \d+ \+ caches \d+ \+ fragmentation \d+ \+ metadata \d+ \+ not ours \d+$"
 STARTED = r"^done$"
 # What each command prints, by a pattern of lines of standard output.
