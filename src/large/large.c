@@ -241,18 +241,6 @@ bool large_could_fit(size_t bytes, size_t alignment) {
   return !large_is_huge(bytes, alignment) || unit_could_fit(units, alignment);
 }
 
-/* Where the number of spans is no limit: a cache may hold so much, and less where all together hold much. */
-#define CACHED_BYTES (24 * MIB)
-#define CACHED_BYTES_OF_MANY (8 * MIB)
-#define CACHED_BY_ALL (96 * MIB)
-
-static bool holds_too_much(const struct span_cache *cache, const struct slab *span) {
-  if (!HAK_HARDENED) return false;
-  size_t bytes = cache->bytes + bytes_of(span);
-  if (bytes <= CACHED_BYTES_OF_MANY) return false;
-  return bytes > CACHED_BYTES || large_cached_bytes() > CACHED_BY_ALL;
-}
-
 bool large_free(struct span_cache *cache, struct slab *span) {
   uint8_t kind = KIND_LARGE;
   /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span
@@ -268,7 +256,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     span_release(span);
     return true;
   }
-  while (span_count(cache) == SPANS_CACHED || holds_too_much(cache, span)) {
+  if (span_count(cache) == SPANS_CACHED) {
     struct slab *oldest = span_at(cache, 0);
     cache_remove(cache, 0);
     claim_and_release(oldest);

@@ -10,9 +10,8 @@
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
-/* 8 MiB at most: more raised peak memory and saved no time. With guards behind the blocks a span that is cached is one that no system
- * call and no page fault is needed for, and its pages are small ones: more of them, 24 MiB at most (docs/decisions/0024). */
-enum { SPANS_CACHED = HAK_HARDENED ? 48 : 8 };
+/* 8 MiB at most: more raised peak memory and saved no time. */
+enum { SPANS_CACHED = 8 };
 
 /* A thread's freed spans, youngest last. Only its thread writes; the release engine reads in passing (relaxed)
  * and gives back the pages of spans that it can claim by their kind. */
