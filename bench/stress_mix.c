@@ -9,12 +9,16 @@
  * Sizes: seven of eight blocks have 16 to 128 bytes, one of 8 up to 1 KiB, one of 64 up to 8 KiB,
  * one of 512 up to 64 KiB.
  *
+ * With TOGETHER 1 the threads of a round wait for each other when they begin and before they end, so that all of them hold
+ * their memory at once; else the scheduler decides how many do, and the peak with it.
+ *
  * What it shows: everything at once, and what the leftovers of ended threads cost. The idea is the
  * mixture in the mstress test of mimalloc's authors.
  */
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define OWN 512
@@ -22,6 +26,8 @@
 struct settings {
   uint64_t threads, rounds, operations, shared;
   uint64_t round;
+  bool together;
+  pthread_barrier_t barrier;
   _Atomic(char *) *table; /* the shared one */
   char **own;             /* of each thread */
 };
@@ -50,8 +56,13 @@ static char *exchange(struct settings *settings, uint64_t draw, char *block) {
   return atomic_exchange_explicit(place, block, memory_order_acq_rel);
 }
 
+static void wait_for_all(struct settings *settings) {
+  if (settings->together) pthread_barrier_wait(&settings->barrier);
+}
+
 static bool work(struct bench_worker *worker) {
   struct settings *settings = worker->shared;
+  wait_for_all(settings);
   char **own = settings->own + worker->index * OWN;
   uint64_t all = bench_share(settings->operations, settings->rounds, settings->round);
   worker->operations = bench_share(all, settings->threads, worker->index);
@@ -72,6 +83,7 @@ static bool work(struct bench_worker *worker) {
       break;
     }
   }
+  wait_for_all(settings);
   for (int i = 0; i < OWN; i++) {
     char *block = own[i];
     own[i] = NULL;
@@ -87,10 +99,11 @@ int main(int argc, char **argv) {
       {"ROUNDS", "times that the threads are started", 1, 1 << 20, NULL, NULL},
       {"OPERATIONS", "steps of all threads in all rounds", 1, BENCH_MAX_OPERATIONS, NULL, NULL},
       {"SHARED", "places of the shared table", 1, 1 << 20, NULL, "1024"},
+      {"TOGETHER", "1: all threads of a round are there at once", 0, 1, NULL, "0"},
       BENCH_SEED,
   };
-  uint64_t values[5];
-  bench_arguments(argc, argv, "Threads with mixed lifetimes that exchange blocks.", arguments, 5,
+  uint64_t values[6];
+  bench_arguments(argc, argv, "Threads with mixed lifetimes that exchange blocks.", arguments, 6,
                   values);
   static struct settings settings;
   settings = (struct settings){
@@ -98,7 +111,9 @@ int main(int argc, char **argv) {
       .rounds = values[1],
       .operations = values[2],
       .shared = values[3],
+      .together = values[4] != 0,
   };
+  pthread_barrier_init(&settings.barrier, NULL, (unsigned)settings.threads);
   settings.table = bench_map(settings.shared * sizeof settings.table[0]);
   settings.own = bench_map(settings.threads * OWN * sizeof(char *));
 
@@ -107,7 +122,7 @@ int main(int argc, char **argv) {
   result.cpu = -bench_clock(CLOCK_PROCESS_CPUTIME_ID);
   for (settings.round = 0; settings.round < settings.rounds; settings.round++) {
     struct bench_result round = bench_run_threads(settings.threads, work, &settings,
-                                                  bench_spread(values[4] + settings.round));
+                                                  bench_spread(values[5] + settings.round));
     result.operations += round.operations;
     result.checksum += round.checksum;
   }

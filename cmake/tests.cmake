@@ -27,26 +27,26 @@ endif()
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR HAK_TEST_SHARE "(${processors} + 4) / 5")
 
-# hak_waits(tests...): these mostly sleep or wait for somebody else. tests/runner lets them run beside tests that need a
-# processor each. Names that this variant has no test of are passed over.
-function(hak_waits)
+# Names that this variant has no test of are passed over.
+function(hak_label label)
   foreach(name IN LISTS ARGN)
     if(TEST ${name})
-      set_property(TEST ${name} APPEND PROPERTY LABELS waits)
+      set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
     endif()
   endforeach()
 endfunction()
 
+# hak_waits(tests...): these mostly sleep or wait for somebody else. tests/runner lets them run beside tests that need a
+# processor each.
+function(hak_waits)
+  hak_label(waits ${ARGN})
+endfunction()
+
 # hak_slow(tests...): `make test` leaves these out, `make test-all` runs them. The label `slow` is all that
 # decides it. Who has it: what takes more than about 5 s of a processor, repeats another test under other
-# options, or needs packages of scripts/packages.txt that are not in its groups [build] and [test]. Names
-# that this variant has no test of are passed over.
+# options, or needs packages of scripts/packages.txt that are not in its groups [build] and [test].
 function(hak_slow)
-  foreach(name IN LISTS ARGN)
-    if(TEST ${name})
-      set_property(TEST ${name} APPEND PROPERTY LABELS slow)
-    endif()
-  endforeach()
+  hak_label(slow ${ARGN})
 endfunction()
 
 # hak_slow_directory(): the same for every test of the folder, at the end of its CMakeLists.txt.

@@ -106,9 +106,8 @@ void full_set_end(void *pointer, size_t size) {
   if (is_small(&block)) {
     set_small_end(pointer, room_of(&block), size);
   } else {
-    uint64_t canary = canary_of(pointer, 0);
     *size_entry(&block) = (void *)size;
-    memcpy((char *)pointer + size, &canary, sizeof canary);
+    put_word((char *)pointer + size, canary_of(pointer, 0));
   }
 }
 
@@ -117,10 +116,8 @@ static size_t size_of(const struct block *block, const void *pointer) {
   size_t room = room_of(block);
   if (is_small(block)) return size_of_small(pointer, room);
   size_t size = (size_t)*size_entry(block);
-  uint64_t canary;
   if (size > room - CANARY_BYTES) return SIZE_MAX;
-  memcpy(&canary, (const char *)pointer + size, sizeof canary);
-  return canary == canary_of(pointer, 0) ? size : SIZE_MAX;
+  return word_at((const char *)pointer + size) == canary_of(pointer, 0) ? size : SIZE_MAX;
 }
 
 static size_t checked_size(const char *function, const struct block *block, const void *pointer) {
@@ -139,10 +136,9 @@ size_t full_size_told(const struct block *block, const void *pointer) {
     size_t size = (size_t)*size_entry(block);
     return size <= most ? size : 0;
   }
-  uint64_t canary;
-  memcpy(&canary, (const char *)pointer + most, sizeof canary);
-  uint64_t unused = (canary ^ end_mask(pointer)) & UNUSED_MASK;
-  return unused <= most && canary == canary_of(pointer, unused) ? most - unused : 0;
+  uint64_t mask = end_mask(pointer), canary = word_at((const char *)pointer + most);
+  uint64_t unused = (canary ^ mask) & UNUSED_MASK;
+  return unused <= most && canary == canary_from(mask, unused) ? most - unused : 0;
 }
 
 size_t full_room(size_t size) {

@@ -44,8 +44,8 @@ bool front_should_move(const void *pointer) {
   if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
   unsigned size_class = slab->size_class;
   const struct heap *owner = heap_of_bin(bin, size_class);
-  if (common_is(owner))
-    return false; /* the thread that frees a block has it next, wherever it lies */
+  /* The thread that frees a block has it next, wherever it lies. */
+  if (common_is(owner)) return false;
   uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
   uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
   uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);

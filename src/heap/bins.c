@@ -78,30 +78,29 @@ static size_t budget_of(const struct heap *heap, bool *many) {
 #define COMMON_BINS_BYTES (128 * KIB)
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  bool common = common_wanted(heap, size_class);
   uint32_t more = bin->capacity;
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
     if (more < FIRST_BLOCKS_LEAST) more = FIRST_BLOCKS_LEAST;
-    if (common_wanted(heap, (unsigned)(bin - heap->bins))) more = 1;
+    if (common) more = 1;
   }
   uint32_t capacity = bin->capacity + more;
   if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
   bool many;
   size_t budget = budget_of(heap, &many);
   size_t used = heap->bin_budget_used + (size_t)more * size;
-  bool always = bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
-  bool common = common_has_class((unsigned)(bin - heap->bins));
-  if (common && common_wanted(heap, (unsigned)(bin - heap->bins))) {
-    if (heap->common_bins + (size_t)more * size > COMMON_BINS_BYTES) return false;
-    always = false;
-  }
+  if (common && heap->common_bins + (size_t)more * size > COMMON_BINS_BYTES) return false;
+  bool always =
+      !common && bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
   if (!always && used > budget) {
-    if (!option_value(LEARN) || !learn_reclaim(heap, (unsigned)(bin - heap->bins))) return false;
+    if (!option_value(LEARN) || !learn_reclaim(heap, size_class)) return false;
     used = heap->bin_budget_used + (size_t)more * size;
     if (used > budget) return false;
   }
   heap->bin_budget_used = used;
-  if (common) heap->common_bins += (size_t)more * size;
+  if (common_has_class(size_class)) heap->common_bins += (size_t)more * size;
   bin->capacity = capacity;
   bin->room += (int32_t)more;
   return true;

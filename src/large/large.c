@@ -74,31 +74,10 @@ static void tell_change(struct span_cache *cache) {
   }
 }
 
-#if HAK_HARDENED
-
-static uint32_t usable_at(const struct span_cache *cache, uint32_t i) { return cache->usable[i]; }
-
-static void note_usable(struct span_cache *cache, uint32_t i, uint32_t usable) {
-  cache->usable[i] = usable;
-}
-
-#else
-
-static uint32_t usable_at(const struct span_cache *cache, uint32_t i) {
-  return (uint32_t)span_usable(span_at(cache, i));
-}
-
-static void note_usable(struct span_cache *cache, uint32_t i, uint32_t usable) {
-  (void)cache, (void)i, (void)usable;
-}
-
-#endif
-
 static void cache_put(struct span_cache *cache, struct slab *span) {
   cache->bytes += bytes_of(span);
   uint32_t count = span_count(cache);
   atomic_store_explicit(&cache->spans[count], span, memory_order_relaxed);
-  note_usable(cache, count, (uint32_t)span_usable(span));
   atomic_store_explicit(&cache->count, count + 1, memory_order_relaxed);
   uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
   atomic_store_explicit(&cache->changes, changes + 1, memory_order_relaxed);
@@ -109,10 +88,8 @@ static void cache_remove(struct span_cache *cache, uint32_t at) {
   uint32_t count = span_count(cache);
   cache->bytes -= bytes_of(span_at(cache, at));
   tell_change(cache);
-  for (; at + 1 < count; at++) {
+  for (; at + 1 < count; at++)
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
-    note_usable(cache, at, usable_at(cache, at + 1));
-  }
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
   if (count == 1 && any_given(cache)) set_given(cache, false);
 }
@@ -157,18 +134,18 @@ static unsigned slices_for(size_t bytes) {
 
 /* --- with a guard behind the block ------------------------------------------------------------------------ */
 
-/* The youngest of the shortest whose guard can stay where it is, since no more than a quarter, or a slice, is too much: no system call. */
+/* The youngest of the shortest whose guard can stay where it is: no system call. A quarter too much, or a slice, is bearable. */
 static struct slab *cache_take_fitting(struct span_cache *cache, size_t usable) {
   uint32_t count = span_count(cache), best = count;
-  size_t least = usable + (usable / 4 > SLICE_BYTES ? usable / 4 : SLICE_BYTES) + 1;
+  size_t limit = usable + (usable / 4 > SLICE_BYTES ? usable / 4 : SLICE_BYTES) + 1;
   for (uint32_t i = count; i-- > 0;) {
-    size_t has = usable_at(cache, i);
-    if (has < usable || has >= least) continue;
-    least = has;
+    size_t has = span_usable(span_at(cache, i));
+    if (has < usable || has >= limit) continue;
+    limit = has;
     best = i;
   }
-  if (best == count || !claim(span_at(cache, best))) return NULL;
-  struct slab *span = span_at(cache, best);
+  struct slab *span = best < count ? span_at(cache, best) : NULL;
+  if (span == NULL || !claim(span)) return NULL;
   cache_remove(cache, best);
   return span;
 }

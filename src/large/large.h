@@ -25,9 +25,6 @@ struct span_cache {
   size_t bytes;             /* its thread's: of the spans */
   _Atomic size_t told;      /* what large_cached_bytes knows of them; the engine lowers it, too */
   _Atomic(struct slab *) spans[SPANS_CACHED];
-#if HAK_HARDENED
-  uint32_t usable[SPANS_CACHED]; /* its thread's: what span_usable says of each */
-#endif
 };
 
 /** Does such a request get a Huge block? */

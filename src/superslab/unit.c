@@ -155,14 +155,15 @@ static struct unit_run map_run(size_t units, size_t alignment, size_t ahead, boo
 #if HAK_HARDENED
 
 /* Takes guards away until `units` units without them are in the pool that were not before, from runs of at least `least` units. What lies in
- * front of each block has no pages, and goes. */
-static void open_fenced(size_t units, size_t least) {
-  for (size_t opened = 0; opened < units;) {
+ * front of each block has no pages, and goes. False: there were no such runs. */
+static bool open_fenced(size_t units, size_t least) {
+  size_t opened = 0;
+  while (opened < units) {
     struct warm_run run;
     pool_lock();
     bool found = warm_take_any_fenced(&unit_pool, least + 1, &run);
     pool_unlock();
-    if (!found) return;
+    if (!found) break;
     if (!units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) {
       units_discard(run.base, run.units);
       continue;
@@ -178,11 +179,12 @@ static void open_fenced(size_t units, size_t least) {
     if (full) give_back(run);
     else opened += run.units;
   }
+  return opened > 0;
 }
 
 #else
 
-static void open_fenced(size_t units, size_t least) { (void)units, (void)least; }
+static bool open_fenced(size_t units, size_t least) { return (void)units, (void)least, false; }
 
 #endif
 
@@ -300,10 +302,8 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
   if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
   /* Of the pool's runs it is known whether they start at such a place, not what lies ahead of it. */
   bool from_os = (ahead > 0 && alignment > UNIT_BYTES) || !take_warm(units, alignment, &run);
-  if (from_os && ahead == 0 && alignment == UNIT_BYTES) {
-    open_fenced(1, units);
+  if (from_os && ahead == 0 && alignment == UNIT_BYTES && open_fenced(1, units))
     from_os = !take_warm(units, alignment, &run);
-  }
   if (from_os) {
     run = map_missed(units, alignment, ahead);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread

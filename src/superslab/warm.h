@@ -19,8 +19,7 @@ struct warm_run {
   bool zeroed;
   bool huge_pages;   /* explicit ones */
   bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
-  size_t
-      fenced; /* hardened: bytes that can be used of the Huge block whose guards it still has; 0: it has none */
+  size_t fenced;     /* hardened: usable bytes of the Huge block whose guards it has; 0: none */
 };
 
 /* 64 runs: more would make the search visible beside the system call it saves. */
