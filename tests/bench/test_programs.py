@@ -130,13 +130,17 @@ class Behaviour(TestCase):
             ("larson", "2 20000 100 1000 8 1000 free"),
             ("handoff", "2 2 1000 3 16 300 yes 64"),
             ("churn_threads", "3 100 20 16 300"),
-            ("stress_mix", "3 2 20000 100"),
+            ("stress_mix", "3 2 20000 100 0"),
             ("heavy_tail", "1 20000"),
         ):
             with self.subTest(program=program):
                 sums = [self.checksum(program, *arguments.split(), seed) for seed in "1123"]
                 self.assertEqual(sums[0], sums[1])
                 self.assertEqual(len(set(sums)), 3, sums)
+
+    def test_together_is_the_same_work(self) -> None:
+        sums = {self.checksum("stress_mix", "3", "2", "20000", "100", together, "1") for together in "01"}
+        self.assertEqual(len(sums), 1)
 
     def test_threads_share_the_work(self) -> None:
         """Operations are those of all threads: as many nodes, whatever the number of threads."""
