@@ -390,6 +390,7 @@ def test_few_rounds_are_certain_of_nothing() -> None:
     lines = server_verdicts(result_of({"b": SLOW}, {"b": FAT}, rounds=2))
     assert "not certain (hakmem: in 0 of 1; too few rounds" in lines[0]
     assert lines[1] == "  b: throughput 0.90 of that on mimalloc3, not certain"
+    assert "not certain (hakmem: in 0 of 1; too few rounds" in lines[2]
 
 
 def test_a_failure_is_named_first() -> None:

@@ -10,6 +10,7 @@ from hakmem_lab.base.numbers import show_number
 from hakmem_lab.run.results import Result, RowResult
 
 IDLE = "rss_after_idle_kb"
+FEW_ROUNDS = "; too few rounds for an interval"
 FASTER = 1 / summary.NOISE  # throughput against the best peer's that is not told from equal
 
 
@@ -76,7 +77,7 @@ def of_speed(found: list[Judgement], subject: str) -> list[str]:
     few = [j for j in compared if j.throughput is not None and j.throughput.high is None]
     verdict = "not met" if slower else "not certain" if few or not compared else "met"
     why = f"in {len(slower)} of {len(compared)}"
-    why += "; too few rounds for an interval" if few else ""
+    why += FEW_ROUNDS if few else ""
     lines = [f"no server slower than on its best peer with certainty: {verdict} ({subject}: {why})"]
     doubted = [
         j
@@ -97,12 +98,12 @@ def of_memory(result: Result, found: list[Judgement], subject: str) -> list[str]
     compared = [j for j in found if j.idle is not None]
     above = [j for j in compared if j.idle is not None and j.idle.value > 1]
     best = len(compared) - len(above)
-    verdict = "not certain" if not compared else "met" if 2 * best > len(compared) else "not met"
+    few = any(j.idle is not None and j.idle.high is None for j in compared)
+    most = "met" if 2 * best > len(compared) else "not met"
+    verdict = "not certain" if few or not compared else most
     idle = result.settings.get("idle_s", 10)
-    lines = [
-        f"memory after {idle:g} s without load the lowest in most: {verdict}"
-        f" ({subject}: in {best} of {len(compared)})"
-    ]
+    why = f"in {best} of {len(compared)}{FEW_ROUNDS if few else ''}"
+    lines = [f"memory after {idle:g} s without load the lowest in most: {verdict} ({subject}: {why})"]
     for judged in sorted(above, key=lambda j: -(j.idle.value if j.idle else 0)):
         assert judged.idle is not None and judged.leanest is not None
         own = median_figure(judged.row, subject, IDLE) or 0.0
