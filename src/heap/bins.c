@@ -56,7 +56,18 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
 /* A thread that sleeps keeps what its bins hold. With more than FEW_HEAPS active, all heaps share what this many may keep:
  * 100 sleeping threads hold 46 MB instead of 129 (docs/decisions/0002). */
 enum { MANY_SHARE = 4 };
-#define SHARED_BUDGET_LEAST (256 * KIB)
+#define SHARED_BUDGET_LEAST (64 * KIB)
+
+/* Where many heaps are, most slabs are the only one of their class, with a page or two in use: they are no measure of what the
+ * thread works with. The others are, or were, full. */
+static size_t owned_beyond_first(const struct heap *heap) {
+  size_t bytes = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    size_t count = atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed);
+    if (count > 1) bytes += (count - 1) * class_slices(c) << SLICE_SHIFT;
+  }
+  return bytes;
+}
 
 static size_t budget_of(const struct heap *heap, bool *many) {
   uint64_t active = heap_active();
@@ -67,7 +78,8 @@ static size_t budget_of(const struct heap *heap, bool *many) {
     budget = budget * MANY_SHARE / active;
     if (budget < least) budget = least;
   }
-  size_t share = option_value(SS_MEM_LEAN) ? 0 : slabs_owned(heap) / 8;
+  if (option_value(SS_MEM_LEAN)) return budget;
+  size_t share = (*many ? owned_beyond_first(heap) : slabs_owned(heap)) / 8;
   return share > budget ? share : budget;
 }
 
