@@ -229,7 +229,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     mark(span, KIND_LARGE);
     return false;
   }
-  if (cache == NULL) {
+  if (cache == NULL || node_is_far(superslab_of(span)->node)) {
     span_release(span);
     return true;
   }

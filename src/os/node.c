@@ -1,0 +1,69 @@
+/* node.c - on which memory node a thread runs, told without a system call.
+ *
+ * Linux 6.3 and later write the number into the area for restartable sequences that glibc (2.35 and later) registers for each
+ * thread; it is read here and never written to. Where that is missing, the vdso of some machines tells.
+ */
+#define _GNU_SOURCE
+#include "os/os.h"
+
+#include <sys/auxv.h>
+
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#endif
+
+#if defined(__GLIBC__)
+
+/* Weak: since glibc 2.35, and not in every static program. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+/* Weak: since glibc 2.29. */
+extern int getcpu(unsigned int *cpu, unsigned int *node) __attribute__((weak));
+
+/* The start of the kernel's struct rseq; C libraries' headers know less of it than kernels fill in. */
+struct rseq_area {
+  uint32_t cpu_id_start;
+  int32_t cpu_id; /* below 0: this thread's is not registered */
+  uint64_t critical_section;
+  uint32_t flags, node_id;
+};
+
+/* getcpu() is no system call there. */
+#if defined(__x86_64__) || defined(__powerpc64__)
+#define VDSO_HAS_GETCPU 1
+#else
+#define VDSO_HAS_GETCPU 0
+#endif
+
+enum source { UNKNOWN, AREA, VDSO, NONE };
+
+static enum source find_source(void) {
+  const size_t needed = offsetof(struct rseq_area, node_id) + sizeof(uint32_t);
+  bool registered = &__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size != 0;
+  if (registered && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed) return AREA;
+  return VDSO_HAS_GETCPU && getcpu != NULL ? VDSO : NONE;
+}
+
+unsigned os_node(void) {
+  static _Atomic uint8_t source HAK_START_DATA;
+  /* relaxed: whoever looks finds the same */
+  uint8_t from = atomic_load_explicit(&source, memory_order_relaxed);
+  if (HAK_UNLIKELY(from == UNKNOWN)) {
+    from = (uint8_t)find_source();
+    atomic_store_explicit(&source, from, memory_order_relaxed);
+  }
+  if (HAK_LIKELY(from == AREA)) {
+    const volatile struct rseq_area *area =
+        (const void *)(os_thread_pointer() + (uintptr_t)__rseq_offset);
+    if (HAK_LIKELY(area->cpu_id >= 0)) return area->node_id;
+  }
+  unsigned node = 0;
+  if (from == VDSO) (void)getcpu(NULL, &node);
+  return node;
+}
+
+#else
+
+unsigned os_node(void) { return 0; }
+
+#endif

@@ -1,0 +1,117 @@
+"""A machine of its own for a program: Linux under qemu, with as many memory nodes as wanted.
+
+The initial file system is all it has: an init (guest.c), the programs and the libraries that they need. Nothing of it is kept.
+"""
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+PLACES = ("/boot", "/usr/lib/modules")
+NAMES = ("vmlinuz*", "*/vmlinuz*")
+# Of a guest that was compiled for this machine's own kernel, and for one that is emulated (TCG).
+SECONDS = 240
+
+
+class Unavailable(Exception):
+    """Why no machine can be started here."""
+
+
+def find_kernel(build: Path) -> Path:
+    """HAKMEM_TEST_KERNEL, one that `fetch_kernel.sh` has put into the build folder, or one that is installed."""
+    named = os.environ.get("HAKMEM_TEST_KERNEL")
+    if named:
+        return Path(named)
+    for place in (build / "kernel", *map(Path, PLACES)):
+        for pattern in NAMES:
+            for path in sorted(place.glob(pattern), reverse=True):
+                if os.access(path, os.R_OK):
+                    return path
+    raise Unavailable("no Linux image to start: neither in /boot nor by tests/numa/fetch_kernel.sh")
+
+
+def find_emulator() -> str:
+    found = shutil.which("qemu-system-x86_64")
+    if found is None:
+        raise Unavailable("qemu-system-x86_64 is not installed")
+    return found
+
+
+# --- the initial file system ------------------------------------------------------------------------------------
+
+
+def entry(name: str, mode: int, content: bytes = b"") -> bytes:
+    """One file in the format that cpio calls newc."""
+    encoded = name.encode() + b"\0"
+    fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(encoded), 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+    head += b"\0" * (-len(head) % 4)
+    return head + content + b"\0" * (-len(content) % 4)
+
+
+def libraries_of(program: Path) -> dict[str, Path]:
+    """What the loader would load for it, and the loader, by the path under which they are looked for."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    found = {}
+    for line in done.stdout.splitlines():
+        match = re.search(r"(?:=> )?(/\S+) \(0x", line)
+        if match:
+            found[match.group(1)] = Path(match.group(1)).resolve()
+    return found
+
+
+def archive(init: Path, files: Iterable[Path], commands: Iterable[str]) -> bytes:
+    """`files` come to the root folder, under their own names."""
+    content = {"init": init.read_bytes(), "commands": "".join(f"{c}\n" for c in commands).encode()}
+    for path in files:
+        content[path.name] = path.read_bytes()
+        for name, library in libraries_of(path).items():
+            content.setdefault(name.lstrip("/"), library.read_bytes())
+    folders = {"proc", "sys", "dev", "tmp"}
+    for name in content:
+        folders |= {str(p) for p in Path(name).parents if str(p) != "."}
+    data = b"".join(entry(name, 0o040755) for name in sorted(folders))
+    data += entry("dev/console", 0o020600)  # of no device: the kernel says so once, and goes on
+    data += b"".join(entry(name, 0o100755, content[name]) for name in sorted(content))
+    return gzip.compress(data + entry("TRAILER!!!", 0), 1)
+
+
+# --- the machine -------------------------------------------------------------------------------------------------
+
+
+def options(nodes: int, processors: int, mebibytes: int) -> list[str]:
+    """For `processors` and `mebibytes` on each node."""
+    made = ["-smp", str(nodes * processors), "-m", f"{nodes * mebibytes}M"]
+    for node in range(nodes):
+        first = node * processors
+        made += ["-object", f"memory-backend-ram,id=memory{node},size={mebibytes}M"]
+        made += ["-numa", f"node,nodeid={node},memdev=memory{node},cpus={first}-{first + processors - 1}"]
+    for a in range(nodes):
+        made += [x for b in range(nodes) if a < b for x in ("-numa", f"dist,src={a},dst={b},val=20")]
+    return made
+
+
+def run(build: Path, init: Path, files: Iterable[Path], commands: Iterable[str], nodes: int = 2,
+        processors: int = 2, mebibytes: int = 512) -> str:  # fmt: skip
+    """What the machine printed. Raises Unavailable where none can be started."""
+    emulator, kernel = find_emulator(), find_kernel(build)
+    image = build / "initial.cpio.gz"
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_bytes(archive(init, files, commands))
+    command = [emulator, "-machine", f"pc,accel={os.environ.get('HAKMEM_TEST_ACCEL', 'tcg')}", "-cpu", "qemu64", *options(nodes, processors, mebibytes),
+               "-kernel", str(kernel), "-initrd", str(image), "-nographic", "-no-reboot", "-nodefaults",
+               "-serial", "stdio", "-append", "console=ttyS0 quiet panic=-1 numa_balancing=disable"]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as late:
+        sys.stdout.write((late.stdout or b"").decode(errors="replace"))
+        raise
+    said = done.stdout.decode(errors="replace").replace("\r", "")
+    if "[guest] end" not in said:
+        sys.stdout.write(said + done.stderr.decode(errors="replace"))
+        raise RuntimeError(f"the machine ended too early, with status {done.returncode}")
+    return said
