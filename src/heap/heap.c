@@ -40,7 +40,8 @@ static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
 struct lock heap_list_lock HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
-static struct heap *parked_heaps[NODES] HAK_START_DATA; /* by the node of the heap */
+static struct heap *parked_heaps HAK_START_DATA; /* of node 0 */
+static struct heap *parked_on_others[NODES - 1];
 atomic_bool heap_started HAK_START_DATA;
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
@@ -91,18 +92,22 @@ static void set_state(struct heap *heap, enum heap_state state) {
   lock_release(&heap->lock);
 }
 
-/* Under heap_list_lock. */
-static void put_parked(struct heap *heap) {
-  struct heap **parked_there = &parked_heaps[heap_node(heap)];
-  heap->next_parked = *parked_there;
-  *parked_there = heap;
+/* The list of heaps that are parked on a node; under heap_list_lock, as the next two. */
+static struct heap **parked_on(unsigned node) {
+  return node == 0 ? &parked_heaps : &parked_on_others[node - 1];
 }
 
-/* The same; NULL: none is parked there. */
+static void put_parked(struct heap *heap) {
+  struct heap **list = parked_on(heap_node(heap));
+  heap->next_parked = *list;
+  *list = heap;
+}
+
+/* NULL: there is none. */
 static struct heap *take_parked(unsigned node) {
-  struct heap *heap = parked_heaps[node];
+  struct heap **list = parked_on(node), *heap = *list;
   if (heap == NULL) return NULL;
-  parked_heaps[node] = heap->next_parked;
+  *list = heap->next_parked;
   heap->next_parked = NULL;
   return heap;
 }
@@ -315,7 +320,7 @@ void heap_fork_child(void) {
   struct heap *mine = heap_if_any(), *kept = NULL, *next;
   uint64_t parked_now = 0;
   bool mine_is_whole = false;
-  for (unsigned node = 0; node < node_end(); node++) parked_heaps[node] = NULL;
+  for (unsigned node = 0; node < node_end(); node++) *parked_on(node) = NULL;
   atomic_store_explicit(&remote_full_inboxes, 0, memory_order_relaxed);
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;

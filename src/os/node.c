@@ -16,7 +16,6 @@
 
 /* Weak: since glibc 2.35, and not in every static program. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
 /* Weak: since glibc 2.29. */
 extern int getcpu(unsigned int *cpu, unsigned int *node) __attribute__((weak));
 
@@ -39,8 +38,7 @@ enum source { UNKNOWN, AREA, VDSO, NONE };
 
 static enum source find_source(void) {
   const size_t needed = offsetof(struct rseq_area, node_id) + sizeof(uint32_t);
-  bool registered = &__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size != 0;
-  if (registered && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed) return AREA;
+  if (&__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed) return AREA;
   return VDSO_HAS_GETCPU && getcpu != NULL ? VDSO : NONE;
 }
 
