@@ -4,6 +4,7 @@
  *
  * Usage: rounds ROUNDS THREADS MIB: threads on each node, MiB that each allocates. For each kind of blocks one line:
  *   kind=NAME pages=N local=N share=0.000
+ * and last peak=N: most KiB that were resident at once.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -187,5 +189,8 @@ int main(int argc, char **argv) {
   if (nodes == 0) return 2;
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
     play(&kinds[i], (unsigned)atoi(argv[1]), (unsigned)atoi(argv[2]), (size_t)atoi(argv[3]) << 20);
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) die("getrusage");
+  printf("peak=%ld\n", usage.ru_maxrss);
   return 0;
 }
