@@ -7,6 +7,7 @@ BUILD is a folder for what is made, GUEST and ROUNDS the programs of guest.c and
 allocators' libraries, of which shares are printed and nothing is expected. Exit status 77: no machine can be started here.
 """
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True
 import machine  # noqa: E402
 
 # Rounds, threads on each node, MiB of each thread.
-EXTENT = "5 2 4"
+EXTENT = os.environ.get("HAKMEM_TEST_NUMA_ROUNDS", "5 2 4")
 # Of the pages in use, with HAKMEM_NUMA=auto. What is missing are pages that two threads share, or that the loader has touched.
 LEAST = 0.95
 # Without, chance decides; if there were more the rounds would show nothing.
@@ -28,6 +29,7 @@ class Shares(dict[str, float]):
     def __init__(self, said: str) -> None:
         super().__init__({kind: float(share) for kind, share in re.findall(r"kind=(\w+) .*share=([\d.]+)", said)})
         self.peak = int(re.findall(r"peak=(\d+)", said)[0])
+        self.faults = int(re.findall(r"faults=(\d+)", said)[0])
 
 
 def commands_for(program: Path, library: Path, peers: list[Path]) -> dict[str, str]:
@@ -46,9 +48,10 @@ def outputs(said: str) -> list[str]:
 
 def print_table(shares: dict[str, Shares]) -> None:
     kinds = list(next(iter(shares.values())))
-    print(f"{'':16}" + "".join(f"{kind:>15}" for kind in kinds) + f"{'peak MB':>10}")
+    print(f"{'':16}" + "".join(f"{kind:>15}" for kind in kinds) + f"{'peak MB':>10}{'faults':>10}")
     for name, row in shares.items():
-        print(f"{name:16}" + "".join(f"{row[kind]:15.3f}" for kind in kinds) + f"{row.peak // 1024:10}")
+        line = "".join(f"{row[kind]:15.3f}" for kind in kinds)
+        print(f"{name:16}{line}{row.peak // 1024:10}{row.faults:10}")
 
 
 def failures(off: Shares, on: Shares, statistics: dict) -> list[str]:

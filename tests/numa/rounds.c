@@ -2,14 +2,14 @@
  * says where the pages are. From round to round threads start in another order, so that memory that is used again without a
  * thought comes to another node.
  *
- * Usage: rounds ROUNDS THREADS MIB: threads on each node, MiB that each allocates. For each kind of blocks one line:
+ * Usage: rounds ROUNDS THREADS MIB [KIND]: threads on each node, MiB that each allocates; all kinds, or one. For each kind of blocks
+ * one line:
  *   kind=NAME pages=N local=N share=0.000
- * and last peak=N: most KiB that were resident at once.
+ * and last peak=N faults=N: most KiB that were resident at once, and page faults.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +23,20 @@ enum { NODES = 8, PAGE = 4096, AT_ONCE = 1024 };
 static const struct kind {
   const char *name;
   size_t low, high; /* bytes of a block */
-  bool handed;      /* blocks are freed by a thread of another node */
-} kinds[] = {{"small", 64, 1024, false},          {"medium", 8192, 49152, false},
-             {"large", 98304, 786432, false},     {"huge", 2500000, 3500000, false},
-             {"handed_small", 64, 1024, true},    {"handed_medium", 8192, 49152, true},
-             {"handed_large", 98304, 786432, true}};
+  enum {
+    APART,  /* threads of a round are on all nodes */
+    HANDED, /* the same, and blocks are freed by a thread of another node */
+    MOVED   /* threads of a round are on one node, those of the next on another */
+  } way;
+} kinds[] = {{"small", 64, 1024, APART},
+             {"medium", 8192, 49152, APART},
+             {"large", 98304, 786432, APART},
+             {"huge", 2500000, 3500000, APART},
+             {"handed_small", 64, 1024, HANDED},
+             {"handed_medium", 8192, 49152, HANDED},
+             {"handed_large", 98304, 786432, HANDED},
+             {"moved_small", 64, 1024, MOVED},
+             {"moved_huge", 2500000, 3500000, MOVED}};
 
 struct block {
   struct block *next;
@@ -131,7 +140,7 @@ static void *work(void *argument) {
   fill(worker);
   look(worker);
   pthread_barrier_wait(&all_have_looked);
-  if (worker->kind->handed) {
+  if (worker->kind->way == HANDED) {
     /* What it got from the other it may use again at once. */
     free_all(worker->other);
     pthread_barrier_wait(&all_have_looked);
@@ -160,7 +169,7 @@ static void play(const struct kind *kind, unsigned rounds, unsigned threads, siz
   for (unsigned round = 0; round < rounds; round++) {
     for (unsigned i = 0; i < count; i++)
       workers[i] = (struct worker){.kind = kind,
-                                   .node = (i + round) % nodes,
+                                   .node = (kind->way == MOVED ? round : i + round) % nodes,
                                    .random = draw(&random),
                                    .bytes = bytes,
                                    .other = &workers[(i + 1) % count]};
@@ -180,17 +189,19 @@ static void play(const struct kind *kind, unsigned rounds, unsigned threads, siz
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) {
-    fprintf(stderr, "usage: rounds ROUNDS THREADS MIB\n");
+  if (argc != 4 && argc != 5) {
+    fprintf(stderr, "usage: rounds ROUNDS THREADS MIB [KIND]\n");
     return 2;
   }
   find_nodes();
   printf("nodes=%u\n", nodes);
   if (nodes == 0) return 2;
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-    play(&kinds[i], (unsigned)atoi(argv[1]), (unsigned)atoi(argv[2]), (size_t)atoi(argv[3]) << 20);
+    if (argc == 4 || strcmp(argv[4], kinds[i].name) == 0)
+      play(&kinds[i], (unsigned)atoi(argv[1]), (unsigned)atoi(argv[2]),
+           (size_t)atoi(argv[3]) << 20);
   struct rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) die("getrusage");
-  printf("peak=%ld\n", usage.ru_maxrss);
+  printf("peak=%ld faults=%ld\n", usage.ru_maxrss, usage.ru_minflt);
   return 0;
 }
