@@ -29,6 +29,7 @@ function(cross_unit_programs prefix)
   endforeach()
   include(${CROSS_TESTS}/unit/wrapped.cmake)
   target_link_options(${prefix}unit_short_lock_holds PRIVATE ${LOCK_HOLDS_WRAPS})
+  target_link_options(${prefix}unit_nodes PRIVATE LINKER:--wrap=os_node)
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 
