@@ -27,19 +27,20 @@ struct rseq_area {
   uint32_t flags, node_id;
 };
 
-/* getcpu() is no system call there. */
-#if defined(__x86_64__) || defined(__powerpc64__)
-#define VDSO_HAS_GETCPU 1
-#else
-#define VDSO_HAS_GETCPU 0
-#endif
-
-enum source { UNKNOWN, AREA, VDSO, NONE };
+enum source { UNKNOWN, AREA, VDSO };
 
 static enum source find_source(void) {
   const size_t needed = offsetof(struct rseq_area, node_id) + sizeof(uint32_t);
-  if (&__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed) return AREA;
-  return VDSO_HAS_GETCPU && getcpu != NULL ? VDSO : NONE;
+  return &__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed ? AREA : VDSO;
+}
+
+/* Elsewhere getcpu() is a system call. */
+static unsigned ask_vdso(void) {
+  unsigned node = 0;
+#if defined(__x86_64__) || defined(__powerpc64__)
+  if (getcpu != NULL) (void)getcpu(NULL, &node);
+#endif
+  return node;
 }
 
 unsigned os_node(void) {
@@ -55,9 +56,7 @@ unsigned os_node(void) {
         (const void *)(os_thread_pointer() + (uintptr_t)__rseq_offset);
     if (HAK_LIKELY(area->cpu_id >= 0)) return area->node_id;
   }
-  unsigned node = 0;
-  if (from == VDSO) (void)getcpu(NULL, &node);
-  return node;
+  return ask_vdso();
 }
 
 #else

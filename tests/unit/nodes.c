@@ -300,7 +300,7 @@ static void high_numbers_share(void **state) {
 static void switched_off_there_is_one(void **state) {
   (void)state;
 #if HAK_FAST
-  printf("skipped: options are constants in this build\n");
+  print_message("skipped: options are constants in this build\n");
   skip();
 #else
   unit_trim();
