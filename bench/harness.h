@@ -449,7 +449,8 @@ static inline void bench_report(const struct bench_result *result) {
   bench_allocator(allocator, sizeof allocator);
   printf("allocator: %s\n", allocator);
   if (result->checksum != 0) printf("checksum=%016" PRIx64 "\n", result->checksum);
-  printf("peak_rss_kb=%ld minor_faults=%ld\n", peak_kib, usage.ru_minflt);
+  printf("peak_rss_kb=%ld minor_faults=%ld operations=%" PRIu64 "\n", peak_kib, usage.ru_minflt,
+         (uint64_t)result->operations);
   double operations = result->operations != 0 ? (double)result->operations : 1;
   double seconds = result->seconds > 1e-9 ? result->seconds : 1e-9;
   printf("cpu_ns_per_op=%.3f\n", result->cpu * 1e9 / operations);

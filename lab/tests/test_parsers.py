@@ -141,6 +141,8 @@ def test_callgrind_costs_of_functions_and_calls() -> None:
     assert profile.calls[churn, malloc] == 400
     assert profile.calls[malloc, refill] == 250
     assert profile.total() == 1000
+    assert profile.counts[churn, malloc] == 10
+    assert profile.counts[malloc, refill] == 2
 
 
 def test_instructions_are_split_by_who_spends_them() -> None:

@@ -22,6 +22,14 @@ static uint32_t span_count(const struct span_cache *cache) {
 
 static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
 
+static atomic_bool memory_is_tight;
+
+void large_set_tight(bool tight) {
+  /* A look first: the line is read at each free of a Large block. */
+  if (atomic_load_explicit(&memory_is_tight, memory_order_relaxed) != tight)
+    atomic_store_explicit(&memory_is_tight, tight, memory_order_relaxed);
+}
+
 /* The sum of what all caches have told. */
 static _Alignas(64) _Atomic size_t cached_bytes; /* a line of its own: it changes often */
 
@@ -218,6 +226,23 @@ bool large_could_fit(size_t bytes, size_t alignment) {
   return !large_is_huge(bytes, alignment) || unit_could_fit(units, alignment);
 }
 
+static bool is_full(const struct span_cache *cache, size_t more) {
+  uint32_t count = span_count(cache);
+  if (SPANS_CACHED == SPANS_WHEN_TIGHT) return count == SPANS_CACHED;
+  /* relaxed: a hint */
+  bool tight = atomic_load_explicit(&memory_is_tight, memory_order_relaxed);
+  return count >= (tight ? SPANS_WHEN_TIGHT : SPANS_CACHED) || cache->bytes + more > SPANS_BYTES;
+}
+
+/* The oldest go. */
+static void make_room(struct span_cache *cache, const struct slab *span) {
+  while (is_full(cache, bytes_of(span))) {
+    struct slab *oldest = span_at(cache, 0);
+    cache_remove(cache, 0);
+    claim_and_release(oldest);
+  }
+}
+
 bool large_free(struct span_cache *cache, struct slab *span) {
   uint8_t kind = KIND_LARGE;
   /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span
@@ -233,11 +258,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     span_release(span);
     return true;
   }
-  if (span_count(cache) == SPANS_CACHED) {
-    struct slab *oldest = span_at(cache, 0);
-    cache_remove(cache, 0);
-    claim_and_release(oldest);
-  }
+  make_room(cache, span);
   cache_put(cache, span);
   return true;
 }

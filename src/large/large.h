@@ -10,8 +10,10 @@
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
-/* 8 MiB at most: more raised peak memory and saved no time. */
-enum { SPANS_CACHED = 8 };
+/* 8 MiB at most: more raised peak memory and saved no time. With guards, each span that the cache cannot keep costs the system calls
+ * of two guards and the faults of its pages, so there it may be more, while memory is not short (docs/decisions/0024). */
+enum { SPANS_WHEN_TIGHT = 8, SPANS_CACHED = HAK_HARDENED ? 48 : SPANS_WHEN_TIGHT };
+#define SPANS_BYTES ((size_t)24 * MIB)
 
 /* A thread's freed spans, youngest last. Only its thread writes; the release engine reads in passing (relaxed)
  * and gives back the pages of spans that it can claim by their kind. */
@@ -49,6 +51,9 @@ bool large_free(struct span_cache *cache, struct slab *span);
 bool large_resize(struct slab *span, size_t bytes);
 
 /* For the release engine, one thread at a time. */
+
+/** Is memory short? Then a cache keeps SPANS_WHEN_TIGHT at most, from its next free on. A hint. */
+void large_set_tight(bool tight);
 
 /** Claims cached spans that still have their pages if nothing went in or out for `looks` looks (0: in any case).
  * Returns how many, at most SPANS_CACHED; `*young` grows by the bytes of those that have to wait. */

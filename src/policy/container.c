@@ -314,20 +314,32 @@ uint64_t container_current(const struct container *container) {
   return tightest != NULL ? read_current(container, tightest) : 0;
 }
 
-static bool is_over(const struct container_level *level, uint64_t bytes) {
-  return (level->high_bytes != 0 && bytes > level->high_bytes) ||
-         (level->limit_bytes != 0 && bytes > level->limit_bytes - level->limit_bytes / 10);
+enum margin { MARGIN_HALF, MARGIN_LAST };
+
+static bool is_over(const struct container_level *level, uint64_t bytes, enum margin margin) {
+  uint64_t high = level->high_bytes, limit = level->limit_bytes;
+  uint64_t most_high = margin == MARGIN_HALF ? high / 2 : high;
+  uint64_t most = margin == MARGIN_HALF ? limit / 2 : limit - limit / 10;
+  return (high != 0 && bytes > most_high) || (limit != 0 && bytes > most);
 }
 
-bool container_is_tight(const struct container *container) {
+static bool any_is_over(const struct container *container, enum margin margin) {
   for (size_t i = 0; i < container->level_count; i++) {
     const struct container_level *level = &container->levels[i];
     uint64_t bytes = read_current(container, level);
-    if (!is_over(level, bytes)) continue; /* the common case: one small file */
+    if (!is_over(level, bytes, margin)) continue; /* the common case: one small file */
     uint64_t idle = read_idle_cache(container, level);
-    if (is_over(level, idle < bytes ? bytes - idle : 0)) return true;
+    if (is_over(level, idle < bytes ? bytes - idle : 0, margin)) return true;
   }
   return false;
+}
+
+bool container_is_tight(const struct container *container) {
+  return any_is_over(container, MARGIN_LAST);
+}
+
+bool container_is_half_used(const struct container *container) {
+  return any_is_over(container, MARGIN_HALF);
 }
 
 /* 100 ms within 2 s: threads of this process are slowed down by 5%, which a user notices. Windows

@@ -55,6 +55,9 @@ uint64_t container_current(const struct container *container);
  * ever, and the kernel takes them back at little cost. */
 bool container_is_tight(const struct container *container);
 
+/** The same of half the limits: no time for stocks that only save time. */
+bool container_is_half_used(const struct container *container);
+
 /** A descriptor that tells of tasks that wait for memory: 100 ms within 2 s, in our own group where
  * that may be asked for, else in the whole machine. -1 where neither is there or permitted.
  *

@@ -37,7 +37,7 @@ static int container_open(bool *limits) {
   /* A table of descriptors for this thread alone, see os/file.h. It ends with the thread. */
   *limits = option_value(CONTAINER) && os_files_of_own();
   if (!*limits) return -1;
-  container_read(&container);
+  container_read(&container); /* for its paths */
   return container_pressure_open(&container);
 }
 
@@ -45,6 +45,8 @@ static int container_open(bool *limits) {
  * tasks that wait for memory may only be reading a large file, so then what is young stays. */
 static unsigned looks_under_pressure(bool limits, int *trigger) {
   if (!limits) return LOOKS;
+  container_read(&container); /* an operator may change them, or move the process */
+  if (HAK_HARDENED) large_set_tight(container_is_half_used(&container));
   if (container_is_tight(&container)) return 0;
   if (*trigger < 0) return LOOKS;
   enum os_file_event event = os_file_wait(*trigger, 0);

@@ -347,6 +347,9 @@ static void version_1_has_its_own_names(void **state) {
   assert_true(container_is_tight(&container));
   put("/sys/fs/cgroup/memory/outer/memory.stat", "total_inactive_file 5000\n");
   assert_false(container_is_tight(&container));
+  assert_true(container_is_half_used(&container));
+  put("/sys/fs/cgroup/memory/outer/memory.stat", "total_inactive_file 45000\n");
+  assert_false(container_is_half_used(&container));
   /* A container of old: its own part of the tree, with the path as seen from outside. */
   tell("4:memory:/outer/g\n",
        "35 31 0:32 /outer /sys/fs/cgroup/memory/outer ro - cgroup cgroup rw,memory\n");

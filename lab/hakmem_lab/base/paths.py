@@ -42,6 +42,10 @@ class Paths:
         return self.root / "bench/programs.toml"
 
     @property
+    def scale(self) -> Path:
+        return self.root / "bench/scale.toml"
+
+    @property
     def servers(self) -> Path:
         return self.root / "bench/servers.toml"
 

@@ -19,6 +19,7 @@ from hakmem_lab.cli import (
     hunt,
     publish,
     report,
+    scale,
     scorecard,
     servers,
     steady,
@@ -260,6 +261,7 @@ for module in (
     servers,
     hunt,
     report,
+    scale,
     scorecard,
     publish,
 ):

@@ -23,10 +23,11 @@ class Function:
 
 @dataclass
 class Profile:
-    """Instructions of a whole run, by function and by call."""
+    """Instructions of a whole run, by function and by call; and how often each call was made."""
 
     own: dict[Function, int] = field(default_factory=lambda: defaultdict(int))
     calls: dict[tuple[Function, Function], int] = field(default_factory=lambda: defaultdict(int))
+    counts: dict[tuple[Function, Function], int] = field(default_factory=lambda: defaultdict(int))
 
     def total(self) -> int:
         return sum(self.own.values())
@@ -71,6 +72,9 @@ def parse_callgrind(text: str) -> Profile:
         elif key == "cfn" and equals:
             called = Function(called_object, names.resolve("fn", value))
             called_object = object_  # cob= counts for one call
+        elif key == "calls" and equals and current is not None and called is not None:
+            times = value.partition(" ")[0]
+            profile.counts[current, called] += int(times) if times.isdigit() else 0
         elif line.startswith("totals:"):  # the file's last line
             words = line.split()
             totals = int(words[1]) if len(words) > 1 and words[1].isdigit() else totals

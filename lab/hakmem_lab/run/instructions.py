@@ -51,6 +51,7 @@ def subtract(large: Profile, small: Profile) -> Profile:
         profile.own[function] = large.own.get(function, 0) - small.own.get(function, 0)
     for call in large.calls.keys() | small.calls.keys():
         profile.calls[call] = large.calls.get(call, 0) - small.calls.get(call, 0)
+        profile.counts[call] = large.counts.get(call, 0) - small.counts.get(call, 0)
     return profile
 
 
