@@ -147,7 +147,7 @@ static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   unsigned size_class = map_slab(block)->size_class;
   const struct heap *common = heap_of_bin(owner, size_class);
   if (!common_has_class(size_class) || !common_is(common)) return false;
-  if (!common_wanted(heap, size_class) || node_is_far(heap_node(common))) {
+  if (!common_wanted(heap, size_class) || heap_node(common) != node_now()) {
     remote_send_list(owner, block, 1);
     if (HAK_UNLIKELY(common_is_due(size_class))) heap->wants |= WANTS_ENGINE;
     return true;

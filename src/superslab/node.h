@@ -38,7 +38,4 @@ HAK_INLINE bool node_are_many(void) {
   return HAK_UNLIKELY((seen & (seen - 1)) != 0);
 }
 
-/** Is what lies on `node` far from the calling thread? */
-HAK_INLINE bool node_is_far(unsigned node) { return node_are_many() && node != node_now(); }
-
 #endif
