@@ -62,8 +62,7 @@ bool common_is_due(unsigned size_class) {
     const struct heap *heap =
         atomic_load_explicit(&commons[node][size_class / CLASSES_A_HEAP], memory_order_acquire);
     /* relaxed: a hint */
-    if (heap != NULL &&
-        atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES)
+    if (heap != NULL && atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES)
       return true;
   }
   return false;

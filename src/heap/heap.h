@@ -134,8 +134,8 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state;       /* enum heap_state; written under `lock` */
-  _Atomic uint8_t node;        /* where its thread last asked for memory (node.h); relaxed: a hint */
+  _Atomic uint8_t state; /* enum heap_state; written under `lock` */
+  _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
   _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
 };

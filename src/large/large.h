@@ -10,9 +10,10 @@
 
 #define LARGE_MAX ((size_t)1 * MIB)
 
-/* 8 MiB at most: more raised peak memory and saved no time. With guards, each span that the cache cannot keep costs the system calls
- * of two guards and the faults of its pages, so there it may be more, while memory is not short (docs/decisions/0024). */
-enum { SPANS_WHEN_TIGHT = 8, SPANS_CACHED = HAK_HARDENED ? 48 : SPANS_WHEN_TIGHT };
+/* A thread keeps 8 MiB at most: more raised peak memory and saved no time. But each span that the cache cannot keep is a visit to
+ * superslab_lock, which all threads share, and in the hardened variant two guards and the faults of its pages. So it may be more where
+ * that lock is mostly taken (docs/decisions/0035), and with guards (0024), while memory is not short. */
+enum { SPANS_LEAST = 8, SPANS_CACHED = 48 };
 #define SPANS_BYTES ((size_t)24 * MIB)
 
 /* A thread's freed spans, youngest last. Only its thread writes; the release engine reads in passing (relaxed)
@@ -23,6 +24,9 @@ struct span_cache {
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
   _Atomic uint8_t given;    /* may some of the spans have lost their pages? Set by the engine */
+  uint8_t visits;           /* its thread's: to superslab_lock, since it last decided how much to keep */
+  uint8_t busy;             /* its thread's: how many of these found the lock taken */
+  uint8_t growth;           /* its thread's: it keeps SPANS_LEAST << growth */
   size_t taken;             /* its thread's: bytes that the cache could not serve so far */
   size_t bytes;             /* its thread's: of the spans */
   _Atomic size_t told;      /* what large_cached_bytes knows of them; the engine lowers it, too */
@@ -52,7 +56,7 @@ bool large_resize(struct slab *span, size_t bytes);
 
 /* For the release engine, one thread at a time. */
 
-/** Is memory short? Then a cache keeps SPANS_WHEN_TIGHT at most, from its next free on. A hint. */
+/** Is memory short? Then a cache keeps SPANS_LEAST at most, from its next free on. A hint. */
 void large_set_tight(bool tight);
 
 /** Claims cached spans that still have their pages if nothing went in or out for `looks` looks (0: in any case).

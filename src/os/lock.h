@@ -83,6 +83,11 @@ HAK_INLINE void lock_init(struct lock *lock) {
 /** For functions that show all locks of a room, in their order. */
 typedef void lock_visit(struct lock *lock, void *argument);
 
+/** Is it anybody's? A hint. */
+HAK_INLINE bool lock_is_taken(const struct lock *lock) {
+  return atomic_load_explicit(&lock->state, memory_order_relaxed) != 0;
+}
+
 /* Whose it is, as far as the calling thread cares. */
 enum lock_holder {
   LOCK_OTHERS,   /* free, or another thread's */

@@ -46,7 +46,7 @@ static int container_open(bool *limits) {
 static unsigned looks_under_pressure(bool limits, int *trigger) {
   if (!limits) return LOOKS;
   container_read(&container); /* an operator may change them, or move the process */
-  if (HAK_HARDENED) large_set_tight(container_is_half_used(&container));
+  large_set_tight(container_is_half_used(&container));
   if (container_is_tight(&container)) return 0;
   if (*trigger < 0) return LOOKS;
   enum os_file_event event = os_file_wait(*trigger, 0);

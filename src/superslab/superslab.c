@@ -159,6 +159,8 @@ static bool span_free(struct slab *span) {
   return slices_free(superslab, span->index, slices, slices_mask(span->index, dirty));
 }
 
+bool superslab_is_busy(void) { return lock_is_taken(&superslab_lock); }
+
 void span_release(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
   lock_acquire(&superslab_lock);

@@ -56,10 +56,8 @@ static bool stuck_take(size_t units, size_t alignment, unsigned node, struct war
     if (run->units != units || ((uintptr_t)run & (alignment - 1)) != 0) continue;
     if (run->node != node && node != NODE_ANY) continue;
     *link = run->next;
-    *out = (struct warm_run){.base = (char *)run,
-                             .units = units,
-                             .huge_pages = run->huge_pages,
-                             .node = run->node};
+    *out = (struct warm_run){
+        .base = (char *)run, .units = units, .huge_pages = run->huge_pages, .node = run->node};
     return true;
   }
   return false;

@@ -86,8 +86,8 @@ static uint64_t draw(uint64_t *state) {
 
 static void fill(struct worker *worker) {
   for (size_t got = 0; got < worker->bytes;) {
-    size_t bytes = worker->kind->low +
-                   draw(&worker->random) % (worker->kind->high - worker->kind->low);
+    size_t bytes =
+        worker->kind->low + draw(&worker->random) % (worker->kind->high - worker->kind->low);
     struct block *block = malloc(bytes);
     if (block == NULL) die("malloc");
     for (size_t at = 0; at < bytes; at += PAGE) ((volatile char *)block)[at] = 1;

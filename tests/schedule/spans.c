@@ -78,6 +78,7 @@ void os_yield(void) {
     (void)futex_wait(&engine_step, seen, (const struct timespec *)NULL);
 }
 size_t unit_mapped_bytes(void) { return 0; }
+bool superslab_is_busy(void) { return false; }
 void unit_settle(void) {}
 bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all) {
   (void)superslab, (void)slices, (void)all;

@@ -15,7 +15,7 @@
 
 WITHOUT_SAMPLES;
 
-static unsigned here; /* the number of the node that the thread is told */
+static unsigned here;          /* the number of the node that the thread is told */
 unsigned __wrap_os_node(void); // NOLINT(bugprone-reserved-identifier): the linker's name
 unsigned __wrap_os_node(void) { return here; }
 
@@ -86,7 +86,8 @@ static void neighbours_of_two_nodes_are_two_runs(void **state) {
   unit_release(run.base + 2 * UNIT_BYTES, 2, run.huge_pages, B);
   struct unit_run whole = unit_acquire(4, UNIT_BYTES);
   assert_ptr_not_equal(whole.base, run.base);
-  if (whole.used > 0) assert_int_equal(whole.used, 2); /* of A, moved into it; the kernel may refuse */
+  if (whole.used > 0)
+    assert_int_equal(whole.used, 2); /* of A, moved into it; the kernel may refuse */
   assert_int_equal(unit_figures().units_warm, 4 - whole.used);
   here = B;
   struct unit_run half = unit_acquire(2, UNIT_BYTES);

@@ -160,11 +160,52 @@ static void the_span_cache_gives_back_what_it_took(void **state) {
   assert_int_equal(span_figures().slab_bytes, before.slab_bytes);
 }
 
+/* Stands for the real one in this program: what the threads of many processors would see. */
+static bool others_are_there;
+bool __wrap_superslab_is_busy(void);
+bool __wrap_superslab_is_busy(void) { return others_are_there; }
+
+/* Spans that the cache keeps of so many that are freed, again and again. */
+static uint32_t kept_of(struct span_cache *cache, size_t bytes, int rounds) {
+  enum { BLOCKS = 100 };
+  for (int round = 0; round < rounds; round++) {
+    void *blocks[BLOCKS];
+    bool zeroed;
+    for (int i = 0; i < BLOCKS; i++)
+      assert_non_null(blocks[i] = large_allocate(cache, bytes, 16, &zeroed));
+    for (int i = 0; i < BLOCKS; i++) {
+      assert_true(large_free(cache, map_slab(blocks[i])));
+      assert_true(cache->bytes <= SPANS_BYTES);
+    }
+  }
+  return cache->count;
+}
+
+static void more_is_kept_where_the_lock_is_taken(void **state) {
+  (void)state;
+  enum { FEW = 1, MANY = 10 };
+  const size_t small = 65 * KIB, large = LARGE_MAX;
+  struct span_cache cache = {0};
+  uint32_t least = HAK_HARDENED ? SPANS_CACHED : SPANS_LEAST;
+  assert_int_equal(kept_of(&cache, small, MANY), least);
+  others_are_there = true;
+  assert_int_equal(kept_of(&cache, small, MANY), SPANS_CACHED);
+  assert_int_equal(kept_of(&cache, large, MANY), SPANS_BYTES / LARGE_MAX);
+  large_set_tight(true);
+  assert_int_equal(kept_of(&cache, small, FEW), SPANS_LEAST);
+  large_set_tight(false);
+  assert_int_equal(kept_of(&cache, small, FEW), SPANS_CACHED);
+  others_are_there = false;
+  assert_int_equal(kept_of(&cache, small, MANY), least);
+  span_cache_flush(&cache);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(spans_do_not_overlap),
       cmocka_unit_test(spans_fill_superslabs),
       cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+      cmocka_unit_test(more_is_kept_where_the_lock_is_taken),
   };
   return cmocka_run_group_tests_name("spans", tests, start, NULL);
 }

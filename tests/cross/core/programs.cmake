@@ -30,6 +30,7 @@ function(cross_unit_programs prefix)
   include(${CROSS_TESTS}/unit/wrapped.cmake)
   target_link_options(${prefix}unit_short_lock_holds PRIVATE ${LOCK_HOLDS_WRAPS})
   target_link_options(${prefix}unit_nodes PRIVATE LINKER:--wrap=os_node)
+  target_link_options(${prefix}unit_spans PRIVATE ${SPANS_WRAPS})
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 
