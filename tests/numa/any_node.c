@@ -3,7 +3,7 @@
  * For programs that are linked with --wrap=os_node. */
 #include <stdint.h>
 
-unsigned __wrap_os_node(void); // NOLINT(bugprone-reserved-identifier): the linker's name
+unsigned __wrap_os_node(void); /* the linker calls it so */
 
 unsigned __wrap_os_node(void) {
   enum { FOUR = 4, LOOKS = 32 };

@@ -16,7 +16,7 @@
 WITHOUT_SAMPLES;
 
 static unsigned here;          /* the number of the node that the thread is told */
-unsigned __wrap_os_node(void); // NOLINT(bugprone-reserved-identifier): the linker's name
+unsigned __wrap_os_node(void); /* the linker calls it so */
 unsigned __wrap_os_node(void) { return here; }
 
 enum { A = 1, B = 2, C = 3 }; /* as on a machine whose node 0 has no processors */
