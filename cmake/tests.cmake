@@ -2,7 +2,7 @@
 # variant, tests/unit links the library with its assertions: so check runs of it what is linked with
 # libhakmem-api.so, and the rest would be standard's programs again, compiled alike to the byte.
 if(HAK_VARIANT STREQUAL "standard")
-  set(folders runner layers unit api guarantees stress fault campaigns fuzz programs package headers models schedule cross tools
+  set(folders runner layers unit api guarantees stress fault numa campaigns fuzz programs package headers models schedule cross tools
               trace bench peers lab python bindings ecosystems site)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(folders unit stress fuzz)

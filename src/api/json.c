@@ -50,6 +50,18 @@ static void put_heaps(struct json *json, const struct totals *totals) {
   json_close(json, '}');
 }
 
+static void put_nodes(struct json *json, const struct totals *totals, bool complete) {
+  json_open(json, "numa", '{');
+  json_number(json, "nodes", node_count());
+  if (complete) {
+    json_open(json, "superslabs", '[');
+    for (unsigned node = 0; node < node_end(); node++)
+      json_number(json, NULL, totals->superslab.live_of[node]);
+    json_close(json, ']');
+  }
+  json_close(json, '}');
+}
+
 static void put_class(struct json *json, const char *name, unsigned counted_class) {
   struct class_totals totals;
   struct figure warm[FIGURES_MOST], front[FIGURES_MOST], more[FIGURES_MOST];
@@ -98,6 +110,7 @@ void statistics_put_json(struct sheet *sheet, const struct totals *totals, bool 
   put_group(&json, "os", figures, get_os(totals, figures));
   if (complete) put_totals(&json, totals);
   put_heaps(&json, totals);
+  put_nodes(&json, totals, complete);
   if (complete) put_group(&json, "memory", figures, statistics_memory(totals, figures));
   json_open(&json, "classes", '[');
   for (unsigned c = 0; c < COUNTED_LARGE; c++) put_class(&json, NULL, c);

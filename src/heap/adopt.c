@@ -58,14 +58,15 @@ static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class
   return taken > 0;
 }
 
-bool adopt_slabs(struct heap *heap, unsigned size_class) {
+bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
   unsigned asked_in_all = 0, looks = 0;
   if (!heap_any_sleeps()) return false;
   struct heap *start = heap->adopt_from != NULL ? heap->adopt_from : heap_first(), *from = start;
   bool taken = false;
   do {
     bool asked = false;
-    taken = from != heap && adopt_from(heap, from, size_class, &asked);
+    taken = from != heap && (far || heap_node(from) == heap_node(heap)) &&
+            adopt_from(heap, from, size_class, &asked);
     asked_in_all += asked;
     if (taken) probe_adopt(heap, from, class_size(size_class));
     if (taken) break; /* it may have more */

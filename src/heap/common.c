@@ -8,8 +8,8 @@
 /* Neighbouring classes have a heap and its lock together, so that one can lend to the other (loans.h). */
 enum { CLASSES_A_HEAP = 8, COMMON_HEAPS = (CLASS_COUNT + CLASSES_A_HEAP - 1) / CLASSES_A_HEAP };
 
-/* Written under heap_list_lock, by release; read by acquire: who finds a heap there finds its lock as it was made. */
-static _Atomic(struct heap *) commons[COMMON_HEAPS];
+/* For each node. Written under heap_list_lock, by release; read by acquire: who finds a heap there finds its lock as it was made. */
+static _Atomic(struct heap *) commons[NODES][COMMON_HEAPS];
 
 /* A class of which its thread takes so many blocks in so short a time is worth slabs of its own. */
 enum { RENT_MOST = 8, RENT_MS = 64 };
@@ -34,12 +34,13 @@ void common_rent(struct heap *heap, unsigned size_class) {
 
 void common_park(struct heap *heap) { memset(heap->rented, 0, sizeof heap->rented); }
 
-static struct heap *make(_Atomic(struct heap *) *place) {
+static struct heap *make(_Atomic(struct heap *) *place, unsigned node) {
   lock_acquire(&heap_list_lock);
   struct heap *heap = atomic_load_explicit(place, memory_order_relaxed);
   if (heap == NULL && (heap = meta_allocate(sizeof *heap, _Alignof(struct heap))) != NULL) {
     lock_init(&heap->lock);
     atomic_store_explicit(&heap->state, HEAP_COMMON, memory_order_relaxed);
+    heap_set_node(heap, node);
     engine_set_mark(heap);
     heap_list(heap);
     atomic_store_explicit(place, heap, memory_order_release);
@@ -49,22 +50,27 @@ static struct heap *make(_Atomic(struct heap *) *place) {
 }
 
 struct heap *common_heap(unsigned size_class) {
-  _Atomic(struct heap *) *place = &commons[size_class / CLASSES_A_HEAP];
+  unsigned node = node_now();
+  _Atomic(struct heap *) *place = &commons[node][size_class / CLASSES_A_HEAP];
   struct heap *heap = atomic_load_explicit(place, memory_order_acquire);
-  return HAK_LIKELY(heap != NULL) ? heap : make(place);
+  return HAK_LIKELY(heap != NULL) ? heap : make(place, node);
 }
 
 bool common_is_due(unsigned size_class) {
   if (!common_has_class(size_class)) return false;
-  const struct heap *heap =
-      atomic_load_explicit(&commons[size_class / CLASSES_A_HEAP], memory_order_acquire);
-  /* relaxed: a hint */
-  return heap != NULL &&
-         atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES;
+  for (unsigned node = 0; node < node_end(); node++) {
+    const struct heap *heap =
+        atomic_load_explicit(&commons[node][size_class / CLASSES_A_HEAP], memory_order_acquire);
+    /* relaxed: a hint */
+    if (heap != NULL && atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= DUE_BYTES)
+      return true;
+  }
+  return false;
 }
 
 void common_lose(const struct heap *heap) {
+  _Atomic(struct heap *) *places = commons[heap_node(heap)];
   for (unsigned i = 0; i < COMMON_HEAPS; i++)
-    if (atomic_load_explicit(&commons[i], memory_order_relaxed) == heap)
-      atomic_store_explicit(&commons[i], NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&places[i], memory_order_relaxed) == heap)
+      atomic_store_explicit(&places[i], NULL, memory_order_relaxed);
 }

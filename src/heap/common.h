@@ -32,10 +32,10 @@ void common_rent(struct heap *heap, unsigned size_class);
 /** Its thread has ended: the next one begins anew. */
 void common_park(struct heap *heap);
 
-/** The heap that new blocks of the class come from; NULL: no memory for it. The caller holds no lock. */
+/** The heap that new blocks of the class come from, one of the calling thread's node; NULL: no memory for it. The caller holds no lock. */
 struct heap *common_heap(unsigned size_class);
 
-/** Does so much wait in the common heap's inbox that the release engine is wanted? */
+/** Does so much wait in a common heap's inbox that the release engine is wanted? */
 bool common_is_due(unsigned size_class);
 
 /** In a fork's child: another thread was inside, a new one is to be made. */

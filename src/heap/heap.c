@@ -1,6 +1,6 @@
 /* heap.c - birth, parking and reuse of thread heaps; what fork has to do with them.
  *
- * A thread gets its heap at its first slow path: the one parked last, else a new one. When it ends, a
+ * A thread gets its heap at its first slow path: the one parked last on its node, else a new one. When it ends, a
  * destructor of a pthread key sends what it gathered for others and parks the heap as it is, bins and
  * all: the next thread finds it warm.
  */
@@ -40,7 +40,8 @@ static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
 struct lock heap_list_lock HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
-static struct heap *parked_heaps HAK_START_DATA;
+static struct heap *parked_heaps HAK_START_DATA; /* of node 0 */
+static struct heap *parked_on_others[NODES - 1];
 atomic_bool heap_started HAK_START_DATA;
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
@@ -91,6 +92,26 @@ static void set_state(struct heap *heap, enum heap_state state) {
   lock_release(&heap->lock);
 }
 
+/* The list of heaps that are parked on a node; under heap_list_lock, as the next two. */
+static struct heap **parked_on(unsigned node) {
+  return node == 0 ? &parked_heaps : &parked_on_others[node - 1];
+}
+
+static void put_parked(struct heap *heap) {
+  struct heap **list = parked_on(heap_node(heap));
+  heap->next_parked = *list;
+  *list = heap;
+}
+
+/* NULL: there is none. */
+static struct heap *take_parked(unsigned node) {
+  struct heap **list = parked_on(node), *heap = *list;
+  if (heap == NULL) return NULL;
+  *list = heap->next_parked;
+  heap->next_parked = NULL;
+  return heap;
+}
+
 static void park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);
@@ -98,8 +119,7 @@ static void park(struct heap *heap) {
   common_park(heap);
   set_state(heap, HEAP_PARKED);
   lock_acquire(&heap_list_lock);
-  heap->next_parked = parked_heaps;
-  parked_heaps = heap;
+  put_parked(heap);
   atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed); /* before who takes it subtracts */
   lock_release(&heap_list_lock);
   /* A program ends with its last thread, which must not be the helper, waiting. */
@@ -222,17 +242,17 @@ static struct heap *new_heap(void) {
 }
 
 static struct heap *take_heap(void) {
+  unsigned node = node_now();
   lock_acquire(&heap_list_lock);
-  struct heap *heap = parked_heaps;
+  struct heap *heap = take_parked(node);
   bool reused = heap != NULL;
-  if (reused) {
-    parked_heaps = heap->next_parked;
-    heap->next_parked = NULL;
-  } else {
-    heap = new_heap();
+  if (!reused && (heap = new_heap()) == NULL) {
+    for (unsigned other = 0; other < node_end() && heap == NULL; other++) heap = take_parked(other);
+    reused = heap != NULL;
   }
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
+  heap_set_node(heap, node);
   if (reused) {
     atomic_fetch_sub_explicit(&parked, 1, memory_order_relaxed);
     set_state(heap, HEAP_ACTIVE);
@@ -300,7 +320,7 @@ void heap_fork_child(void) {
   struct heap *mine = heap_if_any(), *kept = NULL, *next;
   uint64_t parked_now = 0;
   bool mine_is_whole = false;
-  parked_heaps = NULL;
+  for (unsigned node = 0; node < node_end(); node++) *parked_on(node) = NULL;
   atomic_store_explicit(&remote_full_inboxes, 0, memory_order_relaxed);
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
@@ -330,8 +350,7 @@ void heap_fork_child(void) {
       forget_thread(heap);
       atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
     }
-    heap->next_parked = parked_heaps;
-    parked_heaps = heap;
+    put_parked(heap);
     ++parked_now;
   }
   atomic_store_explicit(&heap_all, kept, memory_order_relaxed);

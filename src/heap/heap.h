@@ -134,7 +134,8 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state;       /* enum heap_state; written under `lock` */
+  _Atomic uint8_t state; /* enum heap_state; written under `lock` */
+  _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
   _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
 };
@@ -155,6 +156,14 @@ extern _Thread_local struct malloc_thread malloc_thread HAK_HIDDEN
  * of a slab. */
 HAK_INLINE bool heap_has_bin(const struct heap *heap, const struct bin *bin) {
   return (uintptr_t)bin - (uintptr_t)heap->bins < sizeof heap->bins;
+}
+
+HAK_INLINE unsigned heap_node(const struct heap *heap) {
+  return atomic_load_explicit(&heap->node, memory_order_relaxed);
+}
+
+HAK_INLINE void heap_set_node(struct heap *heap, unsigned node) {
+  atomic_store_explicit(&heap->node, (uint8_t)node, memory_order_relaxed);
 }
 
 /** The heap of a bin of this class. */

@@ -139,10 +139,15 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
   return true;
 }
 
-/* Makes a refill possible where the heap itself has nothing left. */
+/* Makes a refill possible where the heap itself has nothing left. What sleeps on another node comes last. */
 static bool get_memory(struct heap *heap, unsigned size_class) {
-  bool adopted = adopt_slabs(heap, size_class);
-  if (!adopted && !add_slab(heap, size_class)) return refill_take_back(heap, size_class);
+  heap_set_node(heap, node_now());
+  bool adopted = adopt_slabs(heap, size_class, false);
+  if (!adopted && !add_slab(heap, size_class)) {
+    if (refill_take_back(heap, size_class)) return true;
+    adopted = node_are_many() && adopt_slabs(heap, size_class, true);
+    if (!adopted) return false;
+  }
   slabs_count(heap, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
   return true;
 }

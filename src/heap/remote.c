@@ -141,12 +141,13 @@ static bool freed_to_named(struct bin *owner, void *block, bool *wants_look) {
   return named != NULL;
 }
 
-/* A common block stays with the thread that frees it, as one of its own would; but not where the thread has slabs of
- * the class by now, since free takes three times as long for this one. */
+/* A common block stays with the thread that frees it, as one of its own would; but not where it lies on another node, nor where
+ * the thread has slabs of the class by now, since free takes three times as long for this one. */
 static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   unsigned size_class = map_slab(block)->size_class;
-  if (!common_has_class(size_class) || !common_is(heap_of_bin(owner, size_class))) return false;
-  if (!common_wanted(heap, size_class)) {
+  const struct heap *common = heap_of_bin(owner, size_class);
+  if (!common_has_class(size_class) || !common_is(common)) return false;
+  if (!common_wanted(heap, size_class) || heap_node(common) != node_now()) {
     remote_send_list(owner, block, 1);
     if (HAK_UNLIKELY(common_is_due(size_class))) heap->wants |= WANTS_ENGINE;
     return true;

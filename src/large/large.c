@@ -272,7 +272,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     mark(span, KIND_LARGE);
     return false;
   }
-  if (cache == NULL) {
+  if (cache == NULL || (node_are_many() && superslab_of(span)->node != node_now())) {
     span_release(span);
     return true;
   }

@@ -166,6 +166,21 @@ int os_process(void);
 /** Number of the calling thread, as the kernel and debuggers call it. */
 int os_thread(void);
 
+/** Number of the memory node (NUMA) that the calling thread runs on at this moment, without a system call; 0 where that cannot be
+ * told: with musl, and on aarch64 and riscv64 with a kernel before 6.3 or a glibc before 2.35. */
+unsigned os_node(void);
+
+/** What the machine's register for it points to in each thread. */
+HAK_INLINE uintptr_t os_thread_pointer(void) {
+#if defined(__powerpc64__) /* clang and later gcc alone know the function there */
+  uintptr_t pointer;
+  __asm__("mr %0, 13" : "=r"(pointer));
+  return pointer;
+#else
+  return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
 /** Lets other threads run. */
 void os_yield(void);
 

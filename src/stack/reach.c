@@ -32,14 +32,12 @@ static bool are_readable(uintptr_t from, uintptr_t end) {
 
 /* Where the thread's control block is. */
 static uintptr_t thread_block(void) {
-#if defined(__powerpc64__) /* clang and later gcc alone know the function there */
+#if defined(__powerpc64__)
   enum { BEHIND = 0x7000 };
-  uintptr_t pointer;
-  __asm__("mr %0, 13" : "=r"(pointer));
-  return pointer - BEHIND;
 #else
-  return (uintptr_t)__builtin_thread_pointer();
+  enum { BEHIND = 0 };
 #endif
+  return os_thread_pointer() - BEHIND;
 }
 
 /* The end of the thread's own stack; 0: this is another, or too far from it. */

@@ -27,6 +27,11 @@ void superslab_split(struct superslab *superslab) {
   if (unit_may_cut_mappings()) os_advise_small(superslab->base, UNIT_BYTES);
 }
 
+/* The list of that number, those of one node after those of the other. The first of each has no free slices. */
+static struct superslab *list_numbered(unsigned number) {
+  return number % LISTS == 0 ? NULL : lists_of(number / LISTS)->of[number % LISTS];
+}
+
 unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
                               struct dirty_slices *sets, unsigned most, size_t *young) {
   enum { LOOKS_AT_ONCE = 64 }; /* in one hold of the lock, for which others may have to wait */
@@ -40,8 +45,8 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
       lock_acquire(&superslab_lock);
     }
     if (superslab_lists.next_look == NULL) {
-      if (cursor->list == LISTS - 1) break;
-      superslab_lists.next_look = superslab_lists.of[++cursor->list];
+      if (cursor->list == node_end() * LISTS - 1) break;
+      superslab_lists.next_look = list_numbered(++cursor->list);
       continue;
     }
     struct superslab *superslab = superslab_lists.next_look;
@@ -93,18 +98,22 @@ static bool is_refilled(const struct superslab *superslab) {
   return true;
 }
 
+/* Two for each node: without free slices, and the same of those that are split. */
+static struct superslab *full_list_numbered(unsigned number) {
+  return lists_of(number / 2)->of[number % 2 * RUNS];
+}
+
 struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
   enum { LOOKS_AT_ONCE = 8 }; /* 32 descriptors each */
   struct superslab *found = NULL;
   unsigned looked = 0;
   lock_acquire(&superslab_lock);
-  if (!cursor->started) superslab_lists.next_look = superslab_lists.of[0];
+  if (!cursor->started) superslab_lists.next_look = full_list_numbered(0);
   cursor->started = true;
   while (found == NULL) {
     if (superslab_lists.next_look == NULL) {
-      if (cursor->list == RUNS) break;
-      cursor->list = RUNS;
-      superslab_lists.next_look = superslab_lists.of[RUNS];
+      if (cursor->list == 2 * node_end() - 1) break;
+      superslab_lists.next_look = full_list_numbered(++cursor->list);
       continue;
     }
     struct superslab *superslab = superslab_lists.next_look;

@@ -16,7 +16,7 @@ bool emptied_or_listed(struct superslab *superslab) {
   lists_remove(superslab);
   whole_forget(superslab);
   map_clear(superslab->base, 1);
-  superslab_lists.live--;
+  lists_uncount_live(superslab);
   return true;
 }
 
@@ -36,7 +36,7 @@ static bool is_worth_keeping(size_t resident) {
 static bool put_in(struct superslab *superslab) {
   if (!map_set(superslab->base, 1, superslab)) return false;
   lock_acquire(&superslab_lock);
-  lists_count_live();
+  lists_count_live(superslab);
   lists_insert(superslab);
   lists_count_dirty(0, dirty_slices_of(superslab));
   lock_release(&superslab_lock);
@@ -55,7 +55,7 @@ void emptied_release(struct superslab *superslab) {
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */
   if (HAK_UNLIKELY(!superslab_unfence(superslab))) units_discard(superslab->base, 1);
-  else if (keep) unit_release(superslab->base, 1, superslab->explicit_pages);
+  else if (keep) unit_release(superslab->base, 1, superslab->explicit_pages, superslab->node);
   else unit_give_up(superslab->base, 1, superslab->explicit_pages);
   descriptor_give_states(superslab);
   lock_acquire(&superslab_lock);

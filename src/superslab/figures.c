@@ -26,6 +26,7 @@ void unit_stats_get(struct unit_stats *stats) {
 static void read_sums(struct superslab_stats *stats) {
   stats->live = superslab_lists.live;
   stats->peak = superslab_lists.peak;
+  for (unsigned node = 0; node < node_end(); node++) stats->live_of[node] = lists_of(node)->live;
   huge_counts(&stats->huge_live, &stats->huge_bytes);
   stats->bytes_mapped = unit_mapped_bytes();
   stats->slab_bytes = superslab_lists.slices_in_use << SLICE_SHIFT;

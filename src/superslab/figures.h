@@ -8,7 +8,8 @@ struct superslab_stats {
   /* All of one moment: memory counts as mapped before it is in one of the others, and is in none when it is unmapped. So
    * bytes_mapped >= live units + huge_bytes, and live units >= slab_bytes, whatever other threads do. */
   uint64_t live, peak, huge_live, huge_bytes, slab_bytes, bytes_mapped;
-  uint64_t dirty_bytes; /* free slices that keep their pages */
+  uint64_t dirty_bytes;    /* free slices that keep their pages */
+  uint64_t live_of[NODES]; /* the same as `live`, by node */
   /* Of each SuperSlab's own moment: */
   uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
   /* bytes of blocks: ever made; of these, free in their slabs */

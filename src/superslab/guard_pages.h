@@ -38,6 +38,7 @@ HAK_INLINE bool guard_pages_behind_slabs(void) {
 struct fenced_run {
   char *base;
   size_t units, usable; /* `usable`: bytes of the block, which begins with the second unit */
+  uint8_t node;
 };
 
 #if HAK_HARDENED

@@ -83,9 +83,10 @@ static struct unit_run acquire_units(size_t units, size_t alignment, size_t to_c
 }
 
 /* Units that no page of is guarded any more, and if the block was fenced the one in front of them. */
-static void release_units(char *base, size_t units, bool explicit_pages, bool fenced) {
+static void release_units(char *base, size_t units, bool explicit_pages, unsigned node,
+                          bool fenced) {
   size_t ahead = fenced ? 1 : 0;
-  unit_release(base - (ahead << UNIT_SHIFT), ahead + units, explicit_pages);
+  unit_release(base - (ahead << UNIT_SHIFT), ahead + units, explicit_pages, node);
 }
 
 static void fence(const struct superslab *superslab, struct unit_run run) {
@@ -109,6 +110,7 @@ static bool enter_again(struct superslab *superslab, size_t usable, struct fence
   superslab->huge_usable = run->usable;
   superslab->huge_pages = superslab->explicit_pages = false;
   superslab->fenced = true;
+  superslab->node = run->node;
   return map_set(base, units, superslab);
 }
 
@@ -144,6 +146,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->huge_usable = round_to_page(bytes);
     superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
     superslab->fenced = fenced;
+    superslab->node = run.node;
     if (map_set(run.base, units, superslab)) {
       if (fenced) fence(superslab, run);
       enum whole_answer whole = expectation(superslab, run, to_come);
@@ -157,7 +160,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
       *zeroed = run.zeroed;
       return superslab;
     }
-    release_units(run.base, units, run.huge_pages, fenced);
+    release_units(run.base, units, run.huge_pages, run.node, fenced);
   }
   lock_acquire(&superslab_lock);
   if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
@@ -188,6 +191,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
   size_t units = superslab->huge_units, usable = superslab->huge_usable;
+  uint8_t node = superslab->node;
   bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
   whole_last_look(superslab);
   map_clear(base, units);
@@ -196,8 +200,8 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   whole_forget(superslab);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
-  if (fenced) unit_release_fenced((struct fenced_run){base - UNIT_BYTES, units + 1, usable});
-  else release_units(base, units, explicit_pages, false);
+  if (fenced) unit_release_fenced((struct fenced_run){base - UNIT_BYTES, units + 1, usable, node});
+  else release_units(base, units, explicit_pages, node, false);
   return true;
 }
 
@@ -225,7 +229,7 @@ static bool move_pages(struct superslab *from, size_t units, char *to) {
       report_corruption("realloc: the system refused to map memory again");
     if (unit == 0) return false;
     memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
-    unit_release(from->base + at, 1, false);
+    unit_release(from->base + at, 1, false, from->node);
   }
   return true;
 }
@@ -272,6 +276,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
     units_discard(from->base - UNIT_BYTES, 1);
     if (filled < old) units_discard(from->base + (filled << UNIT_SHIFT), old - filled);
   }
+  to->node = from->node;
   lock_acquire(&superslab_lock);
   whole_forget(from);
   descriptor_free(from);
@@ -285,7 +290,7 @@ static bool huge_extend(struct superslab *superslab, size_t bytes) {
   char *end = superslab->base + (old << UNIT_SHIFT);
   if (superslab->explicit_pages || !unit_extend(end, more)) return false;
   if (!map_set(end, more, superslab)) {
-    unit_release(end, more, false);
+    unit_release(end, more, false, superslab->node);
     return false;
   }
   huge_advise(superslab->base, old, bytes, NO_UNIT);
@@ -295,7 +300,7 @@ static bool huge_extend(struct superslab *superslab, size_t bytes) {
 static void give_rest(struct superslab *superslab, size_t units, size_t old) {
   char *rest = superslab->base + (units << UNIT_SHIFT);
   map_clear(rest, old - units);
-  unit_release(rest, old - units, superslab->explicit_pages);
+  unit_release(rest, old - units, superslab->explicit_pages, superslab->node);
 }
 
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */

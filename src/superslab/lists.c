@@ -2,6 +2,7 @@
 #include "superslab/lists.h"
 
 struct superslab_lists superslab_lists HAK_START_DATA;
+struct node_lists superslab_more_lists[NODES - 1];
 
 static unsigned longest_run(uint32_t mask) {
   unsigned length = 0;
@@ -36,24 +37,25 @@ static unsigned list_for(const struct superslab *superslab) {
 }
 
 void lists_insert(struct superslab *superslab) {
+  struct node_lists *lists = lists_of(superslab->node);
   unsigned list = list_for(superslab);
   superslab->list = (uint8_t)list;
   superslab->era = superslab_lists.era;
   superslab->prev = NULL;
-  superslab->next = superslab_lists.of[list];
-  if (superslab_lists.of[list] != NULL) superslab_lists.of[list]->prev = superslab;
-  superslab_lists.of[list] = superslab;
-  superslab_lists.nonempty[list / RUNS] |= UINT64_C(1) << list % RUNS;
+  superslab->next = lists->of[list];
+  if (lists->of[list] != NULL) lists->of[list]->prev = superslab;
+  lists->of[list] = superslab;
+  lists->nonempty[list / RUNS] |= UINT64_C(1) << list % RUNS;
 }
 
 void lists_remove(struct superslab *superslab) {
+  struct node_lists *lists = lists_of(superslab->node);
   unsigned list = superslab->list;
   if (superslab_lists.next_look == superslab) superslab_lists.next_look = superslab->next;
   if (superslab->prev != NULL) superslab->prev->next = superslab->next;
-  else superslab_lists.of[list] = superslab->next;
+  else lists->of[list] = superslab->next;
   if (superslab->next != NULL) superslab->next->prev = superslab->prev;
-  if (superslab_lists.of[list] == NULL)
-    superslab_lists.nonempty[list / RUNS] &= ~(UINT64_C(1) << list % RUNS);
+  if (lists->of[list] == NULL) lists->nonempty[list / RUNS] &= ~(UINT64_C(1) << list % RUNS);
 }
 
 void lists_update(struct superslab *superslab) {
@@ -81,12 +83,12 @@ static struct superslab *find_in_list(struct superslab *superslab, unsigned slic
   return NULL;
 }
 
-struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, bool fenced,
-                                  enum room room, unsigned *first) {
+struct superslab *lists_find_room(unsigned node, unsigned slices, unsigned alignment, bool split,
+                                  bool fenced, enum room room, unsigned *first) {
   uint32_t allowed = alignment_mask(alignment);
   unsigned lot = lot_for(fenced);
-  struct superslab **lists = &superslab_lists.of[lot * RUNS];
-  const uint64_t *nonempty = &superslab_lists.nonempty[lot];
+  struct superslab **lists = &lists_of(node)->of[lot * RUNS];
+  const uint64_t *nonempty = &lists_of(node)->nonempty[lot];
   uint64_t candidates = nonempty[0] | (split ? nonempty[1] : 0);
   candidates &= ~(((uint64_t)1 << slices) - 1);
   for (; candidates != 0; candidates &= candidates - 1) {
@@ -99,16 +101,32 @@ struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool spli
   return NULL;
 }
 
+struct superslab *lists_find_far(unsigned node, unsigned slices, unsigned alignment, bool fenced,
+                                 unsigned *first) {
+  struct superslab *found = NULL;
+  for (unsigned other = 0; other < node_end() && found == NULL; other++)
+    if (other != node)
+      found = lists_find_room(other, slices, alignment, true, fenced, ROOM_ANYWHERE, first);
+  return found;
+}
+
 bool lists_may_spread(void) {
   return superslab_lists.live * SLICES_PER_UNIT <= 2 * superslab_lists.slices_in_use;
 }
 
-void lists_count_live(void) {
+void lists_count_live(const struct superslab *superslab) {
+  lists_of(superslab->node)->live++;
   if (++superslab_lists.live > superslab_lists.peak) superslab_lists.peak = superslab_lists.live;
+}
+
+void lists_uncount_live(const struct superslab *superslab) {
+  lists_of(superslab->node)->live--;
+  superslab_lists.live--;
 }
 
 void lists_forget(void) {
   struct superslab_lists fresh = {.peak = superslab_lists.peak, .era = superslab_lists.era};
   fresh.era++;
   superslab_lists = fresh;
+  for (unsigned node = 1; node < node_end(); node++) *lists_of(node) = (struct node_lists){0};
 }

@@ -1,4 +1,4 @@
-/* lists.h - SuperSlabs by their longest run of free slices, those whose huge page was broken up in lists of their own. A span
+/* lists.h - SuperSlabs by node and by their longest run of free slices, those whose huge page was broken up in lists of their own. A span
  * is taken from the tightest list that has room, so that full SuperSlabs fill up and nearly empty ones drain and go back
  * whole.
  *
@@ -19,9 +19,15 @@ HAK_INLINE uint32_t slices_of(const struct superslab *superslab) {
  * slices is taken or freed. Hardened: the same again for fenced ones, which have Large blocks alone. */
 enum { RUNS = SLICES_PER_UNIT + 1, SETS = HAK_HARDENED ? 2 : 1, LISTS = 2 * RUNS * SETS };
 
-struct superslab_lists {
+/* Of one node. */
+struct node_lists {
   struct superslab *of[LISTS];
   uint64_t nonempty[2 * SETS]; /* bit i: of[i], and of[RUNS + i], has members */
+  uint64_t live;               /* SuperSlabs */
+};
+
+struct superslab_lists {
+  struct node_lists first;     /* of node 0 */
   struct superslab *next_look; /* where superslab_take_dirty goes on */
   uint64_t live, peak;         /* SuperSlabs */
   uint64_t slices_in_use;      /* handed out as spans */
@@ -29,6 +35,11 @@ struct superslab_lists {
   uint8_t era;                 /* of the lists; lists_forget */
 };
 extern struct superslab_lists superslab_lists;
+extern struct node_lists superslab_more_lists[NODES - 1] HAK_HIDDEN; /* of the other nodes */
+
+HAK_INLINE struct node_lists *lists_of(unsigned node) {
+  return HAK_LIKELY(node == 0) ? &superslab_lists.first : &superslab_more_lists[node - 1];
+}
 
 /** `count` slices from `first` on. */
 HAK_INLINE uint32_t slices_mask(unsigned first, unsigned count) {
@@ -48,15 +59,20 @@ void lists_update(struct superslab *superslab);
 
 /** After a change of the masks of a SuperSlab that had `before` dirty slices. */
 void lists_count_dirty(unsigned before, unsigned after);
-/** One more is live. */
-void lists_count_live(void);
+/** It is live. */
+void lists_count_live(const struct superslab *superslab);
+/** It is no more. */
+void lists_uncount_live(const struct superslab *superslab);
 
 enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
 
-/** A SuperSlab with `slices` free ones in a row, from `*first` on, which is a multiple of `alignment`. `split`: those whose
+/** A SuperSlab of the node with `slices` free ones in a row, from `*first` on, which is a multiple of `alignment`. `split`: those whose
  * huge page was broken up will do, too. `fenced`: one that is, else one that is not. */
-struct superslab *lists_find_room(unsigned slices, unsigned alignment, bool split, bool fenced,
-                                  enum room room, unsigned *first);
+struct superslab *lists_find_room(unsigned node, unsigned slices, unsigned alignment, bool split,
+                                  bool fenced, enum room room, unsigned *first);
+/** The same of any other node, where no memory is to be had. */
+struct superslab *lists_find_far(unsigned node, unsigned slices, unsigned alignment, bool fenced,
+                                 unsigned *first);
 
 /** A new SuperSlab beside free slices in old ones: only where half of all slices stay in use. */
 bool lists_may_spread(void);

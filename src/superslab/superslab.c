@@ -38,17 +38,18 @@ static struct superslab *superslab_new(bool huge_pages, bool as_sample, bool fen
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->fenced = fenced;
+    superslab->node = run.node;
     superslab->free_mask = slices_of(superslab);
     superslab->dirty_mask = run.zeroed ? 0 : ALL_SLICES;
     if (map_set(run.base, 1, superslab)) {
       if (fenced) superslab_fence(superslab);
       lock_acquire(&superslab_lock);
-      lists_count_live();
+      lists_count_live(superslab);
       lock_release(&superslab_lock);
       advise_huge_pages(superslab, run, huge_pages, as_sample);
       return superslab;
     }
-    unit_release(run.base, 1, run.huge_pages);
+    unit_release(run.base, 1, run.huge_pages, run.node);
   }
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
@@ -87,14 +88,15 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
                           enum span_pages pages, unsigned counted_class, bool *zeroed) {
   unsigned first = 0;
   bool from_os = false;
+  unsigned node = node_now();
   lock_acquire(&superslab_lock);
   bool whole = pages == PAGES_FRESH && lists_may_spread();
   bool fenced = kind == KIND_LARGE && guard_pages_wanted();
   struct superslab *superslab = NULL;
   if (kind == KIND_LARGE && option_value(SS_MEM_LEAN))
-    superslab = lists_find_room(slices, alignment, true, fenced, ROOM_AT_FORMER_END, &first);
+    superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_AT_FORMER_END, &first);
   if (superslab == NULL)
-    superslab = lists_find_room(slices, alignment, !whole, fenced, ROOM_ANYWHERE, &first);
+    superslab = lists_find_room(node, slices, alignment, !whole, fenced, ROOM_ANYWHERE, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
     bool as_sample = kind == KIND_LARGE && alignment == 1;
@@ -105,8 +107,10 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
       lists_insert(superslab);
       /* All of it, when it comes out of the warm pool. */
       lists_count_dirty(0, dirty_slices_of(superslab));
-    } else if (whole) {
-      superslab = lists_find_room(slices, alignment, true, fenced, ROOM_ANYWHERE, &first);
+    } else {
+      if (whole)
+        superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_ANYWHERE, &first);
+      if (superslab == NULL) superslab = lists_find_far(node, slices, alignment, fenced, &first);
     }
   }
   struct slab *span = NULL;

@@ -20,6 +20,7 @@
 
 #include "os/lock.h"
 #include "os/os.h"
+#include "superslab/node.h"
 
 #define UNIT_SHIFT 21
 #define UNIT_BYTES ((size_t)1 << UNIT_SHIFT)
@@ -101,6 +102,7 @@ struct superslab {
   bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
   bool explicit_pages : 1;       /* once per use: of the kernel's reserved pool of huge pages */
   bool fenced : 1;               /* once per use: see guard_pages.h; hardened */
+  uint8_t node : 6;              /* once per use: where its memory is, as far as known (node.h) */
   uint8_t
       era; /* superslab_lock: of the lists it is in; of another: in none, see superslab_fork_child */
   uint32_t huge_units; /* once per use: 0 for a SuperSlab, else units of a huge block */
@@ -268,11 +270,12 @@ struct unit_run {
   bool huge_pages; /* explicit ones */
   size_t used;     /* how many units from the start on hold pages that were in use before */
   bool from_os;    /* the OS was asked, with or without success */
+  uint8_t node;    /* where its pages are; of untouched ones, the calling thread's */
 };
 
 /** `units` units in a row, aligned to `alignment` bytes (a power of two, at least UNIT_BYTES), from
  * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
- * What has to go from the pool waits for unit_settle. */
+ * What has to go from the pool waits for unit_settle. Units of another node come where the OS refuses. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
 /** The same with `ahead` more units in front of the aligned place. Nothing is put in them: `used` counts from behind them on. */
 struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment);
@@ -284,8 +287,8 @@ struct unit_run unit_reserve(size_t units, size_t empty);
 /** After a refusal: would such a run fit if all units of ours were given back? Neither the limit of the address space
  * nor a strict limit of what is committed is asked for by name: the kernel is asked for what would be missing then. */
 bool unit_could_fit(size_t units, size_t alignment);
-/** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. `huge_pages`: as they came. */
-void unit_release(char *base, size_t units, bool huge_pages);
+/** Takes them back into the warm pool or gives them to the OS. Never fails, keeps errno. `huge_pages` and `node`: as they came. */
+void unit_release(char *base, size_t units, bool huge_pages, unsigned node);
 /** Gives them to the OS past the warm pool. */
 void unit_give_up(char *base, size_t units, bool huge_pages);
 /** Adds `count` units right behind a run of ours, with pages of the warm pool as far as there are; false when that
@@ -326,6 +329,7 @@ struct stuck_run {
   struct stuck_run *next;
   size_t units;
   bool huge_pages;
+  uint8_t node;
 };
 extern struct stuck_run *unit_stuck HAK_HIDDEN; /* unit_lock */
 struct warm_pool;

@@ -50,12 +50,14 @@ size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
 bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
 
 /* A short list: what is in it the kernel has refused to unmap, for which there is a reason only at the limit of mappings. */
-static bool stuck_take(size_t units, size_t alignment, struct warm_run *out) {
+static bool stuck_take(size_t units, size_t alignment, unsigned node, struct warm_run *out) {
   for (struct stuck_run **link = &unit_stuck; *link != NULL; link = &(*link)->next) {
     struct stuck_run *run = *link;
     if (run->units != units || ((uintptr_t)run & (alignment - 1)) != 0) continue;
+    if (run->node != node && node != NODE_ANY) continue;
     *link = run->next;
-    *out = (struct warm_run){.base = (char *)run, .units = units, .huge_pages = run->huge_pages};
+    *out = (struct warm_run){
+        .base = (char *)run, .units = units, .huge_pages = run->huge_pages, .node = run->node};
     return true;
   }
   return false;
@@ -85,6 +87,7 @@ static void give_back(struct warm_run run) {
     struct stuck_run *self = (struct stuck_run *)(void *)run.base;
     self->units = run.units;
     self->huge_pages = run.huge_pages;
+    self->node = run.node;
     self->next = unit_stuck;
     unit_stuck = self;
   }
@@ -132,7 +135,7 @@ static void give_back_all(const struct warm_run *runs, size_t count_runs) {
 
 /* `ahead` units of the run come before the place that is aligned. `ordinary`: no explicit huge pages. */
 static struct unit_run map_run(size_t units, size_t alignment, size_t ahead, bool ordinary) {
-  struct unit_run run = {.zeroed = true};
+  struct unit_run run = {.zeroed = true, .node = (uint8_t)node_now()};
   size_t bytes = units << UNIT_SHIFT;
   if (!ordinary && option_value(SS_HUGEPAGE) == HUGEPAGE_EXPLICIT && alignment == UNIT_BYTES) {
     run.base = os_map_huge_pages(bytes, UNIT_BYTES);
@@ -161,7 +164,7 @@ static bool open_fenced(size_t units, size_t least) {
   while (opened < units) {
     struct warm_run run;
     pool_lock();
-    bool found = warm_take_any_fenced(&unit_pool, least + 1, &run);
+    bool found = warm_take_any_fenced(&unit_pool, least + 1, node_now(), &run);
     pool_unlock();
     if (!found) break;
     if (!units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) {
@@ -220,7 +223,7 @@ static bool fill(char *base, size_t units, size_t *to) {
   if (!unit_may_cut_mappings()) return true;
   open_fenced(units - *to, 1);
   pool_lock();
-  size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, pieces, PIECES);
+  size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, node_now(), pieces, PIECES);
   pool_unlock();
   enum unit_move moved = UNIT_MOVED;
   size_t piece = 0;
@@ -256,15 +259,16 @@ static struct unit_run map_filled(size_t units, size_t alignment, size_t empty) 
 
 /* --- interface ------------------------------------------------------------------------------------ */
 
-static bool take_warm(size_t units, size_t alignment, struct unit_run *out) {
+static bool take_warm(size_t units, size_t alignment, unsigned node, struct unit_run *out) {
   struct warm_run warm = {0};
   pool_lock();
-  bool found = warm_take(&unit_pool, units, alignment, &warm);
-  if (!found) found = unit_stuck != NULL && stuck_take(units, alignment, &warm);
+  bool found = warm_take(&unit_pool, units, alignment, node, &warm);
+  if (!found) found = unit_stuck != NULL && stuck_take(units, alignment, node, &warm);
   bool is_over = warm_is_over(&unit_pool, above_target());
   pool_unlock();
   if (is_over) to_settle = true;
-  if (found) *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false};
+  if (found)
+    *out = (struct unit_run){warm.base, warm.zeroed, warm.huge_pages, units, false, warm.node};
   return found;
 }
 
@@ -301,11 +305,15 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
   if (units == 0 || units >= MAP_LEAVES * LEAF_UNITS) return run;
   /* Of the pool's runs it is known whether they start at such a place, not what lies ahead of it. */
-  bool from_os = (ahead > 0 && alignment > UNIT_BYTES) || !take_warm(units, alignment, &run);
+  bool asks_pool = ahead == 0 || alignment == UNIT_BYTES;
+  unsigned node = node_now();
+  bool from_os = !asks_pool || !take_warm(units, alignment, node, &run);
   if (from_os && ahead == 0 && alignment == UNIT_BYTES && open_fenced(1, units))
-    from_os = !take_warm(units, alignment, &run);
+    from_os = !take_warm(units, alignment, node, &run);
   if (from_os) {
     run = map_missed(units, alignment, ahead);
+    if (run.base == NULL && asks_pool && node_are_many())
+      from_os = !take_warm(units, alignment, NODE_ANY, &run);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
@@ -346,8 +354,9 @@ static void release(struct warm_run run) {
   free_lazily();
 }
 
-void unit_release(char *base, size_t units, bool huge_pages) {
-  release((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
+void unit_release(char *base, size_t units, bool huge_pages, unsigned node) {
+  release((struct warm_run){
+      .base = base, .units = units, .huge_pages = huge_pages, .node = (uint8_t)node});
 }
 
 #if HAK_HARDENED
@@ -355,18 +364,19 @@ void unit_release(char *base, size_t units, bool huge_pages) {
 bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
   struct warm_run run;
   pool_lock();
-  bool found = warm_take_fenced(&unit_pool, units, usable, &run);
+  bool found = warm_take_fenced(&unit_pool, units, usable, node_now(), &run);
   bool is_over = warm_is_over(&unit_pool, above_target());
   pool_unlock();
   if (is_over) to_settle = true;
   if (!found) return false;
   count(&unit_counts.acquired, 1);
-  *out = (struct fenced_run){run.base, run.units, run.fenced};
+  *out = (struct fenced_run){run.base, run.units, run.fenced, run.node};
   return true;
 }
 
 void unit_release_fenced(struct fenced_run run) {
-  release((struct warm_run){.base = run.base, .units = run.units, .fenced = run.usable});
+  release((struct warm_run){
+      .base = run.base, .units = run.units, .fenced = run.usable, .node = run.node});
 }
 
 #endif
@@ -427,7 +437,8 @@ size_t unit_prewarm(size_t units) {
                                             .units = wanted,
                                             .since_ms = os_clock_ms(),
                                             .zeroed = true,
-                                            .huge_pages = run.huge_pages});
+                                            .huge_pages = run.huge_pages,
+                                            .node = run.node});
   pool_unlock();
   return wanted;
 }

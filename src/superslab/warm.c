@@ -24,8 +24,8 @@ struct warm_run warm_remove(struct warm_pool *pool, size_t at) {
 
 static bool joins(const struct warm_run *a, const struct warm_run *b) {
   return a->base + (a->units << UNIT_SHIFT) == b->base && a->zeroed == b->zeroed &&
-         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed && a->fenced == 0 &&
-         b->fenced == 0;
+         a->huge_pages == b->huge_pages && a->lazily_freed == b->lazily_freed &&
+         a->node == b->node && a->fenced == 0 && b->fenced == 0;
 }
 
 /* Two neighbours as one run, of the age of the longer. With the age of the younger one, a unit that comes and
@@ -65,11 +65,16 @@ static struct warm_run cut(struct warm_pool *pool, size_t at, size_t units, bool
   return taken;
 }
 
-bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out) {
+static bool is_of(const struct warm_run *run, unsigned node) {
+  return run->node == node || node == NODE_ANY;
+}
+
+bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, unsigned node,
+               struct warm_run *out) {
   size_t best = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
-    if (run->units < units || run->fenced != 0) continue;
+    if (run->units < units || run->fenced != 0 || !is_of(run, node)) continue;
     if (((uintptr_t)run->base & (alignment - 1)) != 0) continue;
     /* Of equal ones the youngest: its pages are the likeliest to be in caches. */
     if (best == WARM_RUNS || run->units <= pool->runs[best].units) best = i;
@@ -81,13 +86,13 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct wa
   return true;
 }
 
-size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces,
-                        size_t most) {
+size_t warm_take_pieces(struct warm_pool *pool, size_t units, unsigned node,
+                        struct warm_run *pieces, size_t most) {
   size_t taken = 0;
   while (units > 0 && taken < most) {
     size_t longest = WARM_RUNS;
     for (size_t i = 0; i < pool->count; i++)
-      if (!pool->runs[i].huge_pages && pool->runs[i].fenced == 0 &&
+      if (!pool->runs[i].huge_pages && pool->runs[i].fenced == 0 && is_of(&pool->runs[i], node) &&
           (longest == WARM_RUNS || pool->runs[i].units > pool->runs[longest].units))
         longest = i;
     if (longest == WARM_RUNS) break;
@@ -110,11 +115,12 @@ static bool serves(const struct warm_run *run, size_t usable) {
   return run->fenced >= usable && run->fenced - usable <= more;
 }
 
-bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, struct warm_run *out) {
+bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, unsigned node,
+                      struct warm_run *out) {
   size_t best = WARM_RUNS, same = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
-    if (run->fenced == 0) continue;
+    if (run->fenced == 0 || !is_of(run, node)) continue;
     if (serves(run, usable) && (best == WARM_RUNS || run->fenced <= pool->runs[best].fenced))
       best = i;
     if (run->units == units) same = i;
@@ -125,11 +131,12 @@ bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, struc
   return true;
 }
 
-bool warm_take_any_fenced(struct warm_pool *pool, size_t units, struct warm_run *out) {
+bool warm_take_any_fenced(struct warm_pool *pool, size_t units, unsigned node,
+                          struct warm_run *out) {
   size_t longest = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
-    if (run->fenced == 0 || run->units < units) continue;
+    if (run->fenced == 0 || run->units < units || !is_of(run, node)) continue;
     if (longest == WARM_RUNS || run->units > pool->runs[longest].units) longest = i;
   }
   if (longest == WARM_RUNS) return false;

@@ -19,6 +19,7 @@ struct warm_run {
   bool zeroed;
   bool huge_pages;   /* explicit ones */
   bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
+  uint8_t node;      /* where its pages are (node.h) */
   size_t fenced;     /* hardened: usable bytes of the Huge block whose guards it has; 0: none */
 };
 
@@ -39,25 +40,31 @@ HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count 
 /** The most units it holds now. */
 size_t warm_budget(const struct warm_pool *pool);
 
-/** Puts a run in, joined with its neighbours in the pool: what is joined has the age of its longest part. The pool
+/** Puts a run in, joined with its neighbours in the pool that are alike: what is joined has the age of its longest part. The pool
  * must not be full. */
 void warm_insert(struct warm_pool *pool, struct warm_run run);
 
 /** Takes out the run at an index. */
 struct warm_run warm_remove(struct warm_pool *pool, size_t at);
 
+/* `node`: of these runs only; NODE_ANY: of all. */
+
 /** The smallest run without guards that fits, cut to `units`; `alignment` in bytes. False: there is none. */
-bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, struct warm_run *out);
+bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, unsigned node,
+               struct warm_run *out);
 
 /** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them; or one of `units`, of which the guard
  * behind the block has to be moved. False: there is none. */
-bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, struct warm_run *out);
+bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, unsigned node,
+                      struct warm_run *out);
 
 /** The longest run with guards, of at least `units`. False: there is none. */
-bool warm_take_any_fenced(struct warm_pool *pool, size_t units, struct warm_run *out);
+bool warm_take_any_fenced(struct warm_pool *pool, size_t units, unsigned node,
+                          struct warm_run *out);
 
 /** Up to `most` runs without guards that together have at most `units`, the longest first; returns how many. */
-size_t warm_take_pieces(struct warm_pool *pool, size_t units, struct warm_run *pieces, size_t most);
+size_t warm_take_pieces(struct warm_pool *pool, size_t units, unsigned node,
+                        struct warm_run *pieces, size_t most);
 
 /** Would warm_take_victims find one? */
 bool warm_is_over(const struct warm_pool *pool, bool to_nothing);

@@ -69,7 +69,7 @@ static void borrow_twice(void) {
 static void adopt(void) {
   struct heap *heap = &mine[0];
   lock_acquire(&heap->lock);
-  (void)adopt_slabs(heap, CLASS);
+  (void)adopt_slabs(heap, CLASS, false);
   lock_release(&heap->lock);
 }
 

@@ -31,8 +31,8 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
   return (struct unit_run){.base = world_units[unit], .zeroed = true, .used = units};
 }
 
-void unit_release(char *base, size_t units, bool huge_pages) {
-  (void)huge_pages;
+void unit_release(char *base, size_t units, bool huge_pages, unsigned node) {
+  (void)huge_pages, (void)node;
   unsigned unit = (unsigned)((size_t)(base - world_units[0]) >> UNIT_SHIFT);
   SCHEDULE_CHECK(units == 1 && unit < WORLD_UNITS && released[unit]++ == 0);
 }

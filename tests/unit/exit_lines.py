@@ -160,7 +160,7 @@ def json_says_what_the_lines_say():
     except ValueError as error:
         check(f"JSON is valid ({error})", False, objects[0])
         return
-    members = "version hakmem variant pid program profile at partial os totals heaps memory classes large huge".split()
+    members = "version hakmem variant pid program profile at partial os totals heaps numa memory classes large huge".split()
     check("JSON has its members", list(data) == members, list(data))
     check("version", data["version"] == 1)
     check("variant", data["variant"] == variant, data["variant"])
@@ -170,6 +170,9 @@ def json_says_what_the_lines_say():
     extra = {"munmap", "mprotect", "mremap", "failed"}
     check("os: all calls", set(data["os"]) == set(OS) | extra, sorted(data["os"]))
     check("heaps", data["heaps"] == {"active": 1, "parked": 1}, data["heaps"])
+    nodes = data["numa"]
+    check("numa: a number for each node", len(nodes["superslabs"]) >= nodes["nodes"] > 0, nodes)
+    check("numa: all SuperSlabs", sum(nodes["superslabs"]) == data["totals"]["superslabs_live"], nodes)
     check("totals: the blocks that stay", data["totals"]["bytes_in_use"] > 1000000, data["totals"])
     check("totals: mapped", data["totals"]["bytes_mapped"] >= data["totals"]["bytes_slab"], data["totals"])
     memory = data["memory"]

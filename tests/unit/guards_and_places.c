@@ -193,7 +193,7 @@ static void units_with_guards_serve_all_else(void **state) {
   /* The unit that lay in front of the block is gone. */
   assert_int_equal(unit_figures().bytes_mapped, mapped - UNIT_BYTES);
   assert_int_equal(unit_pool.count, 0);
-  for (int i = 0; i < 3; i++) unit_release(units[i].base, 1, false);
+  for (int i = 0; i < 3; i++) unit_release(units[i].base, 1, false, 0);
   /* Another block of guarded units becomes pieces of a longer one. */
   huge = huge_acquire(5 * MIB, UNIT_BYTES, &zeroed);
   assert_true(huge_release(huge, huge->base));

@@ -107,7 +107,7 @@ static struct scattered scatter(const size_t *lengths, size_t count) {
     memset(s.base + (unit << UNIT_SHIFT), tag_of(unit), UNIT_BYTES);
   size_t at = 0;
   for (size_t i = 0; i < count; i++) {
-    unit_release(s.base + (at << UNIT_SHIFT), lengths[i], false);
+    unit_release(s.base + (at << UNIT_SHIFT), lengths[i], false, 0);
     at += lengths[i];
     s.held[at++] = true;
   }
@@ -138,9 +138,9 @@ static void check_accounts(const struct scattered *s, const char *run, size_t ru
 }
 
 static void give_up(struct scattered *s, char *run, size_t run_units) {
-  if (run != NULL) unit_release(run, run_units, false);
+  if (run != NULL) unit_release(run, run_units, false, 0);
   for (size_t unit = 0; unit < s->units; unit++)
-    if (s->held[unit]) unit_release(s->base + (unit << UNIT_SHIFT), 1, false);
+    if (s->held[unit]) unit_release(s->base + (unit << UNIT_SHIFT), 1, false, 0);
   unit_trim();
   assert_int_equal(warm_units(), 0);
   assert_int_equal(mapped_units(), s->mapped_before);
@@ -221,7 +221,7 @@ static void what_is_too_much_stays_in_the_pool(void **state) {
   assert_int_equal(atomic_load(&os_counts.mmap), maps);
   assert_true(rest.base + 2 * UNIT_BYTES <= run.base || rest.base >= run.base + 4 * UNIT_BYTES);
   assert_int_equal(check_run(&s, &rest, 2), 2); /* not written to through the run */
-  unit_release(rest.base, 2, false);
+  unit_release(rest.base, 2, false, 0);
   give_up(&s, run.base, 4);
 }
 
@@ -280,7 +280,7 @@ static void not_everything_is_put_together(void **state) {
   assert_int_equal(atomic_load(&os_counts.mremap) - moves, 8);
   assert_int_equal(warm_units(), s.warm - 8);
   assert_int_equal(check_run(&s, &run, PIECES_MOST), 8);
-  unit_release(aligned.base, PIECES_MOST, false);
+  unit_release(aligned.base, PIECES_MOST, false, 0);
   unit_trim();
   check_accounts(&s, run.base, PIECES_MOST);
   give_up(&s, run.base, PIECES_MOST);
@@ -322,7 +322,7 @@ static void check_what_is_left(const struct scattered *s) {
     check_run(s, &left[i], 1); /* fails for one that it wrote to before */
   }
   assert_int_equal(atomic_load(&os_counts.mmap), maps);
-  for (size_t i = 0; i < count; i++) unit_release(left[i].base, 1, false);
+  for (size_t i = 0; i < count; i++) unit_release(left[i].base, 1, false, 0);
 }
 
 static void one_refused_call_is_got_over(void **state) {
@@ -493,18 +493,18 @@ static void what_is_replaced_all_the_time_stays(void **state) {
   uint64_t before;
   do { /* again if this process was stopped for long */
     before = os_clock_ms();
-    unit_release(run.base, REPLACED, false);
+    unit_release(run.base, REPLACED, false, 0);
     assert_int_equal(warm_units(), 0); /* more than the pool takes at first */
     run = unit_acquire(REPLACED, UNIT_BYTES);
     assert_non_null(run.base);
   } while (os_clock_ms() - before > 500);
-  unit_release(run.base, REPLACED, false);
+  unit_release(run.base, REPLACED, false, 0);
   assert_int_equal(warm_units(), REPLACED);
   uint64_t maps = atomic_load(&os_counts.mmap);
   run = unit_acquire(REPLACED, UNIT_BYTES);
   assert_int_equal(atomic_load(&os_counts.mmap), maps);
-  unit_release(run.base, REPLACED, false);
-  unit_release(kept.base, KEPT, false); /* too much */
+  unit_release(run.base, REPLACED, false, 0);
+  unit_release(kept.base, KEPT, false, 0); /* too much */
   assert_int_equal(warm_units(), REPLACED);
   unit_trim();
   assert_int_equal(warm_units(), 0);

@@ -31,7 +31,7 @@ static void units_are_aligned_apart_and_what_they_say(void **state) {
         assert_int_equal(held[i].run.base[u << UNIT_SHIFT], (char)i);
         assert_int_equal(held[i].run.base[((u + 1) << UNIT_SHIFT) - 1], (char)i);
       }
-      unit_release(held[i].run.base, held[i].units, false);
+      unit_release(held[i].run.base, held[i].units, false, 0);
       held[i].run.base = NULL;
       continue;
     }
@@ -51,7 +51,7 @@ static void units_are_aligned_apart_and_what_they_say(void **state) {
     }
   }
   for (int i = 0; i < RUNS; i++)
-    if (held[i].run.base != NULL) unit_release(held[i].run.base, held[i].units, false);
+    if (held[i].run.base != NULL) unit_release(held[i].run.base, held[i].units, false, 0);
   unit_trim();
   assert_int_equal(unit_figures().units_warm, 0);
   assert_int_equal(unit_figures().bytes_mapped, mapped);
@@ -75,7 +75,7 @@ static void prewarmed_units_are_resident_and_come_first(void **state) {
     assert_int_equal(run.base[at], 0);
     assert_true(is_resident(run.base + at));
   }
-  unit_release(run.base, units, false);
+  unit_release(run.base, units, false, 0);
   unit_trim();
 }
 
@@ -84,7 +84,7 @@ static void units_come_from_the_warm_pool_first(void **state) {
   unit_trim();
   struct unit_run first = unit_acquire(3, UNIT_BYTES);
   assert_non_null(first.base);
-  unit_release(first.base, 3, false);
+  unit_release(first.base, 3, false, 0);
   if (option_value(WARM_POOL_MB) < 8) return; /* a pool too small to keep it: nothing to see */
   assert_int_equal(unit_figures().units_warm, 3);
   uint64_t mapped = atomic_load(&os_counts.mmap);
@@ -94,8 +94,8 @@ static void units_come_from_the_warm_pool_first(void **state) {
   assert_true(part.base >= first.base && part.base < first.base + 3 * UNIT_BYTES);
   assert_true(rest.base >= first.base && rest.base < first.base + 3 * UNIT_BYTES);
   assert_int_equal(unit_figures().units_warm, 0);
-  unit_release(part.base, 1, false);
-  unit_release(rest.base, 2, false);
+  unit_release(part.base, 1, false, 0);
+  unit_release(rest.base, 2, false, 0);
   assert_int_equal(unit_figures().units_warm, 3);
   assert_int_equal(unit_trim(), 3 * UNIT_BYTES);
   assert_int_equal(unit_figures().units_warm, 0);
@@ -110,8 +110,8 @@ static void explicit_huge_pages_stay_known(void **state) {
   struct unit_run run = unit_acquire(3, UNIT_BYTES);
   assert_non_null(run.base);
   memset(run.base, 1, 3 * UNIT_BYTES);
-  unit_release(run.base, 2, true);
-  unit_release(run.base + 2 * UNIT_BYTES, 1, false);
+  unit_release(run.base, 2, true, 0);
+  unit_release(run.base + 2 * UNIT_BYTES, 1, false, 0);
   struct unit_run ordinary =
       unit_acquire(1, UNIT_BYTES); /* the shorter run: they were not joined */
   assert_false(ordinary.huge_pages);
@@ -147,7 +147,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
   unit_trim();
   struct unit_run warm = unit_acquire(3, UNIT_BYTES);
   assert_non_null(warm.base);
-  unit_release(warm.base, 3, false);
+  unit_release(warm.base, 3, false, 0);
   struct unit_stats before = unit_figures();
   struct unit_run run = unit_reserve(2, 2);
   assert_non_null(run.base);
@@ -155,7 +155,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
   assert_true(block_is_zero(run.base, 2 * UNIT_BYTES));
   assert_int_equal(unit_figures().units_warm, before.units_warm);
   assert_int_equal(unit_figures().bytes_mapped, before.bytes_mapped + 2 * UNIT_BYTES);
-  unit_release(run.base, 2, false);
+  unit_release(run.base, 2, false, 0);
   unit_trim();
   assert_int_equal(unit_figures().bytes_mapped,
                    before.bytes_mapped - before.units_warm * UNIT_BYTES);

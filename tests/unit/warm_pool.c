@@ -99,7 +99,7 @@ static bool take_some(uint64_t *random) {
       shortest = length;
   }
   struct warm_run run;
-  bool taken = warm_take(&pool, units, alignment, &run);
+  bool taken = warm_take(&pool, units, alignment, 0, &run);
   assert_int_equal(taken, shortest != 0);
   if (!taken) return false;
   assert_int_equal(run.units, units);
@@ -115,7 +115,7 @@ static bool take_some(uint64_t *random) {
 static void take_pieces(uint64_t *random) {
   struct warm_run pieces[6];
   size_t wanted = 1 + random_below(random, 40), most = 1 + random_below(random, 6);
-  size_t taken = warm_take_pieces(&pool, wanted, pieces, most), units = 0;
+  size_t taken = warm_take_pieces(&pool, wanted, 0, pieces, most), units = 0;
   assert_true(taken <= most);
   for (size_t i = 0; i < taken; i++) {
     assert_false(pieces[i].huge_pages);
@@ -284,7 +284,7 @@ static void neighbours_have_the_age_of_the_longer(void **state) {
   assert_int_equal(p.count, 2);
   assert_int_equal(p.runs[1].units, 11); /* with what came last: it goes last for want of room */
   assert_true(p.runs[1].since_ms == now - 2 * decay);
-  assert_true(warm_take(&p, 11, UNIT_BYTES, &taken));
+  assert_true(warm_take(&p, 11, UNIT_BYTES, 0, &taken));
   warm_insert(&p, run_at(0, 3, now - 2 * decay));
   warm_insert(&p, run_at(3, 8, now)); /* more came than was there */
   assert_int_equal(p.runs[1].units, 11);

@@ -1,0 +1,335 @@
+/* nodes.c - memory nodes, which the test says instead of the system: what was in use on one is used again there, and elsewhere only
+ * where nothing else is to be had. */
+#include "superslab_figures.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "front/fast.h"
+#include "heap/adopt.h"
+#include "heap/common.h"
+#include "heap/refill.h"
+#include "heap/remote.h"
+#include "os/fault.h"
+#include "policy/options.h"
+
+WITHOUT_SAMPLES;
+
+static unsigned here;          /* the number of the node that the thread is told */
+unsigned __wrap_os_node(void); /* the linker calls it so */
+unsigned __wrap_os_node(void) { return here; }
+
+enum { A = 1, B = 2, C = 3 }; /* as on a machine whose node 0 has no processors */
+
+static int start(void **state) {
+  (void)state;
+  here = A;
+  hak_free(hak_malloc(1));
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
+  return heap_of_thread() != NULL ? 0 : -1;
+}
+
+/* Without system calls from now on. */
+static void refuse_all(void) { os_fault_fail_from(1); }
+
+static struct unit_run unit_on(unsigned node) {
+  here = node;
+  struct unit_run run = unit_acquire(1, UNIT_BYTES);
+  if (run.base != NULL) run.base[0] = 1;
+  return run;
+}
+
+static void give(struct unit_run run) { unit_release(run.base, 1, run.huge_pages, run.node); }
+
+/* --- units -------------------------------------------------------------------------------------------- */
+
+static void a_unit_comes_back_to_its_node(void **state) {
+  (void)state;
+  unit_trim();
+  struct unit_run a = unit_on(A), b = unit_on(B);
+  assert_int_equal(a.node, A);
+  assert_int_equal(b.node, B);
+  give(a);
+  give(b);
+  assert_ptr_equal(unit_on(B).base, b.base);
+  struct unit_run fresh = unit_on(B); /* though one of A waits */
+  assert_true(fresh.from_os);
+  assert_ptr_not_equal(fresh.base, a.base);
+  assert_ptr_equal(unit_on(A).base, a.base);
+  give(a);
+  give(b);
+  give(fresh);
+}
+
+static void a_far_unit_is_better_than_none(void **state) {
+  (void)state;
+  unit_trim();
+  struct unit_run a = unit_on(A);
+  give(a);
+  refuse_all();
+  struct unit_run far = unit_on(B), none = unit_on(B);
+  os_fault_reset();
+  assert_ptr_equal(far.base, a.base);
+  assert_int_equal(far.node, A); /* where it goes back to */
+  assert_false(far.from_os);
+  assert_null(none.base);
+  give(far);
+}
+
+static void neighbours_of_two_nodes_are_two_runs(void **state) {
+  (void)state;
+  unit_trim();
+  here = A;
+  struct unit_run run = unit_acquire(4, UNIT_BYTES);
+  assert_non_null(run.base);
+  unit_release(run.base, 2, run.huge_pages, A);
+  unit_release(run.base + 2 * UNIT_BYTES, 2, run.huge_pages, B);
+  struct unit_run whole = unit_acquire(4, UNIT_BYTES);
+  assert_ptr_not_equal(whole.base, run.base);
+  if (whole.used > 0)
+    assert_int_equal(whole.used, 2); /* of A, moved into it; the kernel may refuse */
+  assert_int_equal(unit_figures().units_warm, 4 - whole.used);
+  here = B;
+  struct unit_run half = unit_acquire(2, UNIT_BYTES);
+  assert_ptr_equal(half.base, run.base + 2 * UNIT_BYTES);
+  unit_release(half.base, 2, half.huge_pages, B);
+  unit_release(whole.base, 4, whole.huge_pages, A);
+}
+
+static void a_huge_block_comes_back_to_its_node(void **state) {
+  (void)state;
+  unit_trim();
+  here = A;
+  char *block = hak_malloc(3 * MIB);
+  here = B; /* whoever frees it */
+  hak_free(block);
+  assert_ptr_not_equal(hak_malloc(3 * MIB), block);
+  here = A;
+  assert_ptr_equal(hak_malloc(3 * MIB), block);
+  hak_free(block);
+}
+
+/* --- SuperSlabs ------------------------------------------------------------------------------------------ */
+
+static struct superslab *slice_on(unsigned node) {
+  bool zeroed;
+  here = node;
+  struct slab *span = span_acquire(1, 1, KIND_SLAB, PAGES_SMALL, 0, &zeroed);
+  if (span == NULL) return NULL;
+  span->touched = SLICE_BYTES;
+  return superslab_of(span);
+}
+
+static void slices_are_of_the_threads_node(void **state) {
+  (void)state;
+  struct superslab *a = slice_on(A), *b = slice_on(B);
+  assert_ptr_not_equal(a, b);
+  assert_int_equal(a->node, A);
+  assert_int_equal(b->node, B);
+  assert_ptr_equal(slice_on(A), a);
+  assert_ptr_equal(slice_on(B), b);
+  struct superslab_stats stats = span_figures();
+  assert_true(stats.live_of[A] > 0 && stats.live_of[B] > 0);
+  assert_int_equal(stats.live_of[A] + stats.live_of[B] + stats.live_of[C], stats.live);
+}
+
+static void a_far_slice_is_better_than_none(void **state) {
+  (void)state;
+  unit_trim();
+  refuse_all();
+  const struct superslab *far = slice_on(C);
+  os_fault_reset();
+  assert_non_null(far);
+  assert_int_not_equal(far->node, C);
+}
+
+static void all_nodes_give_back(void **state) {
+  (void)state;
+  bool zeroed;
+  here = B;
+  struct slab *kept = span_acquire(1, 1, KIND_SLAB, PAGES_SMALL, 0, &zeroed);
+  struct slab *span = span_acquire(1, 1, KIND_SLAB, PAGES_SMALL, 0, &zeroed);
+  kept->touched = span->touched = SLICE_BYTES;
+  span_release(span);
+  assert_true(superslab_dirty_bytes() > 0);
+  here = A;
+  hak_purge();
+  assert_int_equal(superslab_dirty_bytes(), 0);
+  span_release(kept);
+}
+
+/* --- heaps ------------------------------------------------------------------------------------------------ */
+
+static struct heap *heap_on(unsigned node) {
+  here = node;
+  struct heap *heap = heap_borrow();
+  assert_non_null(heap);
+  return heap;
+}
+
+static void a_heap_comes_back_to_its_node(void **state) {
+  (void)state;
+  struct heap *a = heap_on(A), *b = heap_on(B);
+  heap_return(a);
+  heap_return(b);
+  struct heap *other = heap_on(C);
+  assert_true(other != a && other != b);
+  assert_ptr_equal(heap_on(A), a);
+  assert_ptr_equal(heap_on(B), b);
+  heap_return(a);
+  heap_return(b);
+  heap_return(other);
+}
+
+static void *take(struct heap *heap, size_t bytes) {
+  void *block = refill(heap, class_for(bytes), false, NULL);
+  if (block != NULL) guard_allocated(block, class_for(bytes));
+  return block;
+}
+
+static void put(struct heap *heap, void *block) {
+  guard_freed(block, map_bin(block));
+  remote_free(heap, map_bin(block), block);
+}
+
+static void what_sleeps_on_another_node_sleeps_on(void **state) {
+  (void)state;
+  enum { BYTES = 320 };
+  struct heap *a = heap_on(A), *b = heap_on(B), *other = heap_on(A);
+  unsigned size_class = class_for(BYTES);
+  here = A;
+  void *block = take(a, BYTES), *ours;
+  put(other, block);
+  remote_flush(other);
+  heap_return(a); /* asleep from now on, with a slab that has room */
+  here = B;
+  assert_non_null(ours = take(b, BYTES));
+  assert_ptr_not_equal(map_slab(ours), map_slab(block));
+  assert_int_equal(a->classes[size_class].count, 1);
+  here = A;
+  assert_non_null(ours = take(other, BYTES));
+  assert_ptr_equal(map_slab(ours), map_slab(block));
+  assert_int_equal(a->classes[size_class].count, 0);
+  heap_return(other);
+  /* Nothing else is to be had: no room in slabs of its own, nor in a SuperSlab of any node. */
+  unit_trim();
+  here = C;
+  struct heap *poor = heap_on(C);
+  refuse_all();
+  while (slice_on(C) != NULL) continue;
+  ours = take(poor, BYTES);
+  os_fault_reset();
+  assert_non_null(ours);
+  assert_int_not_equal(superslab_of(map_slab(ours))->node, C);
+  heap_return(b);
+  heap_return(poor);
+}
+
+/* --- blocks of all threads, and of one --------------------------------------------------------------------- */
+
+static void common_heaps_are_of_a_node(void **state) {
+  (void)state;
+  enum { HEAPS = COMMON_FROM_HEAPS + 1 };
+  const size_t bytes = 24 * KIB;
+  unsigned size_class = class_for(bytes);
+  struct heap *heaps[HEAPS];
+  for (int i = 0; i < HEAPS; i++) heaps[i] = heap_on(i % 2 == 0 ? A : B);
+  here = A;
+  void *of_a = take(heaps[0], bytes);
+  here = B;
+  void *of_b = take(heaps[1], bytes);
+  assert_non_null(of_a);
+  assert_non_null(of_b);
+  struct heap *common_a = heap_of_bin(map_bin(of_a), size_class);
+  const struct heap *common_b = heap_of_bin(map_bin(of_b), size_class);
+  assert_true(common_is(common_a) && common_is(common_b));
+  assert_ptr_not_equal(common_a, common_b);
+  put(heaps[1], of_b); /* near: it stays with the thread */
+  assert_ptr_equal(bin_pop(&heaps[1]->bins[size_class]), of_b);
+  guard_allocated(of_b, size_class);
+  int64_t waits = atomic_load(&common_a->inbox_bytes);
+  put(heaps[1], of_a); /* far: it goes home */
+  assert_null(heaps[1]->bins[size_class].head);
+  assert_true(atomic_load(&common_a->inbox_bytes) > waits);
+  put(heaps[1], of_b);
+  for (int i = 0; i < HEAPS; i++) heap_return(heaps[i]);
+}
+
+static void a_far_large_block_is_not_kept(void **state) {
+  (void)state;
+  struct span_cache *cache = &heap_of_thread()->spans;
+  here = A;
+  void *block = hak_malloc(300 * KIB);
+  uint32_t kept = atomic_load(&cache->count);
+  here = B;
+  hak_free(block);
+  assert_int_equal(atomic_load(&cache->count), kept);
+  here = A;
+  block = hak_malloc(300 * KIB);
+  kept = atomic_load(&cache->count);
+  hak_free(block);
+  assert_int_equal(atomic_load(&cache->count), kept + 1);
+}
+
+/* --- and around ------------------------------------------------------------------------------------------- */
+
+static void a_child_goes_on(void **state) {
+  (void)state;
+  struct heap *b = heap_on(B);
+  heap_return(b);
+  pid_t child = fork();
+  if (child == 0) {
+    here = B;
+    struct heap *heap = heap_borrow();
+    void *block = heap != NULL ? take(heap, 700) : NULL;
+    _exit(block != NULL && heap_node(heap) == B ? 0 : 1);
+  }
+  int status = -1;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+static void high_numbers_share(void **state) {
+  (void)state;
+  here = NODES + A;
+  assert_int_equal(node_now(), A);
+  here = A;
+  assert_int_equal(node_count(), 3);
+  assert_int_equal(node_end(), C + 1);
+}
+
+static void switched_off_there_is_one(void **state) {
+  (void)state;
+#if HAK_FAST
+  print_message("skipped: options are constants in this build\n");
+  skip();
+#else
+  unit_trim();
+  SET_OPTION(NUMA, 0);
+  struct unit_run a = unit_on(A);
+  give(a);
+  assert_ptr_equal(unit_on(B).base, a.base);
+  give(a);
+  SET_OPTION(NUMA, 1);
+#endif
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_unit_comes_back_to_its_node),
+      cmocka_unit_test(a_far_unit_is_better_than_none),
+      cmocka_unit_test(neighbours_of_two_nodes_are_two_runs),
+      cmocka_unit_test(a_huge_block_comes_back_to_its_node),
+      cmocka_unit_test(slices_are_of_the_threads_node),
+      cmocka_unit_test(a_far_slice_is_better_than_none),
+      cmocka_unit_test(all_nodes_give_back),
+      cmocka_unit_test(a_heap_comes_back_to_its_node),
+      cmocka_unit_test(what_sleeps_on_another_node_sleeps_on),
+      cmocka_unit_test(common_heaps_are_of_a_node),
+      cmocka_unit_test(a_far_large_block_is_not_kept),
+      cmocka_unit_test(a_child_goes_on),
+      cmocka_unit_test(high_numbers_share),
+      cmocka_unit_test(switched_off_there_is_one),
+  };
+  return cmocka_run_group_tests(tests, start, NULL);
+}
