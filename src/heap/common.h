@@ -1,4 +1,4 @@
-/* common.h - heaps that are no thread's: slabs of the larger classes, for all threads of a program that has many.
+/* common.h - heaps that are no thread's: slabs for all threads of a program that has many.
  *
  * A thread of which each class above 4 KiB is asked for now and then holds, in time, the most blocks of each class that it ever
  * needed at once, beside slabs of its own that are hardly used: 1.7 MB a thread, for 0.1 MB in use (docs/decisions/0029). So a
@@ -13,10 +13,14 @@
 
 #include "heap/heap.h"
 
-/* Larger blocks are common. Below, a refill brings several blocks, and a page is shared by several. */
+/* Larger blocks are common. Below, a refill brings several blocks, and a page is shared by several: only with more than FEW_HEAPS heaps
+ * are those common too that a thread asks for now and then, so that it has no slab of their class. 200 threads of a server held a
+ * page or two of each of 45 classes, 35 MB, of which hardly a tenth was in use. */
 #define COMMON_ABOVE ((size_t)4 * KIB)
-#define COMMON_FIRST_CLASS CLASS_FOR(COMMON_ABOVE + 1)
+#define COMMON_OF_MANY_ABOVE ((size_t)256)
+#define COMMON_FIRST_CLASS CLASS_FOR(COMMON_OF_MANY_ABOVE + 1)
 
+/** May blocks of the class be common? */
 HAK_INLINE bool common_has_class(unsigned size_class) { return size_class >= COMMON_FIRST_CLASS; }
 
 HAK_INLINE bool common_is(const struct heap *heap) {

@@ -13,9 +13,9 @@
 
 WITHOUT_SAMPLES;
 
-enum { HEAPS = COMMON_FROM_HEAPS + 1, MOST = 200 };
+enum { HEAPS = COMMON_FROM_HEAPS + 1, MANY = FEW_HEAPS + 2, MOST = 200 };
 static const size_t size = 24 * KIB;
-static struct heap *mine, *others[HEAPS];
+static struct heap *mine, *others[MANY];
 
 static int start(void **state) {
   (void)state;
@@ -52,8 +52,8 @@ static void small_blocks_are_a_threads_own(void **state) {
   (void)state;
   void *block = take(others[0], COMMON_ABOVE);
   assert_ptr_equal(owner_of(block, COMMON_ABOVE), others[0]);
-  assert_false(common_has_class(class_for(COMMON_ABOVE)));
-  assert_true(common_has_class(class_for(COMMON_ABOVE + 1)));
+  assert_false(common_wanted(others[1], class_for(COMMON_ABOVE)));
+  assert_true(common_wanted(others[1], class_for(COMMON_ABOVE + 1)));
 }
 
 static void larger_ones_are_common(void **state) {
@@ -126,6 +126,40 @@ static void time_forgives(void **state) {
   assert_true(common_wanted(others[6], size_class));
 }
 
+/* From now on there are many heaps. */
+static void of_many_threads_those_of_rare_sizes_are_common(void **state) {
+  (void)state;
+  const size_t rare = 300;
+  unsigned size_class = class_for(rare);
+  for (int i = HEAPS; i < MANY; i++) assert_non_null(others[i] = heap_borrow());
+  struct heap *first = others[MANY - 2], *second = others[MANY - 1];
+  assert_false(common_wanted(first, class_for(COMMON_OF_MANY_ABOVE)));
+  void *one = take(first, rare), *two = take(second, rare);
+  assert_true(common_is(owner_of(one, rare)));
+  assert_ptr_equal(map_slab(one), map_slab(two)); /* one slab for both */
+  void *blocks[MOST];
+  unsigned common = 0;
+  for (int i = 0; i < MOST; i++) {
+    first->rented_since = os_clock_ms();
+    blocks[i] = bin_pop(&first->bins[size_class]);
+    if (blocks[i] == NULL) blocks[i] = take(first, rare);
+    else guard_allocated(blocks[i], size_class);
+    common += common_is(owner_of(blocks[i], rare));
+  }
+  assert_true(common > 0 && common < MOST / 4);
+  /* With slabs of its own it takes no more of them, the next thread neither. */
+  assert_false(common_wanted(first, size_class));
+  common_park(first);
+  assert_false(common_wanted(first, size_class));
+  assert_true(common_wanted(second, size_class));
+  void *before = first->bins[size_class].head;
+  put(first, one);
+  assert_ptr_equal(first->bins[size_class].head, before);
+  put(second, two);
+  for (int i = 0; i < MOST; i++) put(second, blocks[i]);
+  for (int i = HEAPS; i < MANY; i++) heap_return(others[i]);
+}
+
 static void engine_empties_it(void **state) {
   (void)state;
   void *block = take(others[7], 40 * KIB);
@@ -164,6 +198,7 @@ int main(void) {
       cmocka_unit_test(who_asks_often_has_slabs),
       cmocka_unit_test(time_forgives),
       cmocka_unit_test(engine_empties_it),
+      cmocka_unit_test(of_many_threads_those_of_rare_sizes_are_common),
       cmocka_unit_test(child_goes_on),
   };
   return cmocka_run_group_tests(tests, start, end);
