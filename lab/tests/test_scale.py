@@ -3,11 +3,20 @@
 from pathlib import Path
 
 import pytest
-from hakmem_lab.analysis.scale import Place, Workload, first_limit, speedup, throughput
+from hakmem_lab.analysis.scale import (
+    SECTIONS,
+    Place,
+    Workload,
+    entered,
+    first_limit,
+    speedup,
+    throughput,
+    workload_of,
+)
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.cli.scale import parse_processors, table
 from hakmem_lab.run.callgrind import Function, Profile
-from hakmem_lab.run.scale import SECTIONS, entered, parse_run, workload_of
+from hakmem_lab.run.scale import Counted, parse_run
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
@@ -71,7 +80,7 @@ def test_calls_from_inside_of_a_section_are_counted_once() -> None:
 
 
 def test_a_workload_adds_up_to_what_was_measured() -> None:
-    workload = workload_of("row", profile(), operations=100, ns=50.0, user_share=0.5)
+    workload = workload_of("row", Counted(100, 5000.0, 0.5, profile()))
     (place,) = workload.places
     assert place.name.startswith("slices")
     assert place.visits == pytest.approx(0.18)

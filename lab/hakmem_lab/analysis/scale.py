@@ -6,12 +6,18 @@ value analysis gives its throughput exactly for first come, first served and exp
 (Reiser and Lavenberg, "Mean-value analysis of closed multichain queuing networks", 1980). Real
 times vary less, so real queues are shorter: the model errs to the pessimistic side.
 
+What a function does before it has its lock is counted as if it had it: an upper bound, too.
+
 What it leaves out: memory bandwidth, the kernel's own locks (page faults), and threads that outnumber
 processors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.run.callgrind import Profile
+from hakmem_lab.run.scale import Counted
 
 
 @dataclass(frozen=True)
@@ -68,3 +74,59 @@ def first_limit(workload: Workload, line_ns: float) -> tuple[str, float] | None:
         if busiest is None or processors < busiest[1]:
             busiest = (place.name, processors)
     return busiest
+
+
+# --- out of what was counted ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Section:
+    """A place by the library's functions that hold it. `copies`: there are so many of its kind,
+    and threads spread over them."""
+
+    name: str
+    functions: tuple[str, ...]
+    copies: int = 1
+
+
+SECTIONS = (
+    Section("slices (superslab_lock)", ("span_acquire", "span_release", "span_resize")),
+    Section("units (unit_lock)", ("unit_acquire", "unit_release")),
+    Section("list of heaps (heap_list_lock)", ("take_heap", "park")),
+    Section("common heaps", ("take_common",), copies=5),
+)
+
+
+def entered(profile: Profile, names: Sequence[str]) -> tuple[int, int]:
+    """Calls of these functions from others, and instructions of these calls."""
+    count = cost = 0
+    for (caller, callee), instructions in profile.calls.items():
+        plain = callee.name.partition("'")[0].partition(".")[0]
+        if plain in names and caller.name not in names:
+            count += profile.counts[caller, callee]
+            cost += instructions
+    return count, cost
+
+
+def workload_of(name: str, counted: Counted) -> Workload:
+    operations = counted.operations
+    ns = counted.spent_ns / operations
+    total = counted.profile.total()
+    if total == 0:
+        raise LabError(f"{name}: callgrind counted nothing")
+    ns_an_instruction = ns * counted.user_share * operations / total
+    places = []
+    inside = 0.0
+    for section in SECTIONS:
+        count, cost = entered(counted.profile, section.functions)
+        if count == 0:
+            continue
+        inside += cost * ns_an_instruction / operations
+        places.append(
+            Place(
+                section.name,
+                count / operations / section.copies,
+                cost / count * ns_an_instruction,
+            )
+        )
+    return Workload(name, max(ns - inside, 0.0), places)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hakmem_lab.analysis.scale import Workload, first_limit, speedup
+from hakmem_lab.analysis.scale import Workload, first_limit, speedup, workload_of
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.keep import Keeper
 from hakmem_lab.base.paths import find_paths, parse_cpus
@@ -98,7 +98,7 @@ def scale_command(
         if row.missing is not None:
             raise LabError(f"{row.name}: {row.missing}")
         reporter.line(f"{index} of {len(rows)}: {row.name}")
-        workloads.append(measure_row(launcher, chosen[0], row))
+        workloads.append(workload_of(row.name, measure_row(launcher, chosen[0], row)))
     lines = table(workloads, wanted, line_ns)
     print_lines(lines)
     if page is not None and not page.save("\n".join(lines) + "\n"):

@@ -1,17 +1,13 @@
 """What the model of many processors (analysis/scale.py) needs to know of a program, measured.
 
-callgrind counts how often the functions run in which one thread at a time can be, and the
-instructions they take; runs without it, on one CPU, give the time of an instruction. Each program
-runs in two lengths, whose difference is free of its start. What such a function does before it has
-its lock is counted as if it had it: the figures are upper bounds.
+callgrind counts how often each function runs, and its instructions; runs without it, on one CPU,
+give the time. Each program runs in two lengths, whose difference is free of its start.
 """
 
 import re
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hakmem_lab.analysis.scale import Place, Workload
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.callgrind import Profile
@@ -23,35 +19,6 @@ OPERATIONS = re.compile(r"^peak_rss_kb=.* operations=(\d+)$", re.MULTILINE)
 SPENT = re.compile(r"^cpu_ns_per_op=([\d.]+)$", re.MULTILINE)
 PLAIN_RUNS = 3  # the fastest counts
 RATE = "HAKMEM_PROF_RATE"  # 0: callgrind and the timed run do the same work
-
-
-@dataclass(frozen=True)
-class Section:
-    """A place by the library's functions that hold it. `copies`: there are so many of its kind,
-    and threads spread over them."""
-
-    name: str
-    functions: tuple[str, ...]
-    copies: int = 1
-
-
-SECTIONS = (
-    Section("slices (superslab_lock)", ("span_acquire", "span_release", "span_resize")),
-    Section("units (unit_lock)", ("unit_acquire", "unit_release")),
-    Section("list of heaps (heap_list_lock)", ("take_heap", "park")),
-    Section("common heaps", ("take_common",), copies=5),
-)
-
-
-def entered(profile: Profile, names: Sequence[str]) -> tuple[int, int]:
-    """Calls of these functions from others, and instructions of these calls."""
-    count = cost = 0
-    for (caller, callee), instructions in profile.calls.items():
-        plain = callee.name.partition("'")[0].partition(".")[0]
-        if plain in names and caller.name not in names:
-            count += profile.counts[caller, callee]
-            cost += instructions
-    return count, cost
 
 
 def parse_run(text: str) -> tuple[int, float]:
@@ -82,33 +49,10 @@ def run_plain(
         return read_tail(stdout), system / (user + system) if user + system > 0 else 0.0
 
 
-def workload_of(
-    name: str, profile: Profile, operations: int, ns: float, user_share: float
-) -> Workload:
-    """`ns`: processor time of an operation on one CPU, `user_share` of it outside of the kernel."""
-    total = profile.total()
-    if total == 0:
-        raise LabError(f"{name}: callgrind counted nothing")
-    ns_an_instruction = ns * user_share * operations / total
-    places = []
-    inside = 0.0
-    for section in SECTIONS:
-        count, cost = entered(profile, section.functions)
-        if count == 0:
-            continue
-        inside += cost * ns_an_instruction / operations
-        places.append(
-            Place(
-                section.name,
-                count / operations / section.copies,
-                cost / count * ns_an_instruction,
-            )
-        )
-    return Workload(name, max(ns - inside, 0.0), places)
-
-
 @dataclass(frozen=True)
 class Counted:
+    """What a run did, or what a longer one did more."""
+
     operations: int
     spent_ns: float  # processor time of all
     user_share: float
@@ -128,7 +72,7 @@ def count_row(launcher: Launcher, allocator: Allocator, row: Row) -> Counted:
     return Counted(operations, operations * ns, user_share, profile)
 
 
-def measure_row(launcher: Launcher, allocator: Allocator, row: Row) -> Workload:
+def measure_row(launcher: Launcher, allocator: Allocator, row: Row) -> Counted:
     """Raises LabError for a row that does not run, or whose lengths do not differ."""
     long = count_row(launcher, allocator, row)
     short = count_row(launcher, allocator, row.shortened())
@@ -136,6 +80,5 @@ def measure_row(launcher: Launcher, allocator: Allocator, row: Row) -> Workload:
     spent_ns = long.spent_ns - short.spent_ns
     if operations <= 0 or spent_ns <= 0:
         raise LabError(f"{row.name}: the long run did no more than the short one")
-    difference = subtract(long.profile, short.profile)
-    ns = spent_ns / operations
-    return workload_of(row.name, difference, operations, ns, long.user_share)
+    profile = subtract(long.profile, short.profile)
+    return Counted(operations, spent_ns, long.user_share, profile)
