@@ -100,15 +100,25 @@ static uint64_t mixed(const struct bin *owner) {
   return ((key ^ key >> 32) * odd) >> 32;
 }
 
-/* Among the slots of its set: the owner's, else the emptiest, which is sent. So where there is one owner too many, two take turns in
+static struct outgoing *set_of(struct heap *heap, const struct bin *owner) {
+  return heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
+}
+
+/* The owner's among the second number; NULL: it has none there. */
+static struct outgoing *slot_in_set(struct heap *heap, const struct bin *owner) {
+  if (heap->more_outgoing == NULL) return NULL;
+  struct outgoing *set = set_of(heap, owner);
+  for (unsigned i = 0; i < MORE_SET; i++)
+    if (set[i].owner == owner) return &set[i];
+  return NULL;
+}
+
+/* For an owner that has none: the emptiest of its set, which is sent. So where there is one owner too many, two take turns in
  * one slot, and the others gather on. */
 static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *set = heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
-  struct outgoing *emptiest = set;
-  for (unsigned i = 0; i < MORE_SET; i++) {
-    if (set[i].owner == owner) return &set[i];
+  struct outgoing *set = set_of(heap, owner), *emptiest = set;
+  for (unsigned i = 1; i < MORE_SET; i++)
     if (set[i].count < emptiest->count) emptiest = &set[i];
-  }
   remote_send(heap, emptiest);
   give_slot_to(emptiest, owner, block);
   return emptiest;
@@ -152,21 +162,27 @@ static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   return true;
 }
 
+/* No slot is this owner's. NULL: the block went another way. */
+static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
+  struct outgoing *slot = remote_slot(heap, owner);
+  bool wants_look = false;
+  if (freed_to_common(heap, owner, block)) return NULL;
+  if (freed_to_named(owner, block, &wants_look)) {
+    if (wants_look) heap->wants |= WANTS_LOOK;
+    return NULL;
+  }
+  if (slot->head != NULL && has_more_slots(heap, slot)) return slot_of_set(heap, owner, block);
+  remote_send(heap, slot);
+  give_slot_to(slot, owner, block);
+  return slot;
+}
+
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
-    bool wants_look;
-    if (freed_to_common(heap, owner, block)) return;
-    if (freed_to_named(owner, block, &wants_look)) {
-      if (wants_look) heap->wants |= WANTS_LOOK;
-      return;
-    }
-    if (slot->head != NULL && has_more_slots(heap, slot)) {
-      slot = slot_of_set(heap, owner, block);
-    } else {
-      remote_send(heap, slot);
-      give_slot_to(slot, owner, block);
-    }
+    slot = slot_in_set(heap, owner);
+    if (slot == NULL) slot = new_slot(heap, owner, block);
+    if (slot == NULL) return;
   }
   if (remote_gather(slot, block)) remote_send(heap, slot);
 }
