@@ -6,6 +6,7 @@
  *   outgoing   blocks freed here that belong to another heap, gathered until a batch is worth sending.
  *   inbox      batches that others sent: one lock-free stack for each class.
  *   pile       batches taken from the inbox and not used yet.
+ *   offers     lists of heaps that may have memory of a class for others (offers.h).
  *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
  *
  * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
