@@ -80,7 +80,8 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
     lock_release(&from->lock);
   }
   /* It may have more; or another has it just now, who may leave something. */
-  if (taken || more) offers_enter(from, size_class);
+  if (taken) offers_enter_again(from, size_class);
+  else if (more) offers_enter(from, size_class);
   return taken ? TAKEN : more ? LATER : NOTHING;
 }
 

@@ -17,16 +17,28 @@ static void append(struct class_offers *list, struct heap *heap, unsigned size_c
   list->last = heap;
 }
 
-void offers_enter(struct heap *heap, unsigned size_class) {
+static void prepend(struct class_offers *list, struct heap *heap, unsigned size_class) {
+  struct heap *first = atomic_load_explicit(&list->first, memory_order_relaxed);
+  heap->next_offer[size_class] = first;
+  atomic_store_explicit(&list->first, heap, memory_order_relaxed);
+  if (first == NULL) list->last = heap;
+}
+
+static void enter(struct heap *heap, unsigned size_class, bool at_front) {
   /* acq_rel, as in offers_take: both are exchanges of one byte, so one comes first. Either this one finds false, then the
    * heap is entered now; or the one that sets false comes after it and reads what this one wrote, so that who
    * looks at the heap then sees what made it worth a look. Never before the batch is sent or the heap is parked. */
   if (atomic_exchange_explicit(&heap->offered[size_class], true, memory_order_acq_rel)) return;
   struct class_offers *list = &offers[size_class];
   lock_acquire(&list->lock);
-  append(list, heap, size_class);
+  if (at_front) prepend(list, heap, size_class);
+  else append(list, heap, size_class);
   lock_release(&list->lock);
 }
+
+void offers_enter(struct heap *heap, unsigned size_class) { enter(heap, size_class, false); }
+
+void offers_enter_again(struct heap *heap, unsigned size_class) { enter(heap, size_class, true); }
 
 void offers_enter_all(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++)
@@ -46,7 +58,7 @@ struct heap *offers_take(unsigned size_class) {
     if (next == NULL) list->last = NULL;
   }
   lock_release(&list->lock);
-  /* Out of the list first: from here on others may enter it again. acq_rel: as in offers_enter. */
+  /* Out of the list first: from here on others may enter it again. acq_rel: as in enter. */
   if (heap != NULL)
     (void)atomic_exchange_explicit(&heap->offered[size_class], false, memory_order_acq_rel);
   return heap;

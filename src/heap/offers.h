@@ -23,7 +23,7 @@
 
 /** Does it sleep? A hint unless the caller holds its lock. What was sent before the sender entered it is seen by who took it out. */
 HAK_INLINE bool offers_sleeps(const struct heap *heap) {
-  /* relaxed: ordered by the exchanges of heap->offered, see offers_enter */
+  /* relaxed: ordered by the exchanges of heap->offered (enter in offers.c) */
   unsigned state = atomic_load_explicit(&heap->state, memory_order_relaxed);
   return state == HEAP_PARKED ||
          (state == HEAP_ACTIVE &&
@@ -33,7 +33,11 @@ HAK_INLINE bool offers_sleeps(const struct heap *heap) {
 /** Enters the heap into the list of the class, at the end, unless it is there: it may have something. The caller may hold heaps' locks. */
 void offers_enter(struct heap *heap, unsigned size_class);
 
-/** The same for all classes of which it owns slabs. */
+/** The same at the front, for one that just gave something: the next search goes on with it, while blocks gather in the others. In
+ * turn each would be asked for the few blocks that came since, each of another slab. */
+void offers_enter_again(struct heap *heap, unsigned size_class);
+
+/** As offers_enter, for all classes of which it owns slabs. */
 void offers_enter_all(struct heap *heap);
 
 /** Takes the first heap of the class out of its list; NULL: no heap has anything, as far as is known. */

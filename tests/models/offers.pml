@@ -1,13 +1,13 @@
 /* offers.pml - the list of heaps that may have memory of a class for others.
  *
- * Models: src/heap/offers.c (offers_enter, offers_take), src/heap/adopt.c (adopt_slabs, adopt_from), src/heap/remote.c (push,
+ * Models: src/heap/offers.c (enter, offers_take), src/heap/adopt.c (adopt_slabs, adopt_from), src/heap/remote.c (push,
  * offer) and src/heap/heap.c (park, take_heap), for one class and two heaps.
  * A sender adds a batch to the inbox of a heap, and enters the heap into the list if it sleeps now: if it is parked, or two
  * batches wait there. The first heap's thread takes what was sent, parks the heap, or comes back to it; the second heap stays
  * parked. Seekers take the first heap out of the list, look
  * whether it sleeps, try its lock, take one batch, and enter it again if they took one or could not have the lock.
  * Two batches go round. A heap's lock is held for one step, but for a seeker's look.
- * Left out: slabs, which an owner has beside its inbox; memory orders (tests/schedule/inbox.c has them).
+ * Left out: at which end of the list a heap is entered; slabs, which an owner has beside its inbox; memory orders (tests/schedule/inbox.c has them).
  * Asserted, whenever no operation is under way: a heap that sleeps and has something is in the list; who is marked as offered is in the
  * list, once, and nobody else.
  *
