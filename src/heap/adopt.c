@@ -6,7 +6,8 @@
 #include "heap/slabs.h"
 #include "os/probe.h"
 
-/* At most so many heaps are looked at for a slab, the others next time: under the own heap's lock. */
+/* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
+ * own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 /* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
