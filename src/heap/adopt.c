@@ -1,12 +1,13 @@
 /* adopt.c - see adopt.h. */
 #include "heap/adopt.h"
 
-#include "heap/common.h"
+#include "heap/offers.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
 
-/* At most so many heaps are looked at for a slab, the others next time: a cache miss each, under the own heap's lock. */
+/* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
+ * own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 /* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
@@ -15,7 +16,12 @@ static void take_slab(struct heap *heap, struct heap *from, struct slab *slab) {
   slabs_disown(from, slab);
   slab_set_bin(slab, &heap->bins[slab->size_class]);
   slabs_own(heap, slab);
-  slabs_enlist(heap, slab);
+  if (slab_has_room(slab)) slabs_enlist(heap, slab);
+}
+
+/* Memory that was never used stays with the owner that will use it, if it has a thread. */
+static bool may_take(const struct slab *slab, bool parked) {
+  return parked || slab->free_list != NULL || slab_carved(slab) == slab->capacity;
 }
 
 /* Slabs with room out of another heap, whose lock the caller holds as well as its own. */
@@ -27,7 +33,7 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
   for (struct slab *slab = slabs->first;
        slab != NULL && taken < ADOPT_SLABS && looked < SLABS_A_HOLD; slab = next, looked++) {
     next = slab->next;
-    if (slab->free_list == NULL && !parked) continue; /* uncarved room: its owner will use it */
+    if (!may_take(slab, parked)) continue;
     take_slab(heap, from, slab);
     taken++;
   }
@@ -36,42 +42,74 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
   return taken;
 }
 
-/* Takes one heap's memory of the class, if it sleeps and its lock is free. `*asked`: it was worth an attempt. */
-static bool adopt_from(struct heap *heap, struct heap *from, unsigned size_class, bool *asked) {
+/* Of the first block of each batch that was taken. Its blocks come to the new owner from now on, instead of to an inbox out of which
+ * somebody has to take them again. */
+static void take_slabs_of_batches(struct heap *heap, struct heap *from, unsigned size_class,
+                                  bool parked) {
+  const struct batch *batch = heap->pile[size_class];
+  for (; batch != NULL; batch = batch_next(batch)) {
+    if (map_bin(batch) != &from->bins[size_class]) continue; /* adopted before */
+    struct slab *slab = slab_head(map_slab(batch));
+    if (!slab->purging && may_take(slab, parked)) take_slab(heap, from, slab);
+  }
+}
+
+/* What the heap has of the class, which others may take; the caller holds the locks of both. `*more`: it has blocks that were not
+ * looked at. */
+static bool take_from(struct heap *heap, struct heap *from, unsigned size_class, bool *more) {
+  /* Read under the lock: only now is a parked heap sure to stay parked. */
   bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-  bool sleeping =
-      atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= SLEEPING_INBOX_BYTES;
-  *asked = (parked || sleeping) && !common_is(from) &&
-           atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) > 0;
-  if (!*asked || !lock_try(&from->lock)) return false;
-  /* A large pile is taken as it is: sorting it into slabs would cost more than their locality gains. */
-  if (remote_steal(heap, from, size_class)) {
-    lock_release(&from->lock);
+  *more = true;
+  /* A pile is taken as it is: sorting it into slabs waits for every link, which another processor wrote. Of a heap without a
+   * thread a short one is sorted all the same: that empties slabs. */
+  if (remote_steal(heap, from, size_class, !parked)) {
+    take_slabs_of_batches(heap, from, size_class, parked);
     return true;
   }
-  (void)slabs_put_batches(from, size_class);
-  /* Read again under the lock: only now is a parked heap sure to stay parked. */
-  parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-  if (parked) (void)slabs_put_parked_bin(from, size_class);
-  unsigned taken = take_slabs(heap, from, size_class, parked);
-  lock_release(&from->lock);
-  return taken > 0;
+  *more = slabs_put_batches(from, size_class);
+  if (parked && slabs_put_parked_bin(from, size_class)) *more = true;
+  return take_slabs(heap, from, size_class, parked) > 0;
+}
+
+enum outcome { NOTHING, LATER, TAKEN };
+
+/* Takes memory of a heap that sleeps. */
+static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned size_class) {
+  bool more = true, taken = false;
+  if (lock_try(&from->lock)) {
+    taken = take_from(heap, from, size_class, &more);
+    lock_release(&from->lock);
+  }
+  /* It may have more; or another has it just now, who may leave something. */
+  if (taken) offers_enter_again(from, size_class);
+  else if (more) offers_enter(from, size_class);
+  return taken ? TAKEN : more ? LATER : NOTHING;
+}
+
+static bool is_near(const struct heap *heap, const struct heap *from, bool far) {
+  return far || heap_node(from) == heap_node(heap);
 }
 
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
-  unsigned asked_in_all = 0, looks = 0;
-  if (!heap_any_sleeps()) return false;
-  struct heap *start = heap->adopt_from != NULL ? heap->adopt_from : heap_first(), *from = start;
-  bool taken = false;
-  do {
-    bool asked = false;
-    taken = from != heap && (far || heap_node(from) == heap_node(heap)) &&
-            adopt_from(heap, from, size_class, &asked);
-    asked_in_all += asked;
-    if (taken) probe_adopt(heap, from, class_size(size_class));
-    if (taken) break; /* it may have more */
-    from = from->next != NULL ? from->next : heap_first();
-  } while (from != start && asked_in_all < ADOPT_HEAPS && ++looks < ADOPT_LOOKS);
-  heap->adopt_from = from;
-  return taken;
+  struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
+  unsigned asked = 0;
+  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < ADOPT_HEAPS; looks++) {
+    struct heap *from = offers_take(size_class);
+    if (from == NULL) return false;
+    if (from == later) {
+      offers_enter(from, size_class);
+      return false;
+    }
+    if (from == heap || !offers_sleeps(from)) continue;
+    asked++;
+    enum outcome outcome = LATER;
+    if (is_near(heap, from, far)) outcome = adopt_from(heap, from, size_class);
+    else offers_enter(from, size_class);
+    if (outcome == TAKEN) {
+      probe_adopt(heap, from, class_size(size_class));
+      return true;
+    }
+    if (outcome == LATER && later == NULL) later = from;
+  }
+  return false;
 }

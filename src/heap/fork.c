@@ -1,12 +1,13 @@
 /* fork.c - pthread_atfork handlers.
  *
  * The forking thread takes every lock, in the order in which all code takes them (release batch,
- * heap list, heaps, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
+ * heap list, heaps, lists of offers, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
  * copied. It holds them for the fork: os/lock.h says who may take one away, and that the child sees it.
  *
  * In the child
  *   - what a lock guards is whole if this thread holds the lock. Else it is left out: a heap is no more in any list, the
  *     SuperSlabs, the pool or the metadata start anew. The memory stays where it is, lost to the child.
+ *   - the lists of offers are made anew: every heap without a thread is entered.
  *   - bins, outgoing batches and cached spans of threads that are not in the child are not looked at: they were in use
  *     without a lock. The same for inboxes. Their blocks are lost to the child.
  *   - this thread's own are as it left them.

@@ -13,6 +13,7 @@
 #include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/named.h"
+#include "heap/offers.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
@@ -77,11 +78,6 @@ bool heap_threads_have_ended(void) {
   return atomic_load_explicit(&threads_have_ended, memory_order_relaxed);
 }
 
-bool heap_any_sleeps(void) {
-  return atomic_load_explicit(&parked, memory_order_relaxed) > 0 ||
-         atomic_load_explicit(&remote_full_inboxes, memory_order_relaxed) > 0;
-}
-
 /* --- parking ---------------------------------------------------------------------------------------------- */
 
 static void set_state(struct heap *heap, enum heap_state state) {
@@ -118,6 +114,7 @@ static void park(struct heap *heap) {
   span_cache_flush(&heap->spans);
   common_park(heap);
   set_state(heap, HEAP_PARKED);
+  offers_enter_all(heap);
   lock_acquire(&heap_list_lock);
   put_parked(heap);
   atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed); /* before who takes it subtracts */
@@ -296,6 +293,7 @@ void heap_each_lock(lock_visit *visit, void *argument) {
   visit(&heap_list_lock, argument);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     visit(&heap->lock, argument);
+  offers_each_lock(visit, argument);
 }
 
 void heap_fork_prepare(void) {
@@ -321,13 +319,14 @@ void heap_fork_child(void) {
   uint64_t parked_now = 0;
   bool mine_is_whole = false;
   for (unsigned node = 0; node < node_end(); node++) *parked_on(node) = NULL;
-  atomic_store_explicit(&remote_full_inboxes, 0, memory_order_relaxed);
+  offers_fork_child();
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
     if (!lock_is_whole_in_child(&heap->lock)) {
       if (heap == &heap_samples) heap_samples_lost = true;
       else if (named_is(heap)) named_lose(heap);
       else if (common_is(heap)) common_lose(heap);
+      else atomic_store_explicit(&heap->state, HEAP_LOST, memory_order_relaxed);
       continue;
     }
     heap->next = kept;
@@ -337,12 +336,12 @@ void heap_fork_child(void) {
       named_end_walk_of_others(heap);
       continue;
     }
-    heap->adopt_from = NULL; /* it may not be kept */
-    heap->ride_other = NULL; /* the same */
+    heap->ride_other = NULL; /* it may not be kept */
     remote_forget_inbox(heap);
     if (common_is(heap)) continue;
     if (heap == mine) {
       mine_is_whole = true;
+      offers_enter_in_child(heap, false);
       continue;
     }
     /* The bins of a parked heap are under its lock. */
@@ -350,6 +349,7 @@ void heap_fork_child(void) {
       forget_thread(heap);
       atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
     }
+    offers_enter_in_child(heap, true);
     put_parked(heap);
     ++parked_now;
   }

@@ -6,6 +6,7 @@
  *   outgoing   blocks freed here that belong to another heap, gathered until a batch is worth sending.
  *   inbox      batches that others sent: one lock-free stack for each class.
  *   pile       batches taken from the inbox and not used yet.
+ *   offers     lists of heaps that may have memory of a class for others (offers.h).
  *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
  *
  * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
@@ -67,14 +68,14 @@ enum heap_state {
   HEAP_PARKED,
   HEAP_SAMPLES, /* no thread's, samples.h */
   HEAP_NAMED,   /* no thread's, named.h */
-  HEAP_COMMON   /* no thread's, common.h */
+  HEAP_COMMON,  /* no thread's, common.h */
+  HEAP_LOST     /* of a fork's parent: its lock was another's */
 };
 
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
-  struct heap *adopt_from; /* where the next look for sleeping heaps begins; NULL: at the first */
   struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
   uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans;        /* freed Large blocks */
@@ -132,12 +133,16 @@ struct heap {
   /* Under heap_list_lock. */
   struct heap *next_parked;
 
+  /* Under the lock of the class's list of offers (offers.h). */
+  struct heap *next_offer[CLASS_COUNT];
+
   /* Any thread. */
   _Alignas(64) struct lock lock;
   _Atomic uint8_t state; /* enum heap_state; written under `lock` */
   _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
   _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
+  atomic_bool offered[CLASS_COUNT]; /* in the class's list of offers, or about to be; acq_rel */
 };
 
 /* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one, after it has
@@ -229,9 +234,6 @@ uint64_t heap_made(void);
 bool heap_threads_have_ended(void);
 /** Are more than FEW_HEAPS active? A hint. */
 bool heap_are_many(void);
-
-/** Is there a heap that others may take memory from: one that is parked, or one with a full inbox? A hint. */
-bool heap_any_sleeps(void);
 
 /** Its part of the handlers around fork (fork.c). */
 void heap_each_lock(lock_visit *visit, void *argument);

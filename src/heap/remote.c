@@ -15,6 +15,7 @@
 #include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/named.h"
+#include "heap/offers.h"
 #include "observe/report.h"
 
 #define BATCH_BYTES (16 * KIB)
@@ -22,25 +23,20 @@
  * (docs/decisions/0002). */
 #define BATCH_BYTES_LEAST (2 * KIB)
 
-static struct batch *next_of(const struct batch *batch) {
-  return (struct batch *)(uintptr_t)(batch->next_and_count &
-                                     ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
-}
-
 static unsigned count_of(const struct batch *batch) {
   return (unsigned)(batch->next_and_count >> BATCH_COUNT_SHIFT);
 }
 
-/* Relaxed: a hint as well. The additions to inbox_bytes are in one order, so that each crossing of the mark is counted once, by
- * who made it. */
-_Atomic uint32_t remote_full_inboxes;
-
-static void count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
+/* Relaxed: a hint as well. The bytes after it. */
+static int64_t count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
   int64_t more = blocks * class_size(size_class);
-  int64_t before = atomic_fetch_add_explicit(&heap->inbox_bytes, more, memory_order_relaxed);
-  bool was = before >= SLEEPING_INBOX_BYTES, is = before + more >= SLEEPING_INBOX_BYTES;
-  if (HAK_UNLIKELY(was != is))
-    atomic_fetch_add_explicit(&remote_full_inboxes, is ? 1U : UINT32_MAX, memory_order_relaxed);
+  return atomic_fetch_add_explicit(&heap->inbox_bytes, more, memory_order_relaxed) + more;
+}
+
+/* A batch was sent to a heap: others may want it. Who takes the heap over the mark speaks for what was sent before. */
+static HAK_COLD void offer(struct heap *to, unsigned size_class, int64_t waits, int64_t more) {
+  if (waits >= SLEEPING_INBOX_BYTES && waits - more < SLEEPING_INBOX_BYTES) offers_enter_all(to);
+  offers_enter(to, size_class);
 }
 
 /* True: so much waits there that the engine is to be called, without a lock. */
@@ -52,9 +48,9 @@ static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned co
    * the old head, so no acquire. */
   while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
                                                 memory_order_release, memory_order_relaxed));
-  count_inbox(to, size_class, count);
-  /* relaxed: a hint; what this send added is in it, or was taken already */
-  int64_t waits = atomic_load_explicit(&to->inbox_bytes, memory_order_relaxed);
+  int64_t waits = count_inbox(to, size_class, count);
+  if (HAK_UNLIKELY(offers_sleeps(to)))
+    offer(to, size_class, waits, (int64_t)count * class_size(size_class));
   return waits > SLEEPING_INBOX_BYTES && engine_inbox_is_due(to, (size_t)waits);
 }
 
@@ -104,15 +100,25 @@ static uint64_t mixed(const struct bin *owner) {
   return ((key ^ key >> 32) * odd) >> 32;
 }
 
-/* Among the slots of its set: the owner's, else the emptiest, which is sent. So where there is one owner too many, two take turns in
+static struct outgoing *set_of(struct heap *heap, const struct bin *owner) {
+  return heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
+}
+
+/* The owner's among the second number; NULL: it has none there. */
+static struct outgoing *slot_in_set(struct heap *heap, const struct bin *owner) {
+  if (heap->more_outgoing == NULL) return NULL;
+  struct outgoing *set = set_of(heap, owner);
+  for (unsigned i = 0; i < MORE_SET; i++)
+    if (set[i].owner == owner) return &set[i];
+  return NULL;
+}
+
+/* For an owner that has none: the emptiest of its set, which is sent. So where there is one owner too many, two take turns in
  * one slot, and the others gather on. */
 static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *set = heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
-  struct outgoing *emptiest = set;
-  for (unsigned i = 0; i < MORE_SET; i++) {
-    if (set[i].owner == owner) return &set[i];
+  struct outgoing *set = set_of(heap, owner), *emptiest = set;
+  for (unsigned i = 1; i < MORE_SET; i++)
     if (set[i].count < emptiest->count) emptiest = &set[i];
-  }
   remote_send(heap, emptiest);
   give_slot_to(emptiest, owner, block);
   return emptiest;
@@ -157,21 +163,27 @@ static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   return true;
 }
 
+/* No slot is this owner's. NULL: the block went another way. */
+static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
+  struct outgoing *slot = remote_slot(heap, owner);
+  bool wants_look = false;
+  if (freed_to_common(heap, owner, block)) return NULL;
+  if (freed_to_named(owner, block, &wants_look)) {
+    if (wants_look) heap->wants |= WANTS_LOOK;
+    return NULL;
+  }
+  if (slot->head != NULL && has_more_slots(heap, slot)) return slot_of_set(heap, owner, block);
+  remote_send(heap, slot);
+  give_slot_to(slot, owner, block);
+  return slot;
+}
+
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
-    bool wants_look;
-    if (freed_to_common(heap, owner, block)) return;
-    if (freed_to_named(owner, block, &wants_look)) {
-      if (wants_look) heap->wants |= WANTS_LOOK;
-      return;
-    }
-    if (slot->head != NULL && has_more_slots(heap, slot)) {
-      slot = slot_of_set(heap, owner, block);
-    } else {
-      remote_send(heap, slot);
-      give_slot_to(slot, owner, block);
-    }
+    slot = slot_in_set(heap, owner);
+    if (slot == NULL) slot = new_slot(heap, owner, block);
+    if (slot == NULL) return;
   }
   if (remote_gather(slot, block)) remote_send(heap, slot);
 }
@@ -219,28 +231,31 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
   if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
-  heap->pile[size_class] = next_of(batch);
+  heap->pile[size_class] = batch_next(batch);
   link_restore(batch);
-  count_inbox(heap, size_class, -(int64_t)count);
+  (void)count_inbox(heap, size_class, -(int64_t)count);
   *list = batch;
   return count;
 }
 
-bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class) {
+bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few) {
   struct batch *first = pile_of(from, size_class), *last = first;
   if (first == NULL) return false;
+  few = few && count_of(first) >= STEAL_LONG;
   int64_t blocks = count_of(first);
   for (unsigned i = 1; i < STEAL_BATCHES; i++) {
-    last = next_of(last);
-    if (last == NULL) return false;
+    struct batch *next = batch_next(last);
+    if (next == NULL && !few) return false;
+    if (next == NULL) break;
+    last = next;
     blocks += count_of(last);
   }
-  from->pile[size_class] = next_of(last);
+  from->pile[size_class] = batch_next(last);
   last->next_and_count = (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
   HAK_CHECK(heap->pile[size_class] == NULL);
   heap->pile[size_class] = first;
-  count_inbox(from, size_class, -blocks);
-  count_inbox(heap, size_class, blocks);
+  (void)count_inbox(from, size_class, -blocks);
+  (void)count_inbox(heap, size_class, blocks);
   return true;
 }
 
@@ -257,10 +272,8 @@ void remote_forget_inbox(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
     int64_t size = class_size(c);
-    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = next_of(batch))
+    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = batch_next(batch))
       bytes += count_of(batch) * size;
   }
   atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
-  if (bytes >= SLEEPING_INBOX_BYTES)
-    atomic_fetch_add_explicit(&remote_full_inboxes, 1, memory_order_relaxed);
 }

@@ -14,6 +14,12 @@ _Static_assert(sizeof(struct batch) <= BLOCK_ALIGNMENT, "has to fit into every b
 #define BATCH_COUNT_SHIFT 48
 enum { BATCH_BLOCKS = 128 }; /* at most */
 
+/** The batch behind it in an inbox or a pile. */
+HAK_INLINE struct batch *batch_next(const struct batch *batch) {
+  return (struct batch *)(uintptr_t)(batch->next_and_count &
+                                     ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
+}
+
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
   /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
@@ -44,16 +50,11 @@ void remote_free_now(struct bin *owner, void *block);
 /** Sends everything gathered. */
 void remote_flush(struct heap *heap);
 
-/* Inboxes above this are worth an attempt to adopt: the owner seems to sleep. */
-#define SLEEPING_INBOX_BYTES (64 * 1024)
-/* How many heaps have such an inbox, about. */
-extern _Atomic uint32_t remote_full_inboxes HAK_HIDDEN;
-
 /** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
  * is lost to the child. */
 void remote_settle(struct heap *heap);
 
-/** In the child of a fork, where remote_full_inboxes begins at 0: forgets the inbox. What was sent while memory was copied
+/** In the child of a fork: forgets the inbox. What was sent while memory was copied
  * need not be whole. */
 void remote_forget_inbox(struct heap *heap);
 
@@ -61,9 +62,10 @@ void remote_forget_inbox(struct heap *heap);
  * heap->lock. */
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
 
-/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves,
- * when there are fewer. The caller holds the locks of both. */
-bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class);
-enum { STEAL_BATCHES = 64 };
+/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves, when there are
+ * fewer. `few`: fewer will do where the first of them has STEAL_LONG blocks. The caller holds the locks of both. */
+bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few);
+/* Shorter batches cost more to follow one by one than their blocks cost to sort, and hold more memory (docs/decisions/0034). */
+enum { STEAL_BATCHES = 64, STEAL_LONG = 16 };
 
 #endif

@@ -73,7 +73,16 @@ class Suite(TestCase):
         }
         self.assertLessEqual({256, 1024}, set(threads.values()))
         for name, count in threads.items():
-            self.assertIn(count, (256, 1024), name)
+            hands_over = rows[name]["program"] in ("handoff", "asymmetric")
+            self.assertIn(count, (16, 32, 64, 128, 256) if hands_over else (256, 1024), name)
+
+    def test_hand_over_grows_by_twos(self) -> None:
+        rows = {row["name"]: row for row in suite()}
+        for half in (4, 8, 16, 32, 64):
+            self.assertEqual(
+                rows[f"handoff-{half}-{half}"]["arguments"],
+                [str(half), str(half), *rows["handoff-1-1"]["arguments"][2:]],
+            )
 
     def test_many_threads_do_the_work_of_two(self) -> None:
         rows = {row["name"]: row for row in suite()}

@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include "front/fast.h"
+#include "heap/adopt.h"
+#include "heap/offers.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -115,10 +117,10 @@ static void batches_come_as_they_were_sent(void **state) {
   }
 }
 
-static bool steals(size_t size) {
+static bool steals(size_t size, bool few) {
   lock_acquire(&other->lock);
   lock_acquire(&owner->lock);
-  bool stolen = remote_steal(other, owner, class_for(size));
+  bool stolen = remote_steal(other, owner, class_for(size), few);
   lock_release(&owner->lock);
   lock_release(&other->lock);
   return stolen;
@@ -132,17 +134,34 @@ static void few_batches_are_not_stolen(void **state) {
   (void)state;
   const size_t size = 16;
   allocate(STEAL_BATCHES, size);
-  assert_false(steals(size));
+  assert_false(steals(size, false));
   send_one_by_one(0, 1);
-  assert_false(steals(size));
+  assert_false(steals(size, false));
   send_one_by_one(1, STEAL_BATCHES); /* 64, but in the pile is one */
-  assert_false(steals(size));
+  assert_false(steals(size, false));
   assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
   takes_nothing(other, size);
   takes(owner, size, 0, 1);
   for (size_t i = STEAL_BATCHES - 1; i > 0; i--) takes(owner, size, i, 1);
   takes_nothing(owner, size);
   free_all(STEAL_BATCHES);
+}
+
+/* One batch is enough if it is long, and few are asked for. */
+static void a_long_batch_is_stolen_alone(void **state) {
+  (void)state;
+  const size_t size = 64;
+  for (size_t count = STEAL_LONG - 1; count <= STEAL_LONG; count++) {
+    bool is_long = count == STEAL_LONG;
+    allocate(count, size);
+    for (size_t i = 0; i < count; i++) send(other, blocks[i]);
+    remote_flush(other);
+    assert_false(steals(size, false));
+    assert_int_equal(steals(size, true), is_long);
+    assert_int_equal(inbox_bytes(is_long ? owner : other), 0);
+    takes(is_long ? other : owner, size, count - 1, (unsigned)count);
+    free_all(count);
+  }
 }
 
 static void a_steal_takes_the_front_of_a_pile(void **state) {
@@ -152,7 +171,7 @@ static void a_steal_takes_the_front_of_a_pile(void **state) {
     size_t size = sizes[s], left = s == 0 ? LEFT : 0, count = STEAL_BATCHES + left;
     allocate(count + 1, size);
     send_one_by_one(0, count);
-    assert_true(steals(size));
+    assert_true(steals(size, false));
     assert_int_equal(inbox_bytes(other), STEAL_BATCHES * size);
     assert_int_equal(inbox_bytes(owner), left * size);
     send_one_by_one(count, count + 1);
@@ -171,7 +190,7 @@ static void stolen_blocks_find_home(void **state) {
   const size_t size = 32;
   allocate(STEAL_BATCHES, size);
   send_one_by_one(0, STEAL_BATCHES);
-  assert_true(steals(size));
+  assert_true(steals(size, false));
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
     guard_freed(blocks[i - 1], map_bin(blocks[i - 1]));
@@ -340,12 +359,13 @@ static void take_list(void *list, unsigned count) {
 
 /* As refill does it. */
 static bool take_or_steal(struct heap *heap) {
+  static _Thread_local uint64_t random = 1;
   unsigned size_class = class_for(SHARED_SIZE);
   void *list = NULL;
   lock_acquire(&heap->lock);
   unsigned count = remote_take_batch(heap, size_class, &list);
   if (count == 0 && heap != owner && lock_try(&owner->lock)) {
-    bool stolen = remote_steal(heap, owner, size_class);
+    bool stolen = remote_steal(heap, owner, size_class, random_below(&random, 2) == 0);
     lock_release(&owner->lock);
     if (stolen) {
       atomic_fetch_add(&steals_done, 1);
@@ -406,14 +426,52 @@ static void no_block_is_lost_between_threads(void **state) {
   }
 }
 
+static bool adopts(struct heap *heap, size_t size) {
+  lock_acquire(&heap->lock);
+  bool adopted = adopt_slabs(heap, class_for(size));
+  lock_release(&heap->lock);
+  return adopted;
+}
+
+/* The owner looks away while its inbox grows: from the mark on, another heap takes what is there, and the slabs that it is of. */
+static void who_sleeps_is_taken_from(void **state) {
+  (void)state;
+  const size_t size = KIB;
+  const size_t count = SLEEPING_INBOX_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
+  size_t moved = 0;
+  struct heap *thief = heap_borrow();
+  assert_non_null(thief);
+  while (adopts(thief, size)) continue; /* what earlier tests left */
+  allocate(more, size);
+  for (size_t i = 0; i < count; i++) {
+    assert_false(adopts(thief, size));
+    send(other, blocks[i]);
+  }
+  remote_flush(other);
+  assert_true(inbox_bytes(owner) >= SLEEPING_INBOX_BYTES);
+  assert_true(adopts(thief, size));
+  assert_int_equal(inbox_bytes(owner), 0);
+  assert_int_equal(inbox_bytes(thief), count * size);
+  for (size_t i = 0; i < more; i++)
+    moved += heap_of_bin(map_bin(blocks[i]), class_for(size)) == thief;
+  assert_true(moved >= SLICE_BYTES / KIB);
+  assert_false(adopts(thief, size));
+  for (size_t left = count, batch = batch_of(size); left > 0; left -= batch)
+    takes(thief, size, left - 1, (unsigned)batch);
+  free_all(more);
+  heap_return(thief);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_come_as_they_were_sent),
       cmocka_unit_test(few_batches_are_not_stolen),
+      cmocka_unit_test(a_long_batch_is_stolen_alone),
       cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
       cmocka_unit_test(stolen_blocks_find_home),
       cmocka_unit_test(strays_of_one_slice_come_in_batches),
       cmocka_unit_test(no_block_is_lost_between_threads),
+      cmocka_unit_test(who_sleeps_is_taken_from),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
   return cmocka_run_group_tests_name("remote batches", tests, start, end);

@@ -16,7 +16,7 @@ MEMORY_PEERS = ("mimalloc2", "mimalloc3", "snmalloc", "rpmalloc", "jemalloc", "d
 NOISE = 1.03  # a cost up to 3% above is not told from equal
 MEMORY_BAR = 1.15
 MANY_THREADS = "many-threads"  # the group of rows that are held against the same with few
-CROWDS = "crowds"  # 256 and 1,024 threads
+CROWDS = "crowds"  # 256 and 1,024 threads, and hand-over between dozens
 THREADS_IN_NAME = re.compile(r"(-\d+)?-\d+T?$")
 
 

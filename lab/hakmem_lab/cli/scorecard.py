@@ -40,7 +40,7 @@ def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
 def no_evidence(paths: Paths) -> Evidence:
     """Nothing but the suite's rows and the bars that they have today.
 
-    Without those of 256 and 1,024 threads: the targets were set for the 60 others.
+    Without those of the group `crowds`: the targets were set for the 60 others.
     """
     suite = read_suite(paths, paths.root / "bench/suite.toml")
     rows = [row for row in suite if row.group != CROWDS]
