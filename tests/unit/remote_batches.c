@@ -428,7 +428,7 @@ static void no_block_is_lost_between_threads(void **state) {
 
 static bool adopts(struct heap *heap, size_t size) {
   lock_acquire(&heap->lock);
-  bool adopted = adopt_slabs(heap, class_for(size));
+  bool adopted = adopt_slabs(heap, class_for(size), false);
   lock_release(&heap->lock);
   return adopted;
 }
