@@ -86,25 +86,24 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
   return taken ? TAKEN : more ? LATER : NOTHING;
 }
 
-static bool is_near(const struct heap *heap, const struct heap *from, bool far) {
-  return far || heap_node(from) == heap_node(heap);
-}
-
-bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
+/* Of the heaps that were on this node when they were entered. */
+static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
   struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
   unsigned asked = 0;
   for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < ADOPT_HEAPS; looks++) {
-    struct heap *from = offers_take(size_class);
+    struct heap *from = offers_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {
       offers_enter(from, size_class);
       return false;
     }
     if (from == heap || !offers_sleeps(from)) continue;
+    if (HAK_UNLIKELY(heap_node(from) != node)) {
+      offers_enter(from, size_class); /* its thread has moved: into the other node's list */
+      continue;
+    }
     asked++;
-    enum outcome outcome = LATER;
-    if (is_near(heap, from, far)) outcome = adopt_from(heap, from, size_class);
-    else offers_enter(from, size_class);
+    enum outcome outcome = adopt_from(heap, from, size_class);
     if (outcome == TAKEN) {
       probe_adopt(heap, from, class_size(size_class));
       return true;
@@ -112,4 +111,10 @@ bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
     if (outcome == LATER && later == NULL) later = from;
   }
   return false;
+}
+
+bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
+  for (unsigned node = 0; far && node < node_end(); node++)
+    if (adopt_on(heap, size_class, node)) return true;
+  return !far && adopt_on(heap, size_class, heap_node(heap));
 }

@@ -8,7 +8,8 @@ struct class_offers {
   struct heap *last;
 };
 
-static struct class_offers offers[CLASS_COUNT];
+/* A heap is in the list of the node that it was on when it was entered. */
+static struct class_offers offers[NODES][CLASS_COUNT];
 
 static void append(struct class_offers *list, struct heap *heap, unsigned size_class) {
   heap->next_offer[size_class] = NULL;
@@ -29,7 +30,7 @@ static void enter(struct heap *heap, unsigned size_class, bool at_front) {
    * heap is entered now; or the one that sets false comes after it and reads what this one wrote, so that who
    * looks at the heap then sees what made it worth a look. Never before the batch is sent or the heap is parked. */
   if (atomic_exchange_explicit(&heap->offered[size_class], true, memory_order_acq_rel)) return;
-  struct class_offers *list = &offers[size_class];
+  struct class_offers *list = &offers[heap_node(heap)][size_class];
   lock_acquire(&list->lock);
   if (at_front) prepend(list, heap, size_class);
   else append(list, heap, size_class);
@@ -46,8 +47,8 @@ void offers_enter_all(struct heap *heap) {
       offers_enter(heap, c);
 }
 
-struct heap *offers_take(unsigned size_class) {
-  struct class_offers *list = &offers[size_class];
+struct heap *offers_take(unsigned node, unsigned size_class) {
+  struct class_offers *list = &offers[node][size_class];
   /* relaxed: a hint; most classes have none */
   if (atomic_load_explicit(&list->first, memory_order_relaxed) == NULL) return NULL;
   lock_acquire(&list->lock);
@@ -67,7 +68,8 @@ struct heap *offers_take(unsigned size_class) {
 /* --- around fork ------------------------------------------------------------------------------------------ */
 
 void offers_each_lock(lock_visit *visit, void *argument) {
-  for (unsigned c = 0; c < CLASS_COUNT; c++) visit(&offers[c].lock, argument);
+  for (unsigned node = 0; node < node_end(); node++)
+    for (unsigned c = 0; c < CLASS_COUNT; c++) visit(&offers[node][c].lock, argument);
 }
 
 /* Was this thread interrupted inside, by the signal handler that forked? It goes on with the list as it is. */
@@ -75,18 +77,27 @@ static bool is_free(const struct class_offers *list) {
   return atomic_load_explicit(&list->lock.state, memory_order_relaxed) == 0;
 }
 
+static void forget(struct class_offers *list) {
+  (void)lock_is_whole_in_child(&list->lock);
+  if (!is_free(list)) return;
+  atomic_store_explicit(&list->first, NULL, memory_order_relaxed);
+  list->last = NULL;
+}
+
 void offers_fork_child(void) {
-  for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    (void)lock_is_whole_in_child(&offers[c].lock);
-    if (!is_free(&offers[c])) continue;
-    atomic_store_explicit(&offers[c].first, NULL, memory_order_relaxed);
-    offers[c].last = NULL;
-  }
+  for (unsigned node = 0; node < node_end(); node++)
+    for (unsigned c = 0; c < CLASS_COUNT; c++) forget(&offers[node][c]);
+}
+
+static bool all_are_free(unsigned size_class) {
+  for (unsigned node = 0; node < node_end(); node++)
+    if (!is_free(&offers[node][size_class])) return false;
+  return true;
 }
 
 void offers_enter_in_child(struct heap *heap, bool parked) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    if (!is_free(&offers[c])) continue;
+    if (!all_are_free(c)) continue;
     atomic_store_explicit(&heap->offered[c], false, memory_order_relaxed);
     if (parked && atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
       offers_enter(heap, c);

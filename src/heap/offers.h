@@ -1,4 +1,4 @@
-/* offers.h - which heaps may have memory for others: a list of heaps for each size class.
+/* offers.h - which heaps may have memory for others: a list of heaps for each size class on each memory node.
  *
  * Who needs memory finds a heap that sleeps at the front of a list instead of looking at all heaps. A heap sleeps that is
  * parked (its thread ended), or whose inbox and piles have passed SLEEPING_INBOX_BYTES (its thread looks away). It is entered
@@ -17,6 +17,7 @@
 #define HAK_OFFERS_H
 
 #include "heap/heap.h"
+#include "superslab/node.h"
 
 /* Inboxes and piles above this are worth an attempt to adopt: the owner seems to sleep. */
 #define SLEEPING_INBOX_BYTES (64 * 1024)
@@ -40,8 +41,9 @@ void offers_enter_again(struct heap *heap, unsigned size_class);
 /** As offers_enter, for all classes of which it owns slabs. */
 void offers_enter_all(struct heap *heap);
 
-/** Takes the first heap of the class out of its list; NULL: no heap has anything, as far as is known. */
-struct heap *offers_take(unsigned size_class);
+/** Takes the first heap of the class out of the list of a node; NULL: no heap has anything there, as far as is known. It may be on another
+ * node by now. */
+struct heap *offers_take(unsigned node, unsigned size_class);
 
 /** Around fork: the locks; in the child first all lists are emptied, then each heap that it keeps is entered if it is parked. */
 void offers_each_lock(lock_visit *visit, void *argument);

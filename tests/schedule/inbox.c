@@ -80,7 +80,7 @@ static void steal_from(unsigned heap, unsigned from) {
 
 /* As adopt.c does: what it has found it looks at, and enters again if there was something. */
 static void seek_from(unsigned heap) {
-  struct heap *from = offers_take(size_class);
+  struct heap *from = offers_take(0, size_class);
   if (from == NULL || from == &heaps[heap] || !offers_sleeps(from)) return;
   steal_from(heap, (unsigned)(from - heaps));
   offers_enter_again(from, size_class);
@@ -145,13 +145,13 @@ static void one_place_each(unsigned in_use) {
     SCHEDULE_CHECK(found[i] == 1);
   }
   for (unsigned i = 0; i < 2; i++) {
-    const struct heap *first = offers_take(size_class);
+    const struct heap *first = offers_take(0, size_class);
     if (first == NULL) break;
     SCHEDULE_CHECK(offered[first - heaps]);
     offered[first - heaps] = false;
   }
   SCHEDULE_CHECK(!offered[0] && !offered[1]);
-  SCHEDULE_CHECK(offers_take(size_class) == NULL);
+  SCHEDULE_CHECK(offers_take(0, size_class) == NULL);
 }
 
 static void end_1(void) { one_place_each(1); }
