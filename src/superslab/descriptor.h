@@ -4,10 +4,14 @@
 
 #include "superslab/superslab.h"
 
-/** A descriptor of a unit, cleared; NULL: no memory. */
+/** A descriptor of a SuperSlab, cleared; NULL: no memory. */
 struct superslab *descriptor_new(void);
 /** Makes a descriptor free for reuse; under superslab_lock. */
 void descriptor_free(struct superslab *superslab);
+
+/** The same of a Huge block: only the first of its `slabs` is there, and `huge_units` is as it was. */
+struct superslab *descriptor_new_huge(void);
+void descriptor_free_huge(struct superslab *superslab);
 
 /** Gives back the pages of the states of a SuperSlab without a slab, which are all zeros: the hardened variant has some. No lock. */
 void descriptor_give_states(const struct superslab *superslab);

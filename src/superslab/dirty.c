@@ -24,7 +24,7 @@ void superslab_split(struct superslab *superslab) {
   if (!superslab_is_whole(superslab)) return;
   atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
-  if (unit_may_cut_mappings()) os_advise_small(superslab->base, UNIT_BYTES);
+  unit_advise_small(superslab->base, 1);
 }
 
 /* The list of that number, those of one node after those of the other. The first of each has no free slices. */
@@ -133,7 +133,7 @@ struct superslab *superslab_take_refilled(struct dirty_cursor *cursor) {
 
 void superslab_join(struct superslab *superslab) {
   /* Not split from here on even if the kernel refuses now: it may do it by itself later. */
-  if (os_advise_huge(superslab->base, UNIT_BYTES)) {
+  if (unit_advise_huge(superslab->base, 1)) {
     os_collapse(superslab->base, UNIT_BYTES);
     atomic_store_explicit(&superslab->split, false, memory_order_relaxed);
   }

@@ -4,6 +4,7 @@
 #if HAK_HARDENED
 
 #include "superslab/lists.h"
+#include "superslab/places.h"
 
 /* Where each guard is a mapping of its own (os_guards_cut), the kernel's limit of 65,530 mappings is what counts. A SuperSlab has up to 32
  * guards, and so 64 mappings: in the first GiB of units, at most 32,768. A Huge block has three mappings and takes two units or
@@ -117,7 +118,9 @@ bool units_unfence(char *base, size_t units, size_t usable) {
 }
 
 void units_discard(char *base, size_t units) {
+  places_set(base, units, PLACE_NONE);
   if (os_unmap(base, units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)units);
+  else places_set(base, units, PLACE_PLAIN);
 }
 
 #endif

@@ -40,7 +40,7 @@ static void count_out(const struct superslab *superslab) {
 }
 
 static void advise(char *base, size_t from, size_t to) {
-  if (to > from) os_advise_huge(base + (from << UNIT_SHIFT), (to - from) << UNIT_SHIFT);
+  if (to > from) unit_advise_huge(base + (from << UNIT_SHIFT), to - from);
 }
 
 /* Asks for huge pages in new units of a block, from the one numbered `from` on, but not in the one numbered `but`
@@ -118,7 +118,7 @@ static struct superslab *huge_again(size_t bytes) {
   if (units_for(bytes, true) > UINT32_MAX / 2) return NULL;
   struct fenced_run run;
   if (!unit_acquire_fenced(1 + units_for(bytes, true), round_to_page(bytes), &run)) return NULL;
-  struct superslab *superslab = descriptor_new();
+  struct superslab *superslab = descriptor_new_huge();
   bool entered = superslab != NULL && enter_again(superslab, round_to_page(bytes), &run);
   if (!entered) unit_release_fenced(run);
   lock_acquire(&superslab_lock);
@@ -126,7 +126,7 @@ static struct superslab *huge_again(size_t bytes) {
     counters_supply(COUNTED_HUGE, SUPPLY_HIT, 1);
     count_in(superslab);
   } else if (superslab != NULL) {
-    descriptor_free(superslab);
+    descriptor_free_huge(superslab);
   }
   lock_release(&superslab_lock);
   return entered ? superslab : NULL;
@@ -137,7 +137,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
   bool fenced = guard_pages_wanted();
   size_t units = units_for(bytes, fenced);
   if (units > UINT32_MAX / 2) return NULL;
-  struct superslab *superslab = descriptor_new();
+  struct superslab *superslab = descriptor_new_huge();
   if (superslab == NULL) return NULL;
   struct unit_run run = acquire_units(units, alignment, to_come, fenced);
   if (run.base != NULL) {
@@ -164,7 +164,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
   }
   lock_acquire(&superslab_lock);
   if (run.from_os) counters_supply(COUNTED_HUGE, SUPPLY_MISS, 1);
-  descriptor_free(superslab);
+  descriptor_free_huge(superslab);
   lock_release(&superslab_lock);
   return NULL;
 }
@@ -198,7 +198,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   lock_acquire(&superslab_lock);
   count_out(superslab);
   whole_forget(superslab);
-  descriptor_free(superslab);
+  descriptor_free_huge(superslab);
   lock_release(&superslab_lock);
   if (fenced) unit_release_fenced((struct fenced_run){base - UNIT_BYTES, units + 1, usable, node});
   else release_units(base, units, explicit_pages, node, false);
@@ -279,7 +279,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   to->node = from->node;
   lock_acquire(&superslab_lock);
   whole_forget(from);
-  descriptor_free(from);
+  descriptor_free_huge(from);
   lock_release(&superslab_lock);
   return to;
 }

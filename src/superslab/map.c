@@ -19,7 +19,7 @@ static bool need_leaf(const char *address) {
   return true;
 }
 
-static bool need_leaves(const char *base, size_t units) {
+bool map_prepare(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> LEAF_SHIFT;
   uintptr_t last = ((uintptr_t)base + (units << UNIT_SHIFT) - 1) >> LEAF_SHIFT;
   if (last >= MAP_LEAVES) return false;
@@ -50,7 +50,7 @@ static void set_units(const char *base, size_t units, struct superslab *supersla
 }
 
 bool map_set(const char *base, size_t units, struct superslab *superslab) {
-  if (!need_leaves(base, units)) return false;
+  if (!map_prepare(base, units)) return false;
   set_units(base, units, superslab);
   return true;
 }

@@ -25,7 +25,7 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
     return;
   if (as_sample && wanted) wanted = whole_expected(WHOLE_SPANS, superslab) == WHOLE_YES;
   else if (as_sample) whole_offer(WHOLE_SPANS, superslab);
-  if (wanted) superslab->huge_pages = os_advise_huge(run.base, UNIT_BYTES);
+  if (wanted) superslab->huge_pages = unit_advise_huge(run.base, 1);
 }
 
 /* A new SuperSlab, not yet listed. `as_sample`: for Large blocks, whose use decides about huge pages. */

@@ -120,7 +120,7 @@ struct superslab {
   uint32_t given_mask; /* superslab_lock: bit i: slice i is free and was given back lazily */
   _Atomic uint8_t
       *states; /* hardened: of each 16 bytes, whether a block starts there (slab/link.h) */
-  struct slab slabs[SLICES_PER_UNIT];
+  struct slab slabs[SLICES_PER_UNIT]; /* of a Huge block only the first (descriptor.h) */
 };
 
 #define STATE_BYTES 16u
@@ -128,7 +128,7 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
 
 /* --- address map: pointer -> bin, pointer -> superslab (map.c) -------------------------------------- */
 
-/* Two levels. A leaf stands for 4 GiB of addresses and has two tables:
+/* Two levels. A leaf stands for 4 GiB of addresses and has these tables:
  *
  * `bins`, by slice: the bin that a block of that slice goes to when its owner frees it; NULL
  * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more
@@ -140,6 +140,8 @@ _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache
  * `superslabs`, by unit: its descriptor; NULL: not ours.
  *
  * `states`, by unit, hardened: where a SuperSlab's states are, less the unit's address / STATE_BYTES. Those of one that is gone stay.
+ *
+ * `places`, by unit: how it is mapped (places.h).
  *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
@@ -154,6 +156,18 @@ struct map_leaf {
 #if HAK_HARDENED
   _Atomic uintptr_t states[LEAF_UNITS];
 #endif
+  /* unit_lock; places.c alone: */
+  uint8_t places[LEAF_UNITS]; /* enum place of each unit, and whether it is kept */
+  uint32_t kept;              /* units that are */
+};
+
+/* How a unit is mapped. Neighbours that are mapped alike are one mapping to the kernel. */
+enum place {
+  PLACE_NONE,  /* it is not */
+  PLACE_PLAIN, /* as it came */
+  PLACE_HUGE,  /* huge pages are asked for, or explicit */
+  PLACE_SMALL, /* none are wanted */
+  PLACE_MOVED  /* by mremap */
 };
 
 #if defined(__aarch64__)
@@ -234,6 +248,17 @@ HAK_INLINE struct slab *map_slab(const void *pointer) {
   return &superslab->slabs[((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT];
 }
 
+/** The leaf of an address, NULL: there is none. */
+HAK_INLINE struct map_leaf *map_leaf_of(uintptr_t address) {
+  if (address >> LEAF_SHIFT >= MAP_LEAVES) return NULL;
+  int64_t distance = atomic_load_explicit(&map.root[address >> LEAF_SHIFT],
+                                          memory_order_relaxed); /* as map_index */
+  uintptr_t leaf = (uintptr_t)&map + (uintptr_t)distance * sizeof(void *);
+  return distance != 0 ? (struct map_leaf *)leaf : NULL; // NOLINT(performance-no-int-to-ptr)
+}
+
+/** Makes the leaves for units, so that entering them cannot fail. False: there is no memory, or they lie beyond the root. */
+bool map_prepare(const char *base, size_t units);
 /** Enters units; false, and none is entered, when there is no memory for a leaf, or they lie beyond the root. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
 /** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
@@ -302,6 +327,10 @@ size_t unit_prewarm(size_t units);
 size_t unit_age(void);
 /** May parts of the units get states of their own, with which the kernel needs a mapping for each? Not above 32 GiB. */
 bool unit_may_cut_mappings(void);
+/** Asks for huge pages in units of ours (os_advise_huge), or for none (os_advise_small). False: the kernel refuses, or it would make too many mappings
+ * (places.h). */
+bool unit_advise_huge(char *base, size_t units);
+bool unit_advise_small(char *base, size_t units);
 /** Bytes in the warm pool; relaxed: a hint. */
 size_t unit_warm_bytes(void);
 /** Bytes of all units mapped, the warm pool's and those of huge blocks too. */

@@ -7,11 +7,12 @@
 #include "policy/options.h"
 #include "superslab/aligned.h"
 #include "superslab/guard_pages.h"
+#include "superslab/places.h"
 #include "superslab/random_place.h"
 #include "superslab/superslab.h"
 #include "superslab/warm.h"
 
-enum { VICTIMS = 8, TRIM_TRIES = 3 };
+enum { VICTIMS = 8, TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
 
 struct lock unit_lock HAK_START_DATA;
 struct warm_pool unit_pool HAK_START_DATA;
@@ -43,11 +44,26 @@ static size_t mapped_now(void) {
 
 size_t unit_mapped_bytes(void) { return mapped_now() << UNIT_SHIFT; }
 
+/* Without those that are kept only because they cannot be unmapped. */
+static size_t held_now(void) {
+  size_t mapped = mapped_now(), kept = places_kept();
+  return mapped > kept ? mapped - kept : 0;
+}
+
 /* A unit in a state of its own is a mapping of its own, and makes one more of its neighbour. The kernel allows 65530,
  * and where they are used up no memory is to be had. */
 #define CUT_BELOW ((size_t)16384)
 
 bool unit_may_cut_mappings(void) { return mapped_now() <= CUT_BELOW; }
+
+/* Refused by the kernel, they are taken for what was asked for: too many mappings rather than too few. */
+bool unit_advise_huge(char *base, size_t units) {
+  return places_change(base, units, PLACE_HUGE) && os_advise_huge(base, units << UNIT_SHIFT);
+}
+
+bool unit_advise_small(char *base, size_t units) {
+  return places_change(base, units, PLACE_SMALL) && os_advise_small(base, units << UNIT_SHIFT);
+}
 
 /* A short list: what is in it the kernel has refused to unmap, for which there is a reason only at the limit of mappings. */
 static bool stuck_take(size_t units, size_t alignment, unsigned node, struct warm_run *out) {
@@ -65,17 +81,36 @@ static bool stuck_take(size_t units, size_t alignment, unsigned node, struct war
 
 static bool above_target(void) {
   size_t target = (size_t)option_value(SS_MEM_LEAN_TARGET_MB) * MIB >> UNIT_SHIFT;
-  return target != 0 && mapped_now() > target;
+  return target != 0 && held_now() > target;
 }
 
 /* --- from and to the OS, without the lock -------------------------------------------------------- */
 
+/* Out of the count of mappings already. */
+static bool unmap(char *base, size_t units) {
+  bool done = os_unmap(base, units << UNIT_SHIFT);
+  if (done) unit_account(-(ptrdiff_t)units);
+  else places_set(base, units, PLACE_PLAIN);
+  return done;
+}
+
+/* Where unmapping would make too many mappings: gives the pages back and keeps the units. Explicit huge pages, and locked memory, do not
+ * go so. */
+static bool keep(struct warm_run *run) {
+  if (run->huge_pages) return false;
+  if (run->fenced != 0 && !units_unfence(run->base + UNIT_BYTES, run->units - 1, run->fenced))
+    return false;
+  run->fenced = 0;
+  return os_decommit(run->base, run->units << UNIT_SHIFT) && places_keep(run->base, run->units);
+}
+
 static void give_back(struct warm_run run) {
   size_t bytes = run.units << UNIT_SHIFT;
-  if (os_unmap(run.base, bytes)) {
-    unit_account(-(ptrdiff_t)run.units);
-    return;
+  if (!places_change(run.base, run.units, PLACE_NONE)) {
+    if (keep(&run)) return;
+    places_set(run.base, run.units, PLACE_NONE);
   }
+  if (unmap(run.base, run.units)) return;
   if (run.fenced != 0 && !units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) return;
   run.fenced = 0;
   run.zeroed = os_decommit(run.base, bytes);
@@ -125,12 +160,30 @@ static void free_lazily(void) {
       found = false;
     }
     pool_unlock();
-    if (found && os_unmap(run.base, run.units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)run.units);
+    if (found) give_back(run);
   }
+}
+
+/* Of the kept units those that can be unmapped by now, in so many stretches at most; bytes. */
+static size_t unmap_kept(int most) {
+  char *cursor = NULL, *base;
+  size_t units, bytes = 0;
+  for (int i = 0; i < most && places_take_to_unmap(&cursor, &base, &units); i++)
+    if (unmap(base, units)) bytes += units << UNIT_SHIFT;
+    else places_keep(base, units);
+  return bytes;
 }
 
 static void give_back_all(const struct warm_run *runs, size_t count_runs) {
   for (size_t i = 0; i < count_runs; i++) give_back(runs[i]);
+}
+
+static char *take_kept(size_t units) {
+  bool huge;
+  char *base = places_take(units, &huge);
+  if (base != NULL && huge)
+    unit_advise_small(base, units); /* else 2 MiB may come at the first touch */
+  return base;
 }
 
 /* `ahead` units of the run come before the place that is aligned. `ordinary`: no explicit huge pages. */
@@ -143,13 +196,18 @@ static struct unit_run map_run(size_t units, size_t alignment, size_t ahead, boo
     count(run.huge_pages ? &unit_counts.huge_alloc : &unit_counts.huge_fail, 1);
     if (!run.huge_pages) count(&unit_counts.fallback_mmap, 1);
   }
+  if (run.base == NULL && alignment == UNIT_BYTES && (run.base = take_kept(units)) != NULL)
+    return run;
   if (run.base == NULL) run.base = random_place_map(bytes, alignment, ahead << UNIT_SHIFT);
   if (run.base == NULL) {
     bool at_once;
     run.base = aligned_map(bytes, alignment, ahead << UNIT_SHIFT, &at_once);
     if (!at_once) count(&unit_counts.fallback_mmap, 1);
   }
-  if (run.base != NULL) count(&unit_counts.mapped, units);
+  if (run.base == NULL) return run;
+  map_prepare(run.base, units); /* refused: entering them will be, too */
+  places_set(run.base, units, run.huge_pages ? PLACE_HUGE : PLACE_PLAIN);
+  count(&unit_counts.mapped, units);
   return run;
 }
 
@@ -201,7 +259,13 @@ enum { PIECES = 8 };
  * mprotect), and hence the check. Left: another thread's mmap() that takes the cleared place before we do. */
 enum unit_move unit_move(char *from, char *to) {
   enum { TRIES = 3 };
-  if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) return UNIT_MOVED;
+  if (!places_have_room()) return UNIT_STAYS;
+  places_set(from, 1, PLACE_NONE); /* first: another thread may get the place at once */
+  if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) {
+    places_set(to, 1, PLACE_MOVED);
+    return UNIT_MOVED;
+  }
+  places_set(from, 1, PLACE_PLAIN);
   for (int i = 0; i < TRIES; i++)
     if (os_map_at(to, UNIT_BYTES) != NULL) return UNIT_STAYS;
   return os_is_mapped(to) ? UNIT_STAYS : UNIT_PLACE_LOST;
@@ -294,7 +358,7 @@ static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead) 
   struct unit_run run = map_filled(units, alignment, ahead);
   if (run.base == NULL) return run;
   pool_lock();
-  warm_missed(&unit_pool, units - run.used, mapped_now() - unit_pool.units);
+  warm_missed(&unit_pool, units - run.used, held_now() - unit_pool.units);
   pool_unlock();
   return run;
 }
@@ -395,6 +459,8 @@ struct unit_run unit_reserve(size_t units, size_t empty) {
 
 bool unit_extend(char *end, size_t units) {
   if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
+  map_prepare(end, units);
+  places_set(end, units, PLACE_PLAIN);
   count(&unit_counts.mapped, units);
   size_t filled = 0;
   if (fill(end, units, &filled)) return true;
@@ -417,7 +483,7 @@ size_t unit_trim(void) {
     }
     if (picked < VICTIMS) break;
   }
-  return bytes;
+  return bytes + unmap_kept(INT32_MAX);
 }
 
 size_t unit_warm_bytes(void) {
@@ -430,7 +496,7 @@ size_t unit_prewarm(size_t units) {
   struct unit_run run = map_run(wanted, UNIT_BYTES, 0, false);
   if (run.base == NULL) return 0;
   if (!run.huge_pages && option_value(SS_HUGEPAGE) == HUGEPAGE_THP)
-    os_advise_huge(run.base, wanted << UNIT_SHIFT);
+    unit_advise_huge(run.base, wanted);
   os_populate(run.base, wanted << UNIT_SHIFT); /* refused: the pages come by touch */
   pool_lock();
   warm_insert(&unit_pool, (struct warm_run){.base = run.base,
@@ -457,6 +523,7 @@ size_t unit_age(void) {
     pool_unlock();
     give_back_all(victims, picked);
   }
+  if (places_have_room()) unmap_kept(KEPT_AT_ONCE);
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
 }
 

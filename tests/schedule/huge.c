@@ -51,8 +51,8 @@ enum unit_move unit_move(char *from, char *to) {
   (void)from, (void)to;
   return UNIT_STAYS;
 }
-bool os_advise_huge(void *address, size_t bytes) {
-  (void)address, (void)bytes;
+bool unit_advise_huge(char *base, size_t units) {
+  (void)base, (void)units;
   return true;
 }
 enum whole_answer whole_expected(enum whole_kind of, struct superslab *superslab) {

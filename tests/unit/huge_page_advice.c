@@ -1,5 +1,5 @@
 /* huge_page_advice.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
-#include "unit_test.h"
+#include "many_places.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,13 +53,18 @@ static bool mapping_has_flag(const char *address, const char *flag) {
   return found;
 }
 
-static bool stays_split(struct slab **span) {
+static struct superslab *acquire_whole(void) {
   bool zeroed;
-  *span = span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
-  assert_non_null(*span);
-  struct superslab *superslab = superslab_of(*span);
+  struct slab *span =
+      span_acquire(SLICES_PER_UNIT, 1, KIND_LARGE, PAGES_HUGE, COUNTED_LARGE, &zeroed);
+  assert_non_null(span);
+  struct superslab *superslab = superslab_of(span);
   assert_true(superslab_is_whole(superslab));
   assert_true(mapping_has_flag(superslab->base, " hg"));
+  return superslab;
+}
+
+static bool stays_split(struct superslab *superslab) {
   superslab_split(superslab);
   assert_false(superslab_is_whole(superslab));
   return mapping_has_flag(superslab->base, " nh");
@@ -146,26 +151,24 @@ static void lean_leaves_the_rest_in_small_pages(void **state) {
 #endif
 }
 
-/* A split unit is kept from becoming a huge page again, which makes it a mapping of its own; above 32 GiB these might
- * use up what the kernel allows. */
+/* A split unit is kept from becoming a huge page again, which makes it a mapping of its own: not where these might use up what the
+ * kernel allows. */
 static void split_units_do_not_use_up_the_mappings(void **state) {
   (void)state;
-  enum { BIG = 4096, BIGS = 4 };
-  struct unit_run big[BIGS];
-  struct slab *spans[2];
-  int got = 0;
+  enum { UNITS = 5, FIRST = 1, SECOND = 3 };
+  struct superslab *superslabs[UNITS];
   if (!advice_works()) return;
   unit_trim();
-  assert_true(stays_split(&spans[0]));
-  while (got < BIGS && (big[got] = unit_reserve(BIG, BIG)).base != NULL) got++;
-  if (got == BIGS) {
-    assert_false(stays_split(&spans[1]));
-    span_release(spans[1]);
-  } else {
-    print_message("32 GiB of address space are not to be had here: half of the test is left out\n");
-  }
-  while (got > 0) unit_give_up(big[--got].base, BIG, false);
-  span_release(spans[0]);
+  for (int i = 0; i < UNITS; i++) superslabs[i] = acquire_whole();
+  assert_true(stays_split(superslabs[FIRST]));
+  many_fill_up();
+  ptrdiff_t below = superslabs[SECOND]->base - superslabs[SECOND - 1]->base,
+            above = superslabs[SECOND + 1]->base - superslabs[SECOND]->base;
+  if (below == above && (size_t)(below < 0 ? -below : below) == UNIT_BYTES)
+    assert_false(stays_split(superslabs[SECOND]));
+  else print_message("units do not lie beside each other: half of the test is left out\n");
+  many_empty();
+  for (int i = 0; i < UNITS; i++) span_release(&superslabs[i]->slabs[0]);
   unit_trim();
 }
 

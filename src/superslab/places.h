@@ -1,0 +1,42 @@
+/* places.h - how many mappings our units are to the kernel, and units that stay mapped though nobody uses them.
+ *
+ * The kernel allows a process 65,530 mappings (vm.max_map_count); beyond them it refuses memory, and to give any back.
+ * A unit that is unmapped between two others makes one more, one in which alone huge pages are asked for two more. So of each
+ * unit is known how it is mapped, and from that how many mappings there are: stretches of units that are mapped alike. What
+ * would make more than PLACES_MOST is not done: a unit then gives its pages back and stays mapped, is `kept`, until units are
+ * needed or it can be unmapped (docs/decisions/0032).
+ *
+ * The kernel may count more: what was touched apart it does not join, and guards may be mappings (guard_pages.h). Hence a
+ * quarter of what it allows.
+ *
+ * Units whose leaf of the address map could not be had count as unmapped. All functions take unit_lock, none makes a system
+ * call: how a unit is mapped is written before the call that unmaps it, and after the one that maps it, when it is nobody
+ * else's. In the child of a fork that has lost the lock all stays as it is: each byte is whole, and the sums are close.
+ */
+#ifndef HAK_PLACES_H
+#define HAK_PLACES_H
+
+#include "superslab/superslab.h"
+
+#define PLACES_MOST ((size_t)16384)
+
+/** From now on the units are mapped like this. */
+void places_set(const char *base, size_t units, enum place place);
+/** The same if there are not too many mappings then, or no more than now. False: nothing has changed. */
+bool places_change(const char *base, size_t units, enum place place);
+/** Do a few more mappings not matter? */
+bool places_have_room(void);
+/** Mappings that our units are. */
+size_t places_count(void);
+
+/** Keeps units that are mapped and hold no pages. False: not possible. */
+bool places_keep(char *base, size_t units);
+/** Hands out `units` kept units in a row; `*huge`: huge pages were asked for in some. NULL: there are none. */
+char *places_take(size_t units, bool *huge);
+/** Kept units that may be unmapped now, out of the count of mappings already: the first stretch of them behind `*cursor` (NULL
+ * to start), which moves on. False: there is none. */
+bool places_take_to_unmap(char **cursor, char **base, size_t *units);
+/** How many are kept; relaxed: a hint. */
+size_t places_kept(void);
+
+#endif
