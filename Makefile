@@ -18,6 +18,7 @@
 #   make bench           every benchmark on every allocator; bench-quick: under two minutes
 #   make bench-ir        instructions of malloc and free; bench-programs: real programs; bench-servers: real
 #                        servers under load
+#   make bench-huge      heaps of 10^7 blocks and of 64 GiB
 #   make bench-ab A= B= ROW=   is B faster than A? (bench/lab.mk)
 #   make soak            a minute of steady load: does memory stay flat? soak-results: two hours of it
 #   make campaigns       system calls refused, signals, forks, limits, filters while a program allocates (tests/campaigns)

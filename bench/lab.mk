@@ -7,6 +7,8 @@
 #   make bench-servers              real servers under load: throughput, latency, CPU time, memory (SECONDS=5)
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
 #   make heaps-results              heaps of the program's own beside mimalloc's and jemalloc's arenas, into docs/results
+#   make bench-huge                 heaps of 10^7 small blocks and of 64 GiB on every allocator (BLOCKS=10000000 GIB=64): two
+#                                   tables, and build/bench/huge.json
 #   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
@@ -103,6 +105,13 @@ bench-servers: lab-setup lab-library peers
 	@$(HAKMEM_LAB) servers $(LAB_ROUNDS) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
 	  $(if $(ONLY),--only "$(ONLY)") --allocators "$(SERVERS_ALLOCATORS)" $(if $(filter 1,$(RESUME)),--resume) \
 	  -o build/bench/servers.json $(LAB_ARGS)
+
+# Peers as they are. 15 minutes; 10^8 blocks take 12 GB of memory.
+BLOCKS ?= 10000000
+GIB ?= 64
+.PHONY: bench-huge
+bench-huge: lab-library $(BENCH_OUT)/huge
+	@python3 -B scripts/huge_table.py --blocks $(BLOCKS) --gib $(GIB) --json build/bench/huge.json
 
 # The shell's own SECONDS is not meant.
 HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
