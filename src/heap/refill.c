@@ -195,6 +195,13 @@ static void *take_common(struct heap *common, unsigned size_class, bool any_larg
   return block;
 }
 
+/* NULL: nothing is to be had there. The caller holds no lock. */
+static void *rent(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
+  common_rent(heap, size_class);
+  struct heap *common = common_heap(size_class);
+  return common != NULL ? take_common(common, size_class, any_larger, zeroed) : NULL;
+}
+
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
@@ -213,9 +220,10 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
     loan_end(heap, size_class);
     if (HAK_UNLIKELY(common_wanted(heap, size_class))) {
       lock_release(&heap->lock);
-      common_rent(heap, size_class);
-      struct heap *common = common_heap(size_class);
-      return common != NULL ? take_common(common, size_class, any_larger, zeroed) : NULL;
+      if ((list = rent(heap, size_class, any_larger, zeroed)) != NULL) return list;
+      /* Memory is short: slabs of its own and those that sleep may have some. Others may have sent something meanwhile. */
+      lock_acquire(&heap->lock);
+      count = take_sent_back(heap, size_class, &list);
     }
   }
   if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);

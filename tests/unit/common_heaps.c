@@ -10,6 +10,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "os/fault.h"
 
 WITHOUT_SAMPLES;
 
@@ -116,6 +117,48 @@ static void who_asks_often_has_slabs(void **state) {
   assert_true(common_wanted(others[5], size_class));
 }
 
+/* Where a common heap gets no memory, what the thread's heap has is taken. */
+static void without_memory_for_them_a_thread_has_its_own(void **state) {
+  (void)state;
+  enum { SPANS = 4096 };
+  const size_t rare = 28 * KIB; /* no other test leaves anything of it */
+  static struct slab *spans[SPANS];
+  unsigned size_class = class_for(rare), count = 0;
+  struct heap *rich = others[2], *poor = others[3];
+  rich->rented[size_class] = UINT8_MAX;
+  void *first = take(rich, rare), *rest = NULL, *block;
+  rich->rented[size_class] = 0;
+  assert_ptr_equal(owner_of(first, rare), rich);
+  assert_true(common_wanted(rich, size_class));
+  unit_trim();
+  os_fault_fail_from(1);
+  bool zeroed;
+  for (unsigned slices = SLICES_PER_UNIT; slices > 0; slices /= 2)
+    while (count < SPANS && (spans[count] = span_acquire(slices, 1, KIND_SLAB, PAGES_SMALL, 0,
+                                                         &zeroed)) != NULL)
+      spans[count++]->touched = 0;
+  /* All that the common heap has. */
+  for (;; rest = block) {
+    poor->rented[size_class] = 0;
+    if ((block = refill(poor, size_class, false, NULL)) == NULL) break;
+    guard_allocated(block, size_class);
+    *(void **)block = rest;
+  }
+  block = refill(rich, size_class, false, NULL);
+  os_fault_reset();
+  assert_true(count < SPANS);
+  while (count > 0) span_release(spans[--count]);
+  assert_non_null(block);
+  guard_allocated(block, size_class);
+  assert_ptr_equal(owner_of(block, rare), rich);
+  put(mine, first);
+  put(mine, block);
+  while ((block = rest) != NULL) {
+    rest = *(void **)block;
+    put(mine, block);
+  }
+}
+
 static void time_forgives(void **state) {
   (void)state;
   unsigned size_class = class_for(size);
@@ -196,6 +239,7 @@ int main(void) {
       cmocka_unit_test(larger_ones_are_common),
       cmocka_unit_test(what_runs_over_comes_back_to_all),
       cmocka_unit_test(who_asks_often_has_slabs),
+      cmocka_unit_test(without_memory_for_them_a_thread_has_its_own),
       cmocka_unit_test(time_forgives),
       cmocka_unit_test(engine_empties_it),
       cmocka_unit_test(of_many_threads_those_of_rare_sizes_are_common),
