@@ -1,8 +1,8 @@
 /* heap.c - birth, parking and reuse of thread heaps; what fork has to do with them.
  *
- * A thread gets its heap at its first slow path: the one parked last on its node, else a new one. When it ends, a
- * destructor of a pthread key sends what it gathered for others and parks the heap as it is, bins and
- * all: the next thread finds it warm.
+ * A thread gets its heap at its first slow path: the one parked last on its node, else a new one, or one of
+ * another node if there are plenty. When it ends, a destructor of a pthread key sends what it gathered for
+ * others and parks the heap as it is, bins and all: the next thread finds it warm.
  */
 #include "heap/heap.h"
 
@@ -238,15 +238,39 @@ static struct heap *new_heap(void) {
   return heap;
 }
 
+static struct heap *take_parked_anywhere(void) {
+  struct heap *heap = NULL;
+  for (unsigned node = 0; node < node_end() && heap == NULL; node++) heap = take_parked(node);
+  return heap;
+}
+
+/* Has each node a heap for as many threads as there ever were at once? A thread may begin on one node and end on another, where its
+ * heap is parked: if each such thread got a new one, there would be ever more. Under heap_list_lock. */
+static bool are_plenty(void) {
+  static uint64_t most_active;
+  uint64_t now = heap_active() + 1;
+  if (now > most_active) most_active = now;
+  return node_are_many() && heap_made() >= most_active * node_count();
+}
+
+/* Under heap_list_lock. */
+static struct heap *take_parked_or_new(unsigned node, bool *reused) {
+  bool plenty = are_plenty();
+  struct heap *heap = take_parked(node);
+  if (heap == NULL && plenty) heap = take_parked_anywhere();
+  *reused = heap != NULL;
+  if (heap == NULL) heap = new_heap();
+  if (heap != NULL) return heap;
+  heap = take_parked_anywhere();
+  *reused = heap != NULL;
+  return heap;
+}
+
 static struct heap *take_heap(void) {
   unsigned node = node_now();
+  bool reused;
   lock_acquire(&heap_list_lock);
-  struct heap *heap = take_parked(node);
-  bool reused = heap != NULL;
-  if (!reused && (heap = new_heap()) == NULL) {
-    for (unsigned other = 0; other < node_end() && heap == NULL; other++) heap = take_parked(other);
-    reused = heap != NULL;
-  }
+  struct heap *heap = take_parked_or_new(node, &reused);
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
   heap_set_node(heap, node);

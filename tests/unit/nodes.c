@@ -181,6 +181,19 @@ static void a_heap_comes_back_to_its_node(void **state) {
   heap_return(other);
 }
 
+/* Threads that begin on one node and end on another: each gets the heap of one before it. */
+static void threads_that_move_make_no_heaps(void **state) {
+  (void)state;
+  enum { THREADS = 500 };
+  uint64_t before = heap_made();
+  for (int i = 0; i < THREADS; i++) {
+    struct heap *heap = heap_on(A);
+    heap_set_node(heap, B);
+    heap_return(heap);
+  }
+  assert_true(heap_made() <= before + THREADS / 10);
+}
+
 static void *take(struct heap *heap, size_t bytes) {
   void *block = refill(heap, class_for(bytes), false, NULL);
   if (block != NULL) guard_allocated(block, class_for(bytes));
@@ -324,6 +337,7 @@ int main(void) {
       cmocka_unit_test(a_far_slice_is_better_than_none),
       cmocka_unit_test(all_nodes_give_back),
       cmocka_unit_test(a_heap_comes_back_to_its_node),
+      cmocka_unit_test(threads_that_move_make_no_heaps),
       cmocka_unit_test(what_sleeps_on_another_node_sleeps_on),
       cmocka_unit_test(common_heaps_are_of_a_node),
       cmocka_unit_test(a_far_large_block_is_not_kept),
