@@ -4,6 +4,7 @@
 #include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/named.h"
+#include "heap/offers.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -91,8 +92,13 @@ static void end(struct heap *heap, struct purge *purge, bool gone) {
   heap->given_bytes += after - before;
   if (after > before) heap->reopened_bytes = 0;
   slabs_count_free(heap, slab, purge->count);
-  if (slab_is_empty(slab)) slabs_give_up(heap, slab);
-  else if (slab_has_room(slab)) slabs_enlist(heap, slab);
+  if (slab_is_empty(slab)) {
+    slabs_give_up(heap, slab);
+  } else if (slab_has_room(slab)) {
+    slabs_enlist(heap, slab);
+    /* Who looked for memory there meanwhile has found none. */
+    if (offers_sleeps(heap)) offers_enter(heap, slab->size_class);
+  }
 }
 
 bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass) {

@@ -9,6 +9,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "release/release.h"
 
 WITHOUT_SAMPLES;
 
@@ -462,6 +463,44 @@ static void who_sleeps_is_taken_from(void **state) {
   heap_return(thief);
 }
 
+static struct heap *searcher;
+static const struct slab *watched;
+static bool searched, found_meanwhile;
+
+bool __real_os_decommit_all(const struct os_range *ranges, size_t count);
+bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count);
+bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
+  if (watched != NULL && watched->purging) {
+    searched = true;
+    found_meanwhile |= adopts(searcher, slab_block_size(watched));
+  }
+  return __real_os_decommit_all(ranges, count);
+}
+
+/* A search while the engine has the free blocks of a parked heap finds nothing there; the next one does. */
+static void what_the_engine_has_is_found_after_it(void **state) {
+  (void)state;
+  const size_t size = 2 * KIB;
+  searcher = heap_borrow();
+  struct heap *sleeper = heap_borrow();
+  assert_true(searcher != NULL && sleeper != NULL);
+  while (adopts(searcher, size)) continue; /* what earlier tests left */
+  void *block = refill(sleeper, class_for(size), false, NULL);
+  assert_non_null(block);
+  guard_allocated(block, class_for(size));
+  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), sleeper);
+  heap_return(sleeper);
+  watched = slab_head(map_slab(block));
+  release_pass(0);
+  watched = NULL;
+  assert_true(searched);
+  assert_false(found_meanwhile);
+  assert_true(adopts(searcher, size));
+  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), searcher);
+  hak_free(block);
+  heap_return(searcher);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_come_as_they_were_sent),
@@ -472,6 +511,7 @@ int main(void) {
       cmocka_unit_test(strays_of_one_slice_come_in_batches),
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(who_sleeps_is_taken_from),
+      cmocka_unit_test(what_the_engine_has_is_found_after_it),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
   return cmocka_run_group_tests_name("remote batches", tests, start, end);

@@ -31,6 +31,7 @@ function(cross_unit_programs prefix)
   target_link_options(${prefix}unit_short_lock_holds PRIVATE ${LOCK_HOLDS_WRAPS})
   target_link_options(${prefix}unit_nodes PRIVATE LINKER:--wrap=os_node)
   target_link_options(${prefix}unit_spans PRIVATE ${SPANS_WRAPS})
+  target_link_options(${prefix}unit_remote_batches PRIVATE ${REMOTE_BATCHES_WRAPS})
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 
