@@ -25,8 +25,8 @@ enum { MANY_LOANS = 8, MANY_LENDERS = 8 };
 
 static bool are_many(void) { return heap_made() > FEW_HEAPS; }
 
-static bool has_own_loans(unsigned size_class) {
-  return class_size(size_class) >= OWN_LOANS_FROM || are_many();
+static bool has_own_loans(unsigned size_class, bool many) {
+  return class_size(size_class) >= OWN_LOANS_FROM || many;
 }
 
 static unsigned own_loans(unsigned size_class) {
@@ -34,9 +34,8 @@ static unsigned own_loans(unsigned size_class) {
                                                   : MANY_LOANS;
 }
 
-static bool may_borrow(struct heap *heap, unsigned size_class) {
-  if (has_own_loans(size_class))
-    return heap->borrowed[size_class] < own_loans(size_class);
+static bool may_borrow(struct heap *heap, unsigned size_class, bool own) {
+  if (own) return heap->borrowed[size_class] < own_loans(size_class);
   if (heap->loans > 0) return true;
   uint64_t now = os_clock_ms();
   if (now < heap->loans_since + LOAN_MS) return false;
@@ -47,14 +46,16 @@ static bool may_borrow(struct heap *heap, unsigned size_class) {
 }
 
 void *loan_take(struct heap *heap, unsigned size_class) {
-  if (!may_borrow(heap, size_class)) return NULL;
+  /* Asked once: other threads begin and end meanwhile. */
+  bool many = are_many(), own = has_own_loans(size_class, many);
+  if (!may_borrow(heap, size_class, own)) return NULL;
   size_t most = (size_t)class_size(size_class) * 2;
-  unsigned last = size_class + (are_many() ? MANY_LENDERS : LENDERS);
+  unsigned last = size_class + (many ? MANY_LENDERS : LENDERS);
   for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < last;) {
     if (class_size(++c) > most) break;
     void *block = bin_pop(&heap->bins[c]);
     if (block == NULL) continue;
-    if (has_own_loans(size_class)) heap->borrowed[size_class]++;
+    if (own) heap->borrowed[size_class]++;
     else heap->loans--;
     return block;
   }
@@ -62,7 +63,7 @@ void *loan_take(struct heap *heap, unsigned size_class) {
 }
 
 void loan_end(struct heap *heap, unsigned size_class) {
-  if (has_own_loans(size_class)) {
+  if (has_own_loans(size_class, are_many())) {
     heap->borrowed[size_class] = 0;
   } else {
     heap->loans = 0;

@@ -3,3 +3,4 @@ set(LOCK_HOLDS_WRAPS slab_put os_unmap os_decommit os_decommit_all os_resident_p
 list(TRANSFORM LOCK_HOLDS_WRAPS PREPEND LINKER:--wrap=)
 set(SPANS_WRAPS LINKER:--wrap=superslab_is_busy)
 set(REMOTE_BATCHES_WRAPS LINKER:--wrap=os_decommit_all)
+set(REFILL_WRAPS LINKER:--wrap=heap_made)

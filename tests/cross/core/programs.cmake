@@ -32,6 +32,7 @@ function(cross_unit_programs prefix)
   target_link_options(${prefix}unit_nodes PRIVATE LINKER:--wrap=os_node)
   target_link_options(${prefix}unit_spans PRIVATE ${SPANS_WRAPS})
   target_link_options(${prefix}unit_remote_batches PRIVATE ${REMOTE_BATCHES_WRAPS})
+  target_link_options(${prefix}unit_refill_before_new_pages PRIVATE ${REFILL_WRAPS})
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 
