@@ -107,7 +107,9 @@ bool places_change(const char *base, size_t units, enum place place) {
   return done;
 }
 
-bool places_have_room(void) { return get(&mappings) + 3 <= PLACES_MOST; }
+static bool have_room(size_t most) { return get(&mappings) + 3 <= most; }
+
+bool places_have_room(void) { return have_room(PLACES_MOST); }
 
 size_t places_count(void) { return get(&mappings); }
 
@@ -205,7 +207,12 @@ char *places_take(size_t units, bool *huge) {
   return taken ? (char *)found.first : NULL; // NOLINT(performance-no-int-to-ptr): a place
 }
 
-bool places_take_to_unmap(char **cursor, char **base, size_t *units) {
+/* Would the kernel have more mappings without them? */
+static bool makes_more(uintptr_t unit, size_t units) {
+  return count_if(unit, units, PLACE_NONE) > count_in(unit, units);
+}
+
+bool places_take_to_unmap(char **cursor, char **base, size_t *units, size_t most) {
   struct stretch found = {0};
   bool taken = false;
   if (HAK_LIKELY(get(&kept) == 0)) return false;
@@ -214,8 +221,7 @@ bool places_take_to_unmap(char **cursor, char **base, size_t *units) {
   while (unit < kept_high && !taken) {
     unit = go_through(&found, unit, SIZE_MAX);
     if (found.length == 0) break;
-    size_t before = count_in(found.first, found.length);
-    if (count_if(found.first, found.length, PLACE_NONE) > before && !places_have_room()) continue;
+    if (!have_room(most) && makes_more(found.first, found.length)) continue;
     mark(found.first, found.length, false);
     taken = change(found.first, found.length, PLACE_NONE, SIZE_MAX);
   }

@@ -19,6 +19,8 @@
 #include "superslab/superslab.h"
 
 #define PLACES_MOST ((size_t)16384)
+/* Where the kernel refuses memory: half of what it allows. What is kept may be what is missing. */
+#define PLACES_MOST_IN_NEED (2 * PLACES_MOST)
 
 /** From now on the units are mapped like this. */
 void places_set(const char *base, size_t units, enum place place);
@@ -34,8 +36,8 @@ bool places_keep(char *base, size_t units);
 /** Hands out `units` kept units in a row; `*huge`: huge pages were asked for in some. NULL: there are none. */
 char *places_take(size_t units, bool *huge);
 /** Kept units that may be unmapped now, out of the count of mappings already: the first stretch of them behind `*cursor` (NULL
- * to start), which moves on. False: there is none. */
-bool places_take_to_unmap(char **cursor, char **base, size_t *units);
+ * to start), which moves on. `most`: that makes no more mappings than so many. False: there is none. */
+bool places_take_to_unmap(char **cursor, char **base, size_t *units, size_t most);
 /** How many are kept; relaxed: a hint. */
 size_t places_kept(void);
 

@@ -164,13 +164,17 @@ static void free_lazily(void) {
   }
 }
 
-/* Of the kept units those that can be unmapped by now, in so many stretches at most; bytes. */
-static size_t unmap_kept(int most) {
+/* Of the kept units those that can be unmapped by now, in so many stretches at most, until the kernel refuses; bytes. */
+static size_t unmap_kept(int stretches, size_t most_mappings) {
   char *cursor = NULL, *base;
   size_t units, bytes = 0;
-  for (int i = 0; i < most && places_take_to_unmap(&cursor, &base, &units); i++)
-    if (unmap(base, units)) bytes += units << UNIT_SHIFT;
+  bool done = true;
+  for (int i = 0; i < stretches && done; i++) {
+    if (!places_take_to_unmap(&cursor, &base, &units, most_mappings)) break;
+    done = unmap(base, units);
+    if (done) bytes += units << UNIT_SHIFT;
     else places_keep(base, units);
+  }
   return bytes;
 }
 
@@ -363,6 +367,24 @@ static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead) 
   return run;
 }
 
+static size_t trim(size_t most_mappings) {
+  struct warm_run victims[VICTIMS];
+  size_t bytes = 0;
+  /* At most as many rounds as fill the pool once: a run that cannot be unmapped comes back. */
+  for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
+    size_t picked = 0;
+    pool_lock();
+    while (picked < VICTIMS && unit_pool.count > 0) victims[picked++] = warm_remove(&unit_pool, 0);
+    pool_unlock();
+    for (size_t i = 0; i < picked; i++) {
+      bytes += victims[i].units << UNIT_SHIFT;
+      give_back(victims[i]);
+    }
+    if (picked < VICTIMS) break;
+  }
+  return bytes + unmap_kept(INT32_MAX, most_mappings);
+}
+
 struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
   struct unit_run run = {0};
   units += ahead;
@@ -381,8 +403,10 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
      * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
-    for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible && unit_trim() > 0; i++)
+    for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible; i++) {
+      if (trim(PLACES_MOST_IN_NEED) == 0) break;
       run = map_run(units, alignment, ahead, ahead > 0);
+    }
   }
   if (run.base != NULL) count(&unit_counts.acquired, 1);
   if (!from_os) run.used -= ahead;
@@ -468,23 +492,7 @@ bool unit_extend(char *end, size_t units) {
   return false;
 }
 
-size_t unit_trim(void) {
-  struct warm_run victims[VICTIMS];
-  size_t bytes = 0;
-  /* At most as many rounds as fill the pool once: a run that cannot be unmapped comes back. */
-  for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
-    size_t picked = 0;
-    pool_lock();
-    while (picked < VICTIMS && unit_pool.count > 0) victims[picked++] = warm_remove(&unit_pool, 0);
-    pool_unlock();
-    for (size_t i = 0; i < picked; i++) {
-      bytes += victims[i].units << UNIT_SHIFT;
-      give_back(victims[i]);
-    }
-    if (picked < VICTIMS) break;
-  }
-  return bytes + unmap_kept(INT32_MAX);
-}
+size_t unit_trim(void) { return trim(PLACES_MOST); }
 
 size_t unit_warm_bytes(void) {
   return atomic_load_explicit(&warm_units, memory_order_relaxed) << UNIT_SHIFT;
@@ -523,7 +531,7 @@ size_t unit_age(void) {
     pool_unlock();
     give_back_all(victims, picked);
   }
-  if (places_have_room()) unmap_kept(KEPT_AT_ONCE);
+  if (places_have_room()) unmap_kept(KEPT_AT_ONCE, PLACES_MOST);
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "os/fault.h"
 #include "policy/options.h"
 
 WITHOUT_SAMPLES;
@@ -71,7 +72,7 @@ static void take(size_t units) {
 static void unmap_all(void) {
   char *cursor = NULL, *base;
   size_t units;
-  while (places_take_to_unmap(&cursor, &base, &units)) {
+  while (places_take_to_unmap(&cursor, &base, &units, PLACES_MOST)) {
     size_t unit = (size_t)(base - address_of(0)) >> UNIT_SHIFT;
     assert_true(unit + units <= MODEL_UNITS && units > 0);
     assert_true(unit == 0 || (model[unit - 1] & KEPT) == 0);
@@ -184,6 +185,27 @@ static void kept_units_go_when_there_is_room(void **state) {
   unit_give_up(middle + UNIT_BYTES, 1, false);
 }
 
+/* Where the system refuses memory, address space that is kept may be what is missing. */
+static void kept_units_go_where_memory_is_refused(void **state) {
+  (void)state;
+  unit_trim();
+  struct unit_run run = unit_acquire(3, UNIT_BYTES);
+  assert_non_null(run.base);
+  char *middle = run.base + UNIT_BYTES;
+  many_fill_up();
+  unit_give_up(middle, 1, false);
+  assert_true(is_mapped(middle));
+  os_fault_fail_nth(1);
+  struct unit_run other = unit_acquire(2, UNIT_BYTES);
+  os_fault_reset();
+  assert_non_null(other.base);
+  assert_int_equal(places_kept(), 0);
+  many_empty();
+  unit_give_up(other.base, 2, false);
+  unit_give_up(run.base, 1, false);
+  unit_give_up(middle + UNIT_BYTES, 1, false);
+}
+
 /* Pages do not move between mappings then: realloc copies. */
 static void blocks_are_copied_where_there_are_too_many(void **state) {
   (void)state;
@@ -216,6 +238,7 @@ int main(void) {
       cmocka_unit_test(more_than_the_most_is_refused),
       cmocka_unit_test(units_stay_mapped_where_there_are_too_many),
       cmocka_unit_test(kept_units_go_when_there_is_room),
+      cmocka_unit_test(kept_units_go_where_memory_is_refused),
       cmocka_unit_test(blocks_are_copied_where_there_are_too_many),
   };
   return cmocka_run_group_tests_name("places", tests, start, NULL);
