@@ -261,18 +261,25 @@ static void make_room(struct span_cache *cache, const struct slab *span) {
   }
 }
 
+/* Of another node's memory nothing is kept. */
+static bool is_kept(const struct span_cache *cache, const struct slab *span) {
+  return cache != NULL && (!node_are_many() || superslab_of(span)->node == node_now());
+}
+
 bool large_free(struct span_cache *cache, struct slab *span) {
+  bool kept = is_kept(cache, span);
   uint8_t kind = KIND_LARGE;
-  /* It decides who of several callers goes on. release: pairs with the engine's claim; otherwise the span
+  /* It decides who of several callers goes on. What is not kept must not be claimed any more by the engine, which may
+   * still know of it from a cache that had it before. release: pairs with the engine's claim; otherwise the span
    * passes to others under locks. */
-  if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_CACHED,
+  if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, kept ? KIND_CACHED : KIND_GIVEN,
                                                memory_order_release, memory_order_relaxed))
     return false;
   if (span->offset != 0) { /* freed and handed out again meanwhile, as a part of another block */
     mark(span, KIND_LARGE);
     return false;
   }
-  if (cache == NULL || (node_are_many() && superslab_of(span)->node != node_now())) {
+  if (!kept) {
     span_release(span);
     return true;
   }

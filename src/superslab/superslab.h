@@ -46,7 +46,7 @@ enum slab_kind {
   KIND_LARGE = 2,  /* one Large block */
   KIND_CACHED = 3, /* a freed Large block in some thread's span cache */
   KIND_GIVING = 4, /* the same, its pages are being given back: not to be taken now */
-  KIND_GIVEN = 5,  /* the same, without pages */
+  KIND_GIVEN = 5,  /* the same, without pages; or on its way back to its SuperSlab */
 };
 
 /* Which list of its heap a slab is in. */

@@ -195,6 +195,13 @@ static void free_and_take(void) {
   allocate(0, 1);
 }
 static void take(void) { allocate(0, 1); }
+/* Who frees it keeps nothing: a thread without a heap, or one of another node. */
+static void take_and_free_far(void) {
+  bool zeroed;
+  if (large_allocate(&caches[0], SLICE_BYTES, 1, &zeroed) == NULL) return;
+  write_pages(span(1));
+  SCHEDULE_CHECK(large_free(NULL, span(1)));
+}
 static void flush(void) { (void)span_cache_flush(&caches[0]); }
 static void engine(void) { give_back(0); }
 static void engine_twice(void) {
@@ -226,6 +233,10 @@ static const struct schedule_case cases[] = {
      .body = {take, engine_twice},
      .end = end,
      .stale = 2},
+    {.name = "take_free_far_and_give",
+     .start = start_cached,
+     .body = {take_and_free_far, engine},
+     .end = end},
     {.name = "flush_and_give", .start = start_cached, .body = {flush, engine}, .end = end},
     {.name = "two_free", .start = start, .body = {free_1, free_1}, .end = end_one_told, .stale = 2},
     {.name = "two_caches", .start = start, .body = {free_1, free_2_and_3}, .end = end, .stale = 1},
