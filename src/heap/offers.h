@@ -4,7 +4,8 @@
  * parked (its thread ended), or whose inbox and piles have passed SLEEPING_INBOX_BYTES (its thread looks away). It is entered
  * for a class by who makes it worth a look: the thread that parks it, for the classes of which it owns slabs, each that sends
  * it a batch while it sleeps, for the batch's class, and the release engine, for slabs that it had in its hands. It is taken
- * out by who looks at it, and entered again if it gave something. So a look finds something, or uses up one entry: in the long run no search takes longer because there are more heaps.
+ * out by who looks at it, and entered again if it gave something. So a look finds something, or uses up one entry: in the
+ * long run no search takes longer because there are more heaps.
  *
  * The lists are hints in this sense: a heap that was sent less than SLEEPING_INBOX_BYTES may be in none. A heap in
  * a list need not sleep any more.
