@@ -35,8 +35,7 @@ static unsigned own_loans(unsigned size_class) {
 }
 
 static bool may_borrow(struct heap *heap, unsigned size_class) {
-  if (has_own_loans(size_class))
-    return heap->borrowed[size_class] < own_loans(size_class);
+  if (has_own_loans(size_class)) return heap->borrowed[size_class] < own_loans(size_class);
   if (heap->loans > 0) return true;
   uint64_t now = os_clock_ms();
   if (now < heap->loans_since + LOAN_MS) return false;
