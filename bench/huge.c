@@ -135,7 +135,8 @@ static void release(struct state *state, char **slot) {
 }
 
 static char **any_slot(struct state *state) {
-  return &state->slots[(bench_draw(&state->worker->random) >> 11) % state->count];
+  uint64_t count = state->count > 0 ? state->count : 1;
+  return &state->slots[(bench_draw(&state->worker->random) >> 11) % count];
 }
 
 static void replace(struct state *state, uint64_t pairs, uint64_t least, uint64_t most) {

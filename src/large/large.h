@@ -24,12 +24,12 @@ struct span_cache {
   uint32_t seen;            /* engine: `changes` at its last look */
   uint8_t quiet;            /* engine: looks without a change */
   _Atomic uint8_t given;    /* may some of the spans have lost their pages? Set by the engine */
-  uint8_t visits;           /* its thread's: to superslab_lock, since it last decided how much to keep */
-  uint8_t busy;             /* its thread's: how many of these found the lock taken */
-  uint8_t growth;           /* its thread's: it keeps SPANS_LEAST << growth */
-  size_t taken;             /* its thread's: bytes that the cache could not serve so far */
-  size_t bytes;             /* its thread's: of the spans */
-  _Atomic size_t told;      /* what large_cached_bytes knows of them; the engine lowers it, too */
+  uint8_t visits;      /* its thread's: to superslab_lock, since it last decided how much to keep */
+  uint8_t busy;        /* its thread's: how many of these found the lock taken */
+  uint8_t growth;      /* its thread's: it keeps SPANS_LEAST << growth */
+  size_t taken;        /* its thread's: bytes that the cache could not serve so far */
+  size_t bytes;        /* its thread's: of the spans */
+  _Atomic size_t told; /* what large_cached_bytes knows of them; the engine lowers it, too */
   _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 
