@@ -113,8 +113,27 @@ static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
   return false;
 }
 
+/* A heap whose thread has moved since it was entered stays in the other node's list, and if nobody searches there any more it would stay
+ * for ever. So one of each other list is entered anew, at the end of the list of the node where it is now. True: of this one. */
+static bool fetch_moved(unsigned size_class, unsigned node) {
+  bool fetched = false;
+  for (unsigned other = 0; other < node_end(); other++) {
+    struct heap *from = other != node ? offers_take(other, size_class) : NULL;
+    if (from == NULL || !offers_sleeps(from)) continue;
+    fetched = fetched || heap_node(from) == node;
+    offers_enter(from, size_class);
+  }
+  return fetched;
+}
+
+static bool adopt_near(struct heap *heap, unsigned size_class) {
+  unsigned node = heap_node(heap);
+  if (adopt_on(heap, size_class, node)) return true;
+  return node_are_many() && fetch_moved(size_class, node) && adopt_on(heap, size_class, node);
+}
+
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
   for (unsigned node = 0; far && node < node_end(); node++)
     if (adopt_on(heap, size_class, node)) return true;
-  return !far && adopt_on(heap, size_class, heap_node(heap));
+  return !far && adopt_near(heap, size_class);
 }

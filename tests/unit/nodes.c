@@ -238,6 +238,27 @@ static void what_sleeps_on_another_node_sleeps_on(void **state) {
   heap_return(poor);
 }
 
+/* A heap that was entered on one node and sleeps on another is found there. */
+static void a_heap_that_moved_is_found_where_it_sleeps(void **state) {
+  (void)state;
+  const size_t bytes = 1200; /* no other test leaves anything of it */
+  struct heap *moves = heap_on(A);
+  void *block = take(moves, bytes);
+  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(bytes)), moves);
+  heap_return(moves);
+  assert_ptr_equal(heap_on(A), moves);
+  heap_set_node(moves, B);
+  struct heap *seeks = heap_on(B);
+  heap_return(moves);
+  lock_acquire(&seeks->lock);
+  bool found = adopt_slabs(seeks, class_for(bytes), false);
+  lock_release(&seeks->lock);
+  assert_true(found);
+  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(bytes)), seeks);
+  put(seeks, block);
+  heap_return(seeks);
+}
+
 /* --- blocks of all threads, and of one --------------------------------------------------------------------- */
 
 static void common_heaps_are_of_a_node(void **state) {
@@ -339,6 +360,7 @@ int main(void) {
       cmocka_unit_test(a_heap_comes_back_to_its_node),
       cmocka_unit_test(threads_that_move_make_no_heaps),
       cmocka_unit_test(what_sleeps_on_another_node_sleeps_on),
+      cmocka_unit_test(a_heap_that_moved_is_found_where_it_sleeps),
       cmocka_unit_test(common_heaps_are_of_a_node),
       cmocka_unit_test(a_far_large_block_is_not_kept),
       cmocka_unit_test(a_child_goes_on),
