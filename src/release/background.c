@@ -32,12 +32,23 @@ static bool threads_left(void) { return heap_active() > 0; }
 /* The helper's alone. */
 static struct container container;
 
+/* An operator may change the limits, or move the process. Reading takes 65 us, and more with hundreds of mounts: not at each look. */
+enum { LIMITS_MS = 1000 };
+
+static void read_container(void) {
+  static uint64_t read_ms;
+  uint64_t now = os_clock_ms();
+  if (read_ms != 0 && now - read_ms < LIMITS_MS) return;
+  read_ms = now;
+  container_read(&container);
+}
+
 /* A trigger for waiting tasks, -1 without; `*limits`: whether this kernel lets us look at all. */
 static int container_open(bool *limits) {
   /* A table of descriptors for this thread alone, see os/file.h. It ends with the thread. */
   *limits = option_value(CONTAINER) && os_files_of_own();
   if (!*limits) return -1;
-  container_read(&container); /* for its paths */
+  container_read(&container);
   return container_pressure_open(&container);
 }
 
@@ -45,7 +56,7 @@ static int container_open(bool *limits) {
  * tasks that wait for memory may only be reading a large file, so then what is young stays. */
 static unsigned looks_under_pressure(bool limits, int *trigger) {
   if (!limits) return LOOKS;
-  container_read(&container); /* an operator may change them, or move the process */
+  read_container();
   large_set_tight(container_is_half_used(&container));
   if (container_is_tight(&container)) return 0;
   if (*trigger < 0) return LOOKS;

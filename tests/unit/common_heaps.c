@@ -134,8 +134,8 @@ static void without_memory_for_them_a_thread_has_its_own(void **state) {
   os_fault_fail_from(1);
   bool zeroed;
   for (unsigned slices = SLICES_PER_UNIT; slices > 0; slices /= 2)
-    while (count < SPANS && (spans[count] = span_acquire(slices, 1, KIND_SLAB, PAGES_SMALL, 0,
-                                                         &zeroed)) != NULL)
+    while (count < SPANS &&
+           (spans[count] = span_acquire(slices, 1, KIND_SLAB, PAGES_SMALL, 0, &zeroed)) != NULL)
       spans[count++]->touched = 0;
   /* All that the common heap has. */
   for (;; rest = block) {

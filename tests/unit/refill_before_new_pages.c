@@ -79,9 +79,7 @@ static uint64_t told[2];
 static unsigned told_left;
 uint64_t __real_heap_made(void);
 uint64_t __wrap_heap_made(void);
-uint64_t __wrap_heap_made(void) {
-  return told_left > 0 ? told[--told_left] : __real_heap_made();
-}
+uint64_t __wrap_heap_made(void) { return told_left > 0 ? told[--told_left] : __real_heap_made(); }
 
 /* Threads end while one borrows: what it borrows is counted where it was allowed. */
 static void loans_are_counted_while_threads_end(void **state) {
