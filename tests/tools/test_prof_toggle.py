@@ -20,9 +20,20 @@ def pages():
     return {name for name in os.listdir("/dev/shm") if name.startswith("hakmem-")}
 
 
+def files_of(pid):
+    """Of all that stay open: the library opens one for a moment, before it starts its helper."""
+    for _ in range(100):
+        try:
+            directory = f"/proc/{pid}/fd"
+            return sorted(os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory))
+        except FileNotFoundError:
+            time.sleep(0.01)
+    raise AssertionError("its descriptors change all the time")
+
+
 def seen_of(pid):
     """What a tool might leave behind in a process."""
-    files = sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+    files = files_of(pid)
     names = []
     for task in sorted(os.listdir(f"/proc/{pid}/task")):
         with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as file:
