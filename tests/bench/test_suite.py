@@ -118,7 +118,7 @@ class Rows(TestCase):
         lines = result.stdout.splitlines()
         self.assertRegex(lines[-1], r"^Throughput = [1-9]\d* ops/s$")
         self.assertRegex(lines[-2], r"^cpu_ns_per_op=\d+\.\d{3}$")
-        self.assertRegex(lines[-3], r"^peak_rss_kb=[1-9]\d* minor_faults=[1-9]\d*$")
+        self.assertRegex(lines[-3], r"^peak_rss_kb=[1-9]\d* minor_faults=[1-9]\d* operations=[1-9]\d*$")
         allocators = [line for line in lines if line.startswith("allocator: ")]
         self.assertEqual(len(allocators), 1)
         if preload:
