@@ -110,8 +110,8 @@ bench-servers: lab-setup lab-library peers
 BLOCKS ?= 10000000
 GIB ?= 64
 .PHONY: bench-huge
-bench-huge: lab-library $(BENCH_OUT)/huge
-	@python3 -B scripts/huge_table.py --blocks $(BLOCKS) --gib $(GIB) --json build/bench/huge.json
+bench-huge: lab-setup lab-library $(BENCH_OUT)/huge
+	@build/lab/venv/bin/python -B scripts/huge_table.py --blocks $(BLOCKS) --gib $(GIB) --json build/bench/huge.json
 
 # The shell's own SECONDS is not meant.
 HUNT_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)

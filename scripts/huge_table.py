@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs build/bench/huge on hakmem, glibc and the peers of `make peers`, one after the other, and prints two tables.
 
-Usage: huge_table.py [--blocks N] [--gib N] [--rounds N] [--only NAME,NAME] [--json FILE] [--from FILE]
+Usage: huge_table.py [--blocks N] [--gib N] [--rounds N] [--allocators A,B] [--json FILE] [--from FILE]
+
+It runs by the lab's Python (build/lab/venv/bin/python) and names allocators as the lab does.
 
 Times are indicative: of the rounds that with the least processor time counts, since memory that a virtual machine has to get from its
 host takes long. What is counted (faults, mappings, bytes) repeats to some percent.
@@ -10,17 +12,16 @@ host takes long. What is counted (faults, mappings, bytes) repeats to some perce
 import argparse
 import json
 import math
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "build/bench/huge"
-LIBRARY = ROOT / "build/standard/libhakmem.so"
-PEERS = ROOT / "build/peers/peers.json"
+from hakmem_lab.base.errors import LabError
+from hakmem_lab.base.paths import Paths, find_paths
+from hakmem_lab.run.allocators import Allocator, select_allocators
+from hakmem_lab.run.measure import clean_environment
 
 # As bench/huge.c numbers them.
 ENDED = ("", "no more memory", "limit of resident memory")
@@ -29,29 +30,12 @@ LIMIT_MIB = "16384", "6144"  # of the parts
 Steps = list[dict[str, Any]]
 
 
-def allocators() -> dict[str, dict[str, str]]:
-    """Name, and variables that choose it."""
-    found: dict[str, dict[str, str]] = {
-        "hakmem": {"LD_PRELOAD": str(LIBRARY)},
-        "hakmem lean": {"LD_PRELOAD": str(LIBRARY), "HAKMEM_PROFILE": "lean"},
-        "glibc": {},
-    }
-    if PEERS.is_file():
-        for peer in json.loads(PEERS.read_text(encoding="utf-8")):
-            if "library" in peer:
-                library = ROOT / peer["library"]
-                found[peer["name"]] = {"LD_PRELOAD": str(library)}
-    else:
-        print("no peers besides glibc; make peers builds them", file=sys.stderr)
-    return found
-
-
-def measure(variables: dict[str, str], arguments: list[str]) -> Steps:
+def measure(paths: Paths, allocator: Allocator, arguments: list[str]) -> Steps:
     """What the program said, and last how it ended where it did not end well."""
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("HAKMEM_", "MALLOC_", "LD_PRELOAD"))}
-    done = subprocess.run(
-        [str(PROGRAM), *arguments], env=kept | variables, text=True, capture_output=True, check=False
-    )
+    preload = {"LD_PRELOAD": allocator.library} if allocator.library else {}
+    environment = clean_environment(allocator.environment, preload)
+    command = [str(paths.bench / "huge"), *arguments]
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
     steps: Steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     cost = re.search(r"^cpu_ns_per_op=([0-9.]+)$", done.stdout, re.M)
     steps.append({"step": "cost", "ns": float(cost[1]) if cost else math.inf})
@@ -142,26 +126,27 @@ def main() -> int:
     parser.add_argument("--gib", type=int, default=64)
     parser.add_argument("--sizes", default="64 4096", help="KiB of the large blocks, least and most")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", default="", help="allocators, with commas between")
+    parser.add_argument("--allocators", default="all,lean=HAKMEM_PROFILE=lean", help="as hakmem-lab suite has them")
     parser.add_argument("--json", type=Path, help="where the figures go")
     parser.add_argument("--from", dest="kept", type=Path, help="a file of --json instead of runs")
     options = parser.parse_args()
-    found = allocators()
-    names = options.only.split(",") if options.only else list(found)
-    unknown = set(names) - set(found)
-    if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    paths = find_paths(Path(__file__).parent.parent)
+    try:
+        found = [a for a in select_allocators(paths, options.allocators, False) if a.missing is None]
+    except LabError as error:
+        parser.error(str(error))
     parts: dict[str, dict[str, Steps]] = {"small": {}, "large": {}}
     if options.kept:
         parts = json.loads(options.kept.read_text(encoding="utf-8"))
-    for name in [] if options.kept else options.rounds * names:
+    for allocator in [] if options.kept else options.rounds * found:
+        name = allocator.name
         print(f"huge: {name}", file=sys.stderr)
         if options.blocks:
             small = [str(options.blocks), "0", "16", "128", "64", "4096", LIMIT_MIB[0]]
-            parts["small"][name] = better(measure(found[name], small), parts["small"].get(name))
+            parts["small"][name] = better(measure(paths, allocator, small), parts["small"].get(name))
         if options.gib:
             large = ["0", str(options.gib), "16", "128", *options.sizes.split(), LIMIT_MIB[1]]
-            parts["large"][name] = better(measure(found[name], large), parts["large"].get(name))
+            parts["large"][name] = better(measure(paths, allocator, large), parts["large"].get(name))
         if options.json:
             options.json.write_text(json.dumps(parts), encoding="utf-8")
     if parts["small"]:

@@ -16,7 +16,8 @@ from hakmem_lab.analysis.scale import (
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.cli.scale import parse_processors, table
 from hakmem_lab.run.callgrind import Function, Profile
-from hakmem_lab.run.scale import Counted, parse_run
+from hakmem_lab.run.measure import parse_throughput
+from hakmem_lab.run.scale import OPERATIONS, Counted
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
@@ -89,11 +90,17 @@ def test_a_workload_adds_up_to_what_was_measured() -> None:
     assert workload.alone_ns + place.visits * place.hold_ns == pytest.approx(50.0)
 
 
-def test_output_of_a_benchmark_program() -> None:
+def test_a_place_that_the_longer_run_visited_less_is_none() -> None:
+    fewer = profile()
+    for call in fewer.counts:
+        fewer.counts[call] = -fewer.counts[call]
+    assert workload_of("row", Counted(100, 5000.0, 0.5, fewer)).places == []
+
+
+def test_operations_are_read_out_of_what_a_benchmark_says() -> None:
     text = "allocator: x\npeak_rss_kb=10 minor_faults=3 operations=1000\ncpu_ns_per_op=2.500\n"
-    assert parse_run(text) == (1000, 2.5)
-    with pytest.raises(LabError, match="not the output"):
-        parse_run(text.replace("operations=1000", "operations=0"))
+    assert parse_throughput(text, OPERATIONS) == 1000
+    assert parse_throughput(text.replace("operations=1000", "operations=0"), OPERATIONS) is None
 
 
 @pytest.mark.parametrize("text", ["", "0", "2,x", "5000", "-1"])

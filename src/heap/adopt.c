@@ -133,7 +133,8 @@ static bool adopt_near(struct heap *heap, unsigned size_class) {
 }
 
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
-  for (unsigned node = 0; far && node < node_end(); node++)
+  if (!far) return adopt_near(heap, size_class);
+  for (unsigned node = 0; node < node_end(); node++)
     if (adopt_on(heap, size_class, node)) return true;
-  return !far && adopt_near(heap, size_class);
+  return false;
 }

@@ -17,11 +17,11 @@ enum { RENT_MOST = 8, RENT_MS = 64 };
 /* Of an inbox, for all threads. */
 #define DUE_BYTES ((int64_t)(RELEASE_BYTES / 8))
 
-static bool is_larger(unsigned size_class) { return size_class >= CLASS_FOR(COMMON_ABOVE + 1); }
+#define FIRST_LARGER CLASS_FOR(COMMON_ABOVE + 1)
 
 bool common_wanted(const struct heap *heap, unsigned size_class) {
   if (!common_has_class(size_class) || heap->rented[size_class] >= RENT_MOST) return false;
-  if (is_larger(size_class)) return heap_made() > COMMON_FROM_HEAPS;
+  if (size_class >= FIRST_LARGER) return heap_made() > COMMON_FROM_HEAPS;
   return heap_made() > FEW_HEAPS &&
          atomic_load_explicit(&heap->classes[size_class].count, memory_order_relaxed) == 0;
 }
@@ -38,8 +38,7 @@ void common_rent(struct heap *heap, unsigned size_class) {
 
 /* Of smaller blocks a thread that lives for a moment would rent too many: the next one goes on counting. */
 void common_park(struct heap *heap) {
-  unsigned first = CLASS_FOR(COMMON_ABOVE + 1);
-  memset(heap->rented + first, 0, (CLASS_COUNT - first) * sizeof heap->rented[0]);
+  memset(heap->rented + FIRST_LARGER, 0, (CLASS_COUNT - FIRST_LARGER) * sizeof heap->rented[0]);
 }
 
 static struct heap *make(_Atomic(struct heap *) *place, unsigned node) {

@@ -13,9 +13,9 @@
 
 #include "heap/heap.h"
 
-/* Larger blocks are common. Below, a refill brings several blocks, and a page is shared by several: only with more than FEW_HEAPS heaps
- * are those common too that a thread asks for now and then, so that it has no slab of their class. 200 threads of a server held a
- * page or two of each of 45 classes, 35 MB, of which hardly a tenth was in use. */
+/* Larger blocks are common. Below, a refill brings several blocks, and a page is shared by several. But with more than FEW_HEAPS heaps
+ * those are common, too, that a thread asks for now and then, so that it has no slab of their class: a page or two of each class in
+ * each thread are most of what many threads hold. */
 #define COMMON_ABOVE ((size_t)4 * KIB)
 #define COMMON_OF_MANY_ABOVE ((size_t)256)
 #define COMMON_FIRST_CLASS CLASS_FOR(COMMON_OF_MANY_ABOVE + 1)

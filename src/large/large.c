@@ -140,8 +140,9 @@ static unsigned slices_for(size_t bytes) {
   return bytes == 0 ? 1 : (unsigned)((bytes + SLICE_BYTES - 1) >> SLICE_SHIFT);
 }
 
-/* A lock that three of four visits find taken is the limit of a program with many processors; two threads that do nothing else
- * find it taken in less than half. With 48 spans instead of 8 blocks of 64 KiB to 1 MiB take a twentieth of the visits. */
+/* A lock that three of four visits find taken is the limit of a program with many processors; on two of them threads that do nothing
+ * else find it taken in a quarter. With 48 spans instead of 8, blocks of 64 KiB to 1 MiB take a twentieth of the visits
+ * (docs/decisions/0035). */
 enum { VISITS = 64, BUSY_VISITS = 48, CALM_VISITS = 16, GROWTH_MOST = 3 };
 
 static void note_visit(struct span_cache *cache) {

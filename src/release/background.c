@@ -32,7 +32,7 @@ static bool threads_left(void) { return heap_active() > 0; }
 /* The helper's alone. */
 static struct container container;
 
-/* An operator may change the limits, or move the process. Reading takes 65 us, and more with hundreds of mounts: not at each look. */
+/* An operator may change the limits, or move the process. Reading follows the list of mounts, so not at each look. */
 enum { LIMITS_MS = 1000 };
 
 static void read_container(void) {

@@ -55,6 +55,7 @@ def sources() -> set[str]:
 # over time, single waits, or an interface of few allocators, where a row is a throughput and a peak.
 APART = {
     "at_rest": ["others", "2", "4", "1024", "1", "1"],
+    "sleepers": ["20", "1000", "1000", "1"],
     "huge": ["20000", "1", "16", "128", "512", "4096", "4096", "10", "1"],
     "own_heaps": ["2", "20", "100", "1000", "1"],
     "idle": ["2", "4", "16", "4096", "95", "1", "0", "0", "yes", "1"],

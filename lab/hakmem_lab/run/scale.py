@@ -4,49 +4,19 @@ callgrind counts how often each function runs, and its instructions; runs withou
 give the time. Each program runs in two lengths, whose difference is free of its start.
 """
 
-import re
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.callgrind import Profile
 from hakmem_lab.run.instructions import run_callgrind, subtract
-from hakmem_lab.run.measure import Launcher, clean_environment, describe_failure, read_tail
+from hakmem_lab.run.measure import Launcher
 from hakmem_lab.run.rows import Row
 
-OPERATIONS = re.compile(r"^peak_rss_kb=.* operations=(\d+)$", re.MULTILINE)
-SPENT = re.compile(r"^cpu_ns_per_op=([\d.]+)$", re.MULTILINE)
+# In place of the throughput.
+OPERATIONS = r"^peak_rss_kb=.* operations=(\d+)$"
 PLAIN_RUNS = 3  # the fastest counts
 RATE = "HAKMEM_PROF_RATE"  # 0: callgrind and the timed run do the same work
-
-
-def parse_run(text: str) -> tuple[int, float]:
-    """Operations, and nanoseconds of processor time of one, as a benchmark program says them."""
-    operations, spent = OPERATIONS.search(text), SPENT.search(text)
-    if operations is None or spent is None or int(operations[1]) == 0:
-        raise LabError(f"not the output of a benchmark program: {text[-200:]!r}")
-    return int(operations[1]), float(spent[1])
-
-
-def run_plain(
-    launcher: Launcher, allocator: Allocator, row: Row, rate: dict[str, str]
-) -> tuple[str, float]:
-    """What it said, and the kernel's share of its processor time."""
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        report = launcher.start(
-            row.command,
-            clean_environment(row.environment, allocator.environment, rate),
-            allocator.library,
-            launcher.cpus[-1:],
-            stdout,
-            stderr,
-        )
-        failure = describe_failure(report, read_tail(stderr), launcher.timeout)
-        if failure is not None:
-            raise LabError(f"{row.name}: {failure}")
-        user, system = float(report["user_s"]), float(report["system_s"])
-        return read_tail(stdout), system / (user + system) if user + system > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -60,16 +30,18 @@ class Counted:
 
 
 def count_row(launcher: Launcher, allocator: Allocator, row: Row) -> Counted:
-    rate = {RATE: "0"}
-    runs = []
-    for _ in range(PLAIN_RUNS):
-        said, kernel_share = run_plain(launcher, allocator, row, rate)
-        runs.append((*parse_run(said), 1 - kernel_share))
-    operations, ns, user_share = min(runs, key=lambda run: run[1])
-    profile = run_callgrind(launcher, allocator, list(row.command), {**row.environment, **rate})
+    variables = {**row.environment, RATE: "0"}
+    plain = replace(row, environment=variables, cpus=1, pattern=OPERATIONS)
+    runs = [launcher.run(plain, allocator, round_, 0) for round_ in range(PLAIN_RUNS)]
+    for run in runs:
+        if run.failure is not None:
+            raise LabError(f"{row.name}: {run.failure}")
+    fastest = min(runs, key=lambda run: run.cpu_s)
+    profile = run_callgrind(launcher, allocator, list(row.command), variables)
     if isinstance(profile, str):
         raise LabError(f"{row.name}: does not run under valgrind: {profile}")
-    return Counted(operations, operations * ns, user_share, profile)
+    share = fastest.user_s / fastest.cpu_s if fastest.cpu_s > 0 else 1.0
+    return Counted(int(fastest.throughput_per_s or 0), fastest.cpu_s * 1e9, share, profile)
 
 
 def measure_row(launcher: Launcher, allocator: Allocator, row: Row) -> Counted:
