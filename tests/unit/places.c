@@ -131,11 +131,17 @@ static void more_than_the_most_is_refused(void **state) {
 
 static bool is_mapped(char *unit) { return msync(unit, os_page_size(), MS_ASYNC) == 0; }
 
-static void units_stay_mapped_where_there_are_too_many(void **state) {
-  (void)state;
+/* Newly mapped ones. */
+static struct unit_run acquire_three(void) {
   unit_trim();
   struct unit_run run = unit_acquire(3, UNIT_BYTES);
   assert_non_null(run.base);
+  return run;
+}
+
+static void units_stay_mapped_where_there_are_too_many(void **state) {
+  (void)state;
+  struct unit_run run = acquire_three();
   char *middle = run.base + UNIT_BYTES;
   memset(run.base, 1, 3 * UNIT_BYTES);
   uint64_t mapped = unit_figures().bytes_mapped;
@@ -169,10 +175,7 @@ static void units_stay_mapped_where_there_are_too_many(void **state) {
 /* Once there are less, what was kept goes by itself. */
 static void kept_units_go_when_there_is_room(void **state) {
   (void)state;
-  if (option_value(WARM_POOL_DECAY_MS) == 0) return; /* nothing ages */
-  unit_trim();
-  struct unit_run run = unit_acquire(3, UNIT_BYTES);
-  assert_non_null(run.base);
+  struct unit_run run = acquire_three();
   char *middle = run.base + UNIT_BYTES;
   many_fill_up();
   unit_give_up(middle, 1, false);
@@ -188,9 +191,7 @@ static void kept_units_go_when_there_is_room(void **state) {
 /* Where the system refuses memory, address space that is kept may be what is missing. */
 static void kept_units_go_where_memory_is_refused(void **state) {
   (void)state;
-  unit_trim();
-  struct unit_run run = unit_acquire(3, UNIT_BYTES);
-  assert_non_null(run.base);
+  struct unit_run run = acquire_three();
   char *middle = run.base + UNIT_BYTES;
   many_fill_up();
   unit_give_up(middle, 1, false);
