@@ -12,6 +12,7 @@
 struct settings {
   uint64_t sleepers, blocks, size;
   pthread_barrier_t asleep, over;
+  void *kept; /* the last block; each holds the address of the one before it */
 };
 
 static void *sleep_until_over(void *argument) {
@@ -35,10 +36,11 @@ static pthread_t start(void *(*body)(void *), void *argument) {
 }
 
 static bool work(struct bench_worker *worker) {
-  const struct settings *settings = worker->shared;
+  struct settings *settings = worker->shared;
   for (uint64_t i = 0; i < settings->blocks; i++) {
-    char *block = bench_malloc(settings->size);
-    bench_stamp(block, (uint32_t)i);
+    void **block = bench_malloc(settings->size);
+    *block = settings->kept;
+    settings->kept = block;
     worker->operations++;
   }
   return false;
