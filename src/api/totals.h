@@ -4,6 +4,7 @@
 
 #include "observe/counters.h"
 #include "superslab/figures.h"
+#include "superslab/unit.h"
 
 struct totals {
   struct superslab_stats superslab;

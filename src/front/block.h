@@ -7,6 +7,7 @@
 #include "observe/report.h"
 #include "sample/sample.h"
 #include "slab/slab.h"
+#include "superslab/map.h"
 
 enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_GUARDED, BLOCK_LARGE, BLOCK_HUGE };
 

@@ -9,6 +9,7 @@
 #include "front/guard.h"
 #include "heap/bins.h"
 #include "sample/sample.h"
+#include "superslab/map.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for(). */
 #define TABLE_MAX 4096u

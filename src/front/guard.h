@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "slab/slab.h"
+#include "superslab/map.h"
 
 #if HAK_HARDENED
 

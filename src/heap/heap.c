@@ -20,6 +20,7 @@
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
+#include "superslab/unit.h"
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;

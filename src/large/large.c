@@ -4,6 +4,7 @@
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "superslab/dirty.h"
+#include "superslab/unit.h"
 
 /* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
 static bool serves(unsigned have, unsigned want) { return have >= want && have - want <= have / 8; }

@@ -13,6 +13,7 @@
 #include "policy/options.h"
 #include "release/marks.h"
 #include "release/release.h"
+#include "superslab/unit_os.h"
 
 enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
 

@@ -3,6 +3,7 @@
 
 #include "release/background.h"
 #include "superslab/dirty.h"
+#include "superslab/unit_os.h"
 
 static _Atomic size_t below_from = RELEASE_BYTES;
 

@@ -12,6 +12,7 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 #include "superslab/dirty.h"
+#include "superslab/unit.h"
 
 /* How much is in the engine's hands at once. A fork waits for as long as this takes, and a thread that needs a
  * slab meanwhile takes another: with 16, building and dropping trees peaked 2 MB higher. */

@@ -5,6 +5,7 @@
 #include "release/background.h"
 #include "release/look.h"
 #include "release/marks.h"
+#include "superslab/unit.h"
 
 /* What one call of the program does of it: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking
  * alone is two cache misses a slab. */

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/map.h"
 
 /** Ends the program: what a free block holds was changed. */
 _Noreturn void link_report(const void *block);

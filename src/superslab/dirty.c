@@ -4,6 +4,7 @@
 #include "observe/report.h"
 #include "superslab/emptied.h"
 #include "superslab/lists.h"
+#include "superslab/unit_os.h"
 
 size_t superslab_dirty_bytes(void) {
   return atomic_load_explicit(&superslab_lists.dirty_slices, memory_order_relaxed) << SLICE_SHIFT;

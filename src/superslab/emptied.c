@@ -5,6 +5,8 @@
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
 #include "superslab/lists.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 #include "superslab/whole.h"
 
 bool emptied_or_listed(struct superslab *superslab) {

@@ -5,6 +5,8 @@
 
 #include "superslab/dirty.h"
 #include "superslab/lists.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 
 /* --- units ------------------------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 
 #include "superslab/lists.h"
 #include "superslab/places.h"
+#include "superslab/unit_os.h"
 
 /* Where each guard is a mapping of its own (os_guards_cut), the kernel's limit of 65,530 mappings is what counts. A SuperSlab has up to 32
  * guards, and so 64 mappings: in the first GiB of units, at most 32,768. A Huge block has three mappings and takes two units or

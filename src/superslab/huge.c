@@ -6,6 +6,8 @@
 #include "policy/options.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 #include "superslab/whole.h"
 
 /* Under superslab_lock. */

@@ -1,5 +1,5 @@
 /* map.c - the address map: what is written to it; superslab.h says what it is. */
-#include "superslab/superslab.h"
+#include "superslab/map.h"
 
 _Alignas(4096) struct map map;
 

@@ -1,5 +1,6 @@
 /* places.c - see places.h. */
 #include "superslab/places.h"
+#include "superslab/unit_os.h"
 
 #include <string.h>
 

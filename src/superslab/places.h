@@ -16,7 +16,7 @@
 #ifndef HAK_PLACES_H
 #define HAK_PLACES_H
 
-#include "superslab/superslab.h"
+#include "superslab/map.h"
 
 #define PLACES_MOST ((size_t)16384)
 /* Where the kernel refuses memory: half of what it allows. What is kept may be what is missing. */

@@ -8,7 +8,8 @@
 #if HAK_HARDENED
 
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/map.h"
+#include "superslab/unit_os.h"
 
 /* 32,768 units: 15 bits for the place of one beside another. Each unit may take a page of page tables and one of the address map for its
  * own, 4 KiB each and 16 KiB at most; a window has 16 leaves of the address map, 64 pages of units by unit, and 64 of the page tables'

@@ -1,5 +1,6 @@
 /* superslab.c - SuperSlabs cut into spans. */
-#include "superslab/superslab.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 
 #include "observe/counters.h"
 #include "observe/report.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the rooms of src/ depend downwards only and that os alone makes system calls.
+"""Checks that the rooms of src/ depend downwards only, that os alone makes system calls, and that no file is too long to be read.
 
 Usage: check_layers.py ROOT. Prints one line a finding, in the form of a compiler's; exit 1 if any.
 """
@@ -24,6 +24,8 @@ MAY_INCLUDE = {
     "copies": {"observe", "os"},  # a library of its own, which asks the allocator by hakmem.h alone
     "api": {"front", "sample", "release", "heap", "slab", "large", "superslab", "os", "policy", "observe"},
 }
+
+LINES_MOST = 400
 
 # libc's wrappers of the calls an allocator makes. fork, signals and time belong here too: whoever
 # needs them asks os.
@@ -62,6 +64,9 @@ def check_file(path: Path, root: Path) -> list[str]:
         lambda m: blank(m) if m.group().startswith("/") else m.group(), text
     )
     findings = []
+    lines = text.count("\n")
+    if lines > LINES_MOST:
+        findings.append(f"{where}:{LINES_MOST + 1}: has {lines} lines, {LINES_MOST} are the most")
 
     for match in INCLUDE.finditer(without_comments):
         name = match.group(1)

@@ -42,6 +42,11 @@ class CheckLayers(unittest.TestCase):
                 self.assertEqual(self.findings(**files, **{f"{above}__x_c": down}), [])
                 self.assertEqual(len(self.findings(**files, **{f"{below}__x_c": up})), 1)
 
+    def test_a_file_that_is_too_long_is_found(self) -> None:
+        self.assertEqual(self.findings(os__os_c="\n" * 400), [])
+        found = self.findings(os__os_c="\n" * 401)
+        self.assertEqual(found, ["src/os/os.c:401: has 401 lines, 400 are the most"])
+
     def test_sideways_is_found(self) -> None:
         found = self.findings(large__large_h="", slab__slab_c='#include "large/large.h"\n')
         self.assertEqual(len(found), 1)

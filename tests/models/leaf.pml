@@ -1,6 +1,6 @@
 /* leaf.pml - the address map gets the leaf of a 4 GiB while others look up addresses there.
  *
- * Models: src/superslab/map.c (need_leaf, need_leaves, map_set, map_claim), src/superslab/superslab.h (map_index, map_superslab).
+ * Models: src/superslab/map.c (need_leaf, need_leaves, map_set, map_claim), src/superslab/map.h (map_index, map_superslab).
  * Two threads enter a unit each, both in the same 4 GiB, which has no leaf so far; so each may make one. Each looks its own up,
  * claims it and enters it again, as a Huge block that changes its size. A third thread looks both up again and again: a program
  * that guesses at addresses, and then one that got the pointer. The system may refuse the memory for a leaf.

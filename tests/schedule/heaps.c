@@ -16,6 +16,7 @@
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
+#include "superslab/unit.h"
 #include "world.h"
 
 enum { CLASS = 3, MARK = 7 };

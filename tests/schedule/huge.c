@@ -10,6 +10,8 @@
 #include "os/lock.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 #include "superslab/whole.h"
 #include "world.h"
 

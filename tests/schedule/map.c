@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "superslab/map.h"
 #include "world.h"
 
 enum { FAR = 1, LEAVES = 2 };

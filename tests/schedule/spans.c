@@ -11,6 +11,7 @@
 #include "os/futex.h"
 #include "os/lock.h"
 #include "superslab/dirty.h"
+#include "superslab/unit.h"
 #include "world.h"
 
 enum { SLICES = 4 };

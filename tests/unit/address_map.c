@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "superslab/superslab.h"
+#include "superslab/map.h"
 
 WITHOUT_SAMPLES;
 

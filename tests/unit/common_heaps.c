@@ -1,4 +1,5 @@
 /* common_heaps.c - larger blocks of a program with many threads: common slabs, until a thread asks too often. */
+#include "superslab/unit.h"
 #include "unit_test.h"
 
 #include <pthread.h>

@@ -4,6 +4,7 @@
  * they may be older than the lists that lead through them. Here the links of free blocks are overwritten before the fork,
  * as such a page would look. And locks that others have taken from the forking thread: what they guard is left out.
  */
+#include "superslab/unit_os.h"
 #include "unit_test.h"
 
 #include <pthread.h>

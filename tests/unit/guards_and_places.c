@@ -1,4 +1,5 @@
 /* guards_and_places.c - hardened: what guards leave behind, and where units lie. That guards stop a program: tests/api/guard_pages. */
+#include "superslab/map.h"
 #include "superslab_figures.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* huge_blocks.c - blocks of whole units: they keep their bytes when they grow, shrink and move; and a second free
  * of a Huge or Large block is told. */
+#include "superslab/map.h"
 #include "superslab_figures.h"
 
 #include <sys/mman.h>

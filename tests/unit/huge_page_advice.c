@@ -8,6 +8,7 @@
 #include "observe/counters.h"
 #include "policy/options.h"
 #include "superslab/dirty.h"
+#include "superslab/unit.h"
 #include "superslab/whole.h"
 
 WITHOUT_SAMPLES;

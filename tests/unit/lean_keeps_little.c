@@ -1,4 +1,5 @@
 /* lean_keeps_little.c - HAKMEM_SS_MEM_LEAN=1: which emptied SuperSlabs stay, and where Large blocks are put. */
+#include "superslab/unit.h"
 #include "unit_test.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* load_comes_back.c - a load that comes back to slabs whose pages were given back: where its blocks come from. */
+#include "superslab/unit_os.h"
 #include "unit_test.h"
 
 #include <sys/resource.h>

@@ -10,7 +10,8 @@
 
 #include "os/fault.h"
 #include "policy/options.h"
-#include "superslab/superslab.h"
+#include "superslab/map.h"
+#include "superslab/unit.h"
 
 WITHOUT_SAMPLES;
 

@@ -3,6 +3,7 @@
  * Work is counted, not time. The functions that do it are wrapped by the linker. They mark the lock as waited for, and the
  * release of a lock takes the mark away: the next piece of work that finds it is done in the same hold. One thread at a time,
  * so nobody else marks it. */
+#include "superslab/unit_os.h"
 #include "unit_test.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* spans.c - spans inside SuperSlabs: apart from each other, in as few SuperSlabs as can be, and through the
  * cache of a thread. */
+#include "superslab/map.h"
 #include "superslab_figures.h"
 
 #include <string.h>

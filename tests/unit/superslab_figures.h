@@ -3,6 +3,7 @@
 #ifndef SUPERSLAB_FIGURES_H
 #define SUPERSLAB_FIGURES_H
 
+#include "superslab/unit.h"
 #include "unit_test.h"
 
 #include "superslab/dirty.h"

@@ -1,4 +1,5 @@
 /* units.c - units of 2 MiB: aligned, apart, zeroed where they say so, and from the warm pool first. */
+#include "superslab/map.h"
 #include "superslab_figures.h"
 
 #include <string.h>

@@ -35,6 +35,8 @@ const COLD: &[&str] = &[
     "os/thread.c",
     "os/lock.c",
     "superslab/unit.c",
+    "superslab/unit_os.c",
+    "superslab/unit_move.c",
     "superslab/map.c",
     "superslab/meta.c",
     "superslab/huge.c",

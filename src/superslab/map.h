@@ -1,0 +1,148 @@
+/* map.h - the address map: from a pointer to its bin and to the unit it lies in. */
+#ifndef HAK_MAP_H
+#define HAK_MAP_H
+
+#include "superslab/superslab.h"
+
+/* Two levels. A leaf stands for 4 GiB of addresses and has these tables:
+ *
+ * `bins`, by slice: the bin that a block of that slice goes to when its owner frees it; NULL
+ * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more
+ * than this entry, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
+ * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
+ * to put the block, and a block that lands with a former owner is still in exactly one place
+ * (heap/remote.c).
+ *
+ * `superslabs`, by unit: its descriptor; NULL: not ours.
+ *
+ * `states`, by unit, hardened: where a SuperSlab's states are, less the unit's address / STATE_BYTES. Those of one that is gone stay.
+ *
+ * `places`, by unit: how it is mapped (places.h).
+ *
+ * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
+ * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
+ * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017). */
+#define LEAF_SHIFT 32
+#define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
+#define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
+
+struct map_leaf {
+  _Atomic(struct bin *) bins[LEAF_SLICES];
+  _Atomic(struct superslab *) superslabs[LEAF_UNITS];
+#if HAK_HARDENED
+  _Atomic uintptr_t states[LEAF_UNITS];
+#endif
+  /* unit_lock; places.c alone: */
+  uint8_t places[LEAF_UNITS]; /* enum place of each unit, and whether it is kept */
+  uint32_t kept;              /* units that are */
+};
+
+/* How a unit is mapped. Neighbours that are mapped alike are one mapping to the kernel. */
+enum place {
+  PLACE_NONE,  /* it is not */
+  PLACE_PLAIN, /* as it came */
+  PLACE_HUGE,  /* huge pages are asked for, or explicit */
+  PLACE_SMALL, /* none are wanted */
+  PLACE_MOVED  /* by mremap */
+};
+
+#if defined(__aarch64__)
+#define MAP_ADDRESS_BITS 48
+#else
+#define MAP_ADDRESS_BITS 47
+#endif
+#define MAP_LEAVES ((uintptr_t)1 << (MAP_ADDRESS_BITS - LEAF_SHIFT))
+
+/* In .bss, on pages of its own: what lies beside it is written by others, and this hardly ever. */
+struct map {
+  struct map_leaf none;
+  _Alignas(4096) _Atomic int64_t root[MAP_LEAVES];
+};
+extern struct map map HAK_HIDDEN;
+
+/** False for addresses that the root has no entry for: nothing of ours. */
+HAK_INLINE bool map_has_entry(const void *pointer) {
+  return (uintptr_t)pointer >> LEAF_SHIFT < MAP_LEAVES;
+}
+
+/* Adds to `index` what the root says of an address.
+ * relaxed: a program that has a pointer got it from the allocating thread by its own synchronisation, which carries root
+ * and entry along. For a garbage pointer any answer will do; one that finds a leaf finds it zeroed by the kernel. */
+HAK_INLINE uintptr_t map_index(uintptr_t address, uintptr_t index) {
+#if defined(__x86_64__)
+  /* One instruction instead of three: compilers do not fold an atomic load into the sum. */
+  __asm__("addq %1, %0" : "+r"(index) : "m"(map.root[address >> LEAF_SHIFT]) : "cc");
+  return index;
+#else
+  return index +
+         (uintptr_t)atomic_load_explicit(&map.root[address >> LEAF_SHIFT], memory_order_relaxed);
+#endif
+}
+
+/* Address of an entry, `index` entries behind the start of its leaf. In numbers, since the leaf is another object than the map. */
+HAK_INLINE uintptr_t map_entry(const void *pointer, uint32_t index) {
+  return (uintptr_t)&map + map_index((uintptr_t)pointer, index) * sizeof(void *);
+}
+
+HAK_INLINE _Atomic(struct bin *) *map_bin_entry(const void *pointer) {
+  return (_Atomic(struct bin *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
+}
+
+HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer) {
+  return (_Atomic(struct superslab *) *)map_entry(
+      pointer, LEAF_SLICES + ((uint32_t)(uintptr_t)pointer >> UNIT_SHIFT));
+}
+
+#if HAK_HARDENED
+HAK_INLINE _Atomic uintptr_t *map_states_entry(const void *pointer) {
+  return (_Atomic uintptr_t *)map_superslab_entry(pointer) + LEAF_UNITS;
+}
+
+/** The state of an address in a slab. relaxed: who has a block got the entry with it. */
+HAK_INLINE _Atomic uint8_t *map_state(const void *pointer) {
+  uintptr_t states = atomic_load_explicit(map_states_entry(pointer), memory_order_relaxed);
+  return (_Atomic uint8_t *)(states + (uintptr_t)pointer / STATE_BYTES);
+}
+#endif
+
+/** The bin that a block goes to; only where map_has_entry(pointer). */
+HAK_INLINE struct bin *map_bin(const void *pointer) {
+  return atomic_load_explicit(map_bin_entry(pointer), memory_order_relaxed);
+}
+
+/** The unit that `pointer` is in, NULL when it is not ours. */
+HAK_INLINE struct superslab *map_superslab(const void *pointer) {
+  if (!map_has_entry(pointer)) return NULL;
+  /* acquire: pairs with map_set, so that the descriptor is seen filled in even by a guess at an address */
+  return atomic_load_explicit(map_superslab_entry(pointer), memory_order_acquire);
+}
+
+/** Descriptor of the slice that `pointer` is in, NULL when it is not ours. */
+HAK_INLINE struct slab *map_slab(const void *pointer) {
+  struct superslab *superslab = map_superslab(pointer);
+  if (superslab == NULL) return NULL;
+  return &superslab->slabs[((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT];
+}
+
+/** The leaf of an address, NULL: there is none. */
+HAK_INLINE struct map_leaf *map_leaf_of(uintptr_t address) {
+  if (address >> LEAF_SHIFT >= MAP_LEAVES) return NULL;
+  int64_t distance = atomic_load_explicit(&map.root[address >> LEAF_SHIFT],
+                                          memory_order_relaxed); /* as map_index */
+  uintptr_t leaf = (uintptr_t)&map + (uintptr_t)distance * sizeof(void *);
+  return distance != 0 ? (struct map_leaf *)leaf : NULL; // NOLINT(performance-no-int-to-ptr)
+}
+
+/** Makes the leaves for units, so that entering them cannot fail. False: there is no memory, or they lie beyond the root. */
+bool map_prepare(const char *base, size_t units);
+/** Enters units; false, and none is entered, when there is no memory for a leaf, or they lie beyond the root. */
+bool map_set(const char *base, size_t units, struct superslab *superslab);
+/** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
+void map_set_bin(const char *base, size_t slices, struct bin *bin);
+/** Takes units out; all their bins are NULL by then. */
+void map_clear(const char *base, size_t units);
+/** Takes out the one unit that `base` is in if `superslab` is what it was entered with: of several
+ * threads that free the same unit, one gets true. */
+bool map_claim(const char *base, struct superslab *superslab);
+
+#endif

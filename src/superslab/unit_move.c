@@ -1,0 +1,131 @@
+/* unit_move.c - see unit_move.h. */
+#include "superslab/unit_move.h"
+
+#include "superslab/guard_pages.h"
+#include "superslab/map.h"
+#include "superslab/places.h"
+#include "superslab/unit_os.h"
+
+/* --- runs of Huge blocks that still have their guards ------------------------------------------------ */
+
+#if HAK_HARDENED
+
+bool unit_open_fenced(size_t units, size_t least) {
+  size_t opened = 0;
+  while (opened < units) {
+    struct warm_run run;
+    unit_pool_lock();
+    bool found = warm_take_any_fenced(&unit_pool, least + 1, node_now(), &run);
+    unit_pool_unlock();
+    if (!found) break;
+    if (!units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) {
+      units_discard(run.base, run.units);
+      continue;
+    }
+    units_discard(run.base, 1);
+    run.base += UNIT_BYTES;
+    run.units--;
+    run.fenced = 0;
+    unit_pool_lock();
+    bool full = warm_is_full(&unit_pool);
+    if (!full) warm_insert(&unit_pool, run);
+    unit_pool_unlock();
+    if (full) unit_give_back(run);
+    else opened += run.units;
+  }
+  return opened > 0;
+}
+
+#else
+
+bool unit_open_fenced(size_t units, size_t least) { return (void)units, (void)least, false; }
+
+#endif
+
+/* --- a long run out of short ones ------------------------------------------------------------------- */
+
+/* Each piece may be a mapping of its own for ever. */
+enum { PIECES = 8 };
+
+/* A kernel that refuses may have cleared the place first: those before 6.17 do, when the range lies in more
+ * than one mapping. Hence unit by unit, which never does unless the program itself split a unit (mlock,
+ * mprotect), and hence the check. Left: another thread's mmap() that takes the cleared place before we do. */
+enum unit_move unit_move(char *from, char *to) {
+  enum { TRIES = 3 };
+  if (!places_have_room()) return UNIT_STAYS;
+  places_set(from, 1, PLACE_NONE); /* first: another thread may get the place at once */
+  if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) {
+    places_set(to, 1, PLACE_MOVED);
+    return UNIT_MOVED;
+  }
+  places_set(from, 1, PLACE_PLAIN);
+  for (int i = 0; i < TRIES; i++)
+    if (os_map_at(to, UNIT_BYTES) != NULL) return UNIT_STAYS;
+  return os_is_mapped(to) ? UNIT_STAYS : UNIT_PLACE_LOST;
+}
+
+/* Gives back a run of which one place was lost. */
+static void give_up(char *base, size_t units, size_t lost) {
+  unit_account(-1);
+  if (lost > 0) unit_give_back((struct warm_run){.base = base, .units = lost});
+  char *rest = base + ((lost + 1) << UNIT_SHIFT);
+  if (lost + 1 < units) unit_give_back((struct warm_run){.base = rest, .units = units - lost - 1});
+}
+
+/* Puts pages of the pool into fresh units, which have none yet, from the one numbered `*to` on, and moves `*to` on.
+ * False: a place was lost, it is the one at `*to`. Moving the pages of a unit into its place takes about 2 us, faulting
+ * new ones 250 to 700 (docs/decisions/0008). */
+static bool fill(char *base, size_t units, size_t *to) {
+  struct warm_run pieces[PIECES];
+  if (!unit_may_cut_mappings()) return true;
+  unit_open_fenced(units - *to, 1);
+  unit_pool_lock();
+  size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, node_now(), pieces, PIECES);
+  unit_pool_unlock();
+  enum unit_move moved = UNIT_MOVED;
+  size_t piece = 0;
+  for (; piece < count_pieces && moved == UNIT_MOVED; piece++) {
+    struct warm_run *from = &pieces[piece];
+    while (from->units > 0) {
+      moved = unit_move(from->base, base + (*to << UNIT_SHIFT));
+      if (moved != UNIT_MOVED) break;
+      unit_account(-1);
+      *to += 1;
+      from->base += UNIT_BYTES;
+      from->units--;
+    }
+  }
+  if (moved != UNIT_MOVED) unit_give_back_all(&pieces[piece - 1], count_pieces - (piece - 1));
+  return moved != UNIT_PLACE_LOST;
+}
+
+struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty) {
+  struct unit_run run = unit_map_run(units, alignment, empty, empty > 0);
+  if (run.base == NULL || run.huge_pages || alignment != UNIT_BYTES || units < 2) return run;
+  size_t filled = empty;
+  if (!fill(run.base, units, &filled)) {
+    give_up(run.base, units, filled);
+    return unit_map_run(units, alignment, empty, empty > 0);
+  }
+  run.used = filled - empty;
+  if (run.used > 0) run.zeroed = false;
+  return run;
+}
+
+struct unit_run unit_reserve(size_t units, size_t empty) {
+  struct unit_run run = unit_map_filled(units, UNIT_BYTES, empty);
+  if (run.base != NULL) unit_count(&unit_counts.acquired, 1);
+  run.from_os = true;
+  return run;
+}
+
+bool unit_extend(char *end, size_t units) {
+  if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
+  map_prepare(end, units);
+  places_set(end, units, PLACE_PLAIN);
+  unit_count(&unit_counts.mapped, units);
+  size_t filled = 0;
+  if (fill(end, units, &filled)) return true;
+  give_up(end, units, filled);
+  return false;
+}

@@ -1,0 +1,30 @@
+/* unit_move.h - long runs of units out of pages that the warm pool has in short ones. */
+#ifndef HAK_UNIT_MOVE_H
+#define HAK_UNIT_MOVE_H
+
+#include "superslab/unit_os.h"
+
+enum unit_move {
+  UNIT_MOVED,
+  UNIT_STAYS,     /* refused; both are mapped, what is at `to` reads as zeros or as before */
+  UNIT_PLACE_LOST /* refused, and nothing is mapped at `to` any more */
+};
+/** Moves the pages of one unit to the place of another, whose own are lost. */
+enum unit_move unit_move(char *from, char *to);
+/** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
+ * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
+struct unit_run unit_reserve(size_t units, size_t empty);
+/** Adds `count` units right behind a run of ours, with pages of the warm pool as far as there are; false when that
+ * address range is taken. */
+bool unit_extend(char *end, size_t count);
+
+/* --- for unit.c alone ----------------------------------------------------------------------------------- */
+
+/** Takes guards away until `units` units without them are in the pool that were not before, from runs of at least `least` units. What lies in
+ * front of each block has no pages, and goes. False: there were no such runs. */
+bool unit_open_fenced(size_t units, size_t least);
+/** A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. Pages that
+ * are moved in are small ones, and would take the place of explicit huge pages. */
+struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty);
+
+#endif
