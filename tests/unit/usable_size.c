@@ -1,6 +1,8 @@
 /* usable_size.c - the size classes as a program sees them, through hak_usable_size. */
 #include "unit_test.h"
 
+WITHOUT_SAMPLES;
+
 static size_t usable_of(size_t size) {
   void *p = hak_malloc(size);
   assert_non_null(p);
@@ -83,6 +85,32 @@ static void blocks_of_one_size_are_aligned_to_what_divides_it(void **state) {
   }
 }
 
+/* The usable size after a realloc from `before` bytes to `size`. */
+static size_t usable_grown(size_t before, size_t size) {
+  unsigned char *p = hak_malloc(before);
+  assert_non_null(p);
+  memset(p, 7, before);
+  p = hak_realloc(p, size);
+  assert_non_null(p);
+  assert_int_equal(p[0], 7);
+  assert_int_equal(p[before - 1], 7);
+  size_t usable = hak_usable_size(p);
+  hak_free(p);
+  return usable;
+}
+
+static void a_block_that_goes_on_growing_gets_a_power_of_two(void **state) {
+  (void)state;
+  assert_int_equal(usable_grown(12 * KIB, 17 * KIB), 32 * KIB);
+  assert_int_equal(usable_grown(16 * KIB, 32 * KIB), 32 * KIB);
+  assert_int_equal(usable_grown(22 * KIB, 33 * KIB), 64 * KIB);
+  assert_int_equal(usable_grown(56 * KIB, 60 * KIB), 64 * KIB);
+  /* Not one that jumps, nor below and above. */
+  assert_in_range(usable_grown(4 * KIB, 33 * KIB), 33 * KIB, 36 * KIB);
+  assert_in_range(usable_grown(10 * KIB, 15 * KIB), 15 * KIB, 15 * KIB);
+  assert_in_range(usable_grown(50 * KIB, 90 * KIB), 90 * KIB, 128 * KIB);
+}
+
 static void null_has_no_bytes(void **state) {
   (void)state;
   assert_int_equal(hak_usable_size(NULL), 0);
@@ -96,6 +124,7 @@ int main(void) {
       cmocka_unit_test(the_usable_size_is_a_size_of_its_own),
       cmocka_unit_test(naturally_aligned),
       cmocka_unit_test(blocks_of_one_size_are_aligned_to_what_divides_it),
+      cmocka_unit_test(a_block_that_goes_on_growing_gets_a_power_of_two),
       cmocka_unit_test(null_has_no_bytes),
   };
   return cmocka_run_group_tests_name("usable size", tests, NULL, NULL);
