@@ -76,7 +76,7 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
 #define CALLER __builtin_return_address(0)
 
 #define NEW(symbol)                                                                                \
-  HAK_EXPORT void *symbol(size_t size);                                                            \
+  HAK_EXPORT HAK_AT_A_LINE void *symbol(size_t size);                                              \
   HAK_EXPORT void *symbol(size_t size) {                                                           \
     void *block = api_malloc(size);                                                                \
     return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, CALLER);                      \
@@ -107,7 +107,7 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
 
 /* Sizes, alignments and nothrow tags of delete tell nothing that the descriptor does not; the hardened variant compares. */
 #define DELETE1(symbol)                                                                            \
-  HAK_EXPORT void symbol(void *pointer);                                                           \
+  HAK_EXPORT HAK_AT_A_LINE void symbol(void *pointer);                                             \
   HAK_EXPORT void symbol(void *pointer) { api_free(pointer); }
 
 #define DELETE2(symbol)                                                                            \
@@ -133,7 +133,7 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
   }
 
 #define DELETE_SIZED(symbol)                                                                       \
-  HAK_EXPORT void symbol(void *pointer, size_t size);                                              \
+  HAK_EXPORT HAK_AT_A_LINE void symbol(void *pointer, size_t size);                                \
   HAK_EXPORT void symbol(void *pointer, size_t size) { api_free_sized(pointer, size); }
 
 #define DELETE_SIZED_ALIGNED(symbol)                                                               \

@@ -14,11 +14,11 @@
 
 /* Declared here, not by <stdlib.h> and <malloc.h>: musl's lack some, and glibc's carry attributes
  * that say things about libc's allocator. */
-HAK_EXPORT void *malloc(size_t size);
+HAK_EXPORT HAK_AT_A_LINE void *malloc(size_t size);
 HAK_EXPORT void *calloc(size_t count, size_t size);
 HAK_EXPORT void *realloc(void *pointer, size_t size);
 HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size);
-HAK_EXPORT void free(void *pointer);
+HAK_EXPORT HAK_AT_A_LINE void free(void *pointer);
 HAK_EXPORT void free_sized(void *pointer, size_t size);
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size);
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size);
