@@ -22,6 +22,19 @@ bool engine_is_due(struct heap *heap) {
   return true;
 }
 
+bool engine_trade_is_due(struct heap *heap) {
+  if (HAK_LIKELY(heap->grown_bytes < TRADE_GROWN)) return false;
+  heap->grown_bytes = 0;
+  if (heap->free_bytes < heap->trade_from / 2) heap->trade_from = 0;
+  return heap->free_bytes >= TRADE_LEAST && heap->free_bytes >= heap->trade_from &&
+         heap->free_bytes >= heap->most_bytes / TRADE_SHARE && heap->most_bytes >= heap->trade_most;
+}
+
+void engine_trade_back(struct heap *heap) {
+  if (heap->reopened_bytes >= heap->given_bytes / REGRET_SHARE && heap->trade_most <= heap->most_bytes)
+    heap->trade_most = 2 * heap->most_bytes;
+}
+
 /* Active heaps have their shares. Parked ones may be any number, and none of them has a thread that might come by. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
   bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;

@@ -13,11 +13,17 @@
 /* Free memory that is worth a helper thread; shared out among the heaps. */
 #define RELEASE_BYTES (8 * MIB)
 
+/* A heap that grew by so much, and has so much free, gives some of that back (release/trade.h). */
+#define TRADE_GROWN (512 * KIB)
+#define TRADE_LEAST (8 * MIB)
+enum { TRADE_SHARE = 32, REGRET_SHARE = 4 };
+
 /* Bits of heap->wants. */
 enum {
   WANTS_ENGINE = 1, /* enough is free: call the engine */
   WANTS_LOOK = 2,   /* slabs may have become slices: look whether enough is free below the heaps */
-  WANTS_READY = 4   /* memory grew: be ready for a call */
+  WANTS_READY = 4,  /* memory grew: be ready for a call */
+  WANTS_TRADE = 8   /* memory grew beyond what it ever was, and much of it is free */
 };
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
@@ -26,6 +32,10 @@ enum {
 bool engine_is_due(struct heap *heap);
 /** Are so many bytes in the heap's inbox worth the engine? Its thread may sleep, or have ended, so the sender asks. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes);
+/** Has the heap grown beyond what it ever was while a quarter of it is free? The caller holds heap->lock. */
+bool engine_trade_is_due(struct heap *heap);
+/** A part of what was given back so is in use again: if it is much, that is not done before the heap is twice as large. Under heap->lock. */
+void engine_trade_back(struct heap *heap);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
 void engine_set_mark(struct heap *heap);
 

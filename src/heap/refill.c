@@ -68,7 +68,7 @@ static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
 
 /* Are new pages wanted rather than those that were given back? */
 static bool prefers_fresh(const struct heap *heap) {
-  return HAK_UNLIKELY(heap->reopened_bytes >= COMES_BACK_BYTES) &&
+  return HAK_UNLIKELY(heap->reopened_bytes >= COMES_BACK_BYTES) && !heap->traded &&
          heap->given_bytes >= GIVEN_LEFT_BYTES && slabs_owned(heap) >= HUGE_PAGES_FROM &&
          slabs_owned(heap) < SPREAD_MOST * heap->most_bytes && !option_value(SS_MEM_LEAN) &&
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
@@ -85,6 +85,7 @@ bool refill_take_back(struct heap *heap, unsigned size_class) {
   slabs_count_free(heap, slab, slab_free_count(slab));
   heap->opened_bytes += opened;
   heap->reopened_bytes += opened;
+  if (HAK_UNLIKELY(heap->traded)) engine_trade_back(heap);
   slabs_enlist(heap, slab);
   return true;
 }
@@ -232,6 +233,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
     count = take_sent_back(heap, size_class, &list);
     if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
   }
+  bool trades = grows && engine_trade_is_due(heap);
   lock_release(&heap->lock);
   if (grows || count == 0) superslab_settle();
   if (count == 0) return NULL;
@@ -243,5 +245,6 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
     heap->wants |= WANTS_ENGINE;
   }
   if (grows) heap->wants |= WANTS_READY;
+  if (HAK_UNLIKELY(trades)) heap->wants |= WANTS_TRADE;
   return list;
 }

@@ -156,8 +156,7 @@ static bool start_helper(uint32_t state) {
   return false;
 }
 
-/* Is anything to be given back at all before the program asks for it? */
-static bool releases(void) {
+bool release_is_on(void) {
   return option_value(WARM_POOL_DECAY_MS) != 0 &&
          option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_OFF;
 }
@@ -166,7 +165,7 @@ void release_wake(void) {
   struct heap *mine = heap_if_any();
   if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
   if (release_for_loader) return;                       /* the next overflow calls again */
-  if (!releases()) return;
+  if (!release_is_on()) return;
   /* A plain look first: this is called at each overflow while the helper runs. */
   uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
   if (state == HELPER_RUNS) return;
@@ -186,6 +185,6 @@ void release_ride_now(struct heap *heap) {
 void release_get_ready(void) {
   if (HAK_LIKELY(os_loader_is_known())) return;
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
-  if (unit_mapped_bytes() < RELEASE_BYTES || !releases()) return;
+  if (unit_mapped_bytes() < RELEASE_BYTES || !release_is_on()) return;
   (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
 }

@@ -12,6 +12,8 @@ extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model
  * no free at all where the loader is not known. */
 HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
 
+/** Is anything to be given back at all before the program asks for it? */
+bool release_is_on(void);
 /** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
 void release_wake(void);
 /** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.

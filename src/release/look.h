@@ -8,6 +8,7 @@
 
 struct pass {
   unsigned looks; /* 0: everything goes, whatever its age */
+  bool at_once;   /* slabs of any age; huge pages only where half of a slab goes */
   size_t young;   /* bytes that have to wait */
   bool split;     /* a huge page was broken up: its other slabs deserve another look */
   bool gone;      /* every page of the batch was given back, and reads as zeros */
@@ -27,6 +28,8 @@ void look_end(struct heap *heap, struct pass *pass);
 
 /** Up to a batch of slabs of the class, from slabs->next_look on; false when the class is done. */
 bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass);
+/** The same from the class's first slab on, where nothing is left of an earlier look. */
+bool look_on(struct heap *heap, unsigned size_class, struct pass *pass);
 /** The heap's cached Large blocks. */
 void look_at_spans(struct heap *heap, struct pass *pass);
 /** Free slices of a few SuperSlabs; false: there are no more. */

@@ -2,6 +2,7 @@
 #include "release/marks.h"
 
 #include "release/background.h"
+#include "release/trade.h"
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
@@ -31,4 +32,5 @@ void release_answer_now(struct heap *heap) {
   if ((wants & WANTS_ENGINE) != 0) release_wake();
   else if ((wants & WANTS_LOOK) != 0) release_check_below();
   if ((wants & WANTS_READY) != 0) release_get_ready();
+  if ((wants & WANTS_TRADE) != 0) release_trade(heap);
 }

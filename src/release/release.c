@@ -69,7 +69,7 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
     if (slab->age == SLAB_CLEAN) continue;
     if (slab->age == SLAB_HUGE && pass->looks > 0 && superslab_is_whole(superslab_of(slab)))
       continue;
-    if (slab->age < pass->looks) {
+    if (slab->age < pass->looks && !pass->at_once) {
       slab->age++;
       pass->young += (size_t)slab_free_count(slab) * slab_block_size(slab);
       continue;
@@ -85,13 +85,13 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct pass 
   return count;
 }
 
-static void end(struct heap *heap, struct purge *purge, bool gone) {
+static void end(struct heap *heap, struct purge *purge, bool gone, bool traded) {
   struct slab *slab = purge->slab;
   size_t before = slab_given_bytes(slab);
   purge_end(purge, gone);
   size_t after = slab_given_bytes(slab);
   heap->given_bytes += after - before;
-  if (after > before) heap->reopened_bytes = 0;
+  if (after > before) heap->reopened_bytes = 0, heap->traded = traded;
   slabs_count_free(heap, slab, purge->count);
   if (slab_is_empty(slab)) {
     slabs_give_up(heap, slab);
@@ -117,12 +117,22 @@ bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pa
   flush(pass);
   for (unsigned i = 0; i < count; i++) {
     lock_acquire(&heap->lock); /* one at a time: blocks that came back meanwhile are walked */
-    end(heap, &purges[i], pass->gone);
+    end(heap, &purges[i], pass->gone, pass->at_once);
     lock_release_in_turn(&heap->lock);
   }
   batch_end();
   superslab_settle();
   return more;
+}
+
+bool look_on(struct heap *heap, unsigned size_class, struct pass *pass) {
+  struct class_slabs *slabs = &heap->classes[size_class];
+  if (atomic_load_explicit(&slabs->count, memory_order_relaxed) == 0) return false;
+  lock_acquire(&heap->lock);
+  if (slabs->next_look == NULL) slabs->next_look = slabs->first;
+  bool any = slabs->next_look != NULL;
+  lock_release(&heap->lock);
+  return any && look_at_slabs(heap, slabs, pass);
 }
 
 static void look_at_class(struct heap *heap, unsigned size_class, struct pass *pass) {

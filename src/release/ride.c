@@ -21,17 +21,6 @@ enum { RIDE_SPANS = CLASS_COUNT, RIDE_OTHERS, RIDE_SLICES, RIDE_DONE };
 
 static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
 
-/* One batch of the slabs of a class; false: there are no more. */
-static bool ride_slabs(struct heap *heap, unsigned size_class, struct pass *pass) {
-  struct class_slabs *slabs = &heap->classes[size_class];
-  if (atomic_load_explicit(&slabs->count, memory_order_relaxed) == 0) return false;
-  lock_acquire(&heap->lock);
-  if (slabs->next_look == NULL) slabs->next_look = slabs->first;
-  bool any = slabs->next_look != NULL;
-  lock_release(&heap->lock);
-  return any && look_at_slabs(heap, slabs, pass);
-}
-
 /* --- heaps without a thread ---------------------------------------------------------------------------------------- */
 
 /* Nobody else looks at a parked heap. Of all threads that ride one does so, twice in the decay time. */
@@ -68,7 +57,7 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
     look_end(other, pass);
   }
   while (heap->ride_other_step < CLASS_COUNT) {
-    if (ride_slabs(other, heap->ride_other_step, pass)) return true;
+    if (look_on(other, heap->ride_other_step, pass)) return true;
     heap->ride_other_step++;
   }
   look_at_spans(other, pass);
@@ -80,7 +69,7 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
 
 static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
   if (heap->ride_step < CLASS_COUNT) {
-    if (ride_slabs(heap, heap->ride_step, pass)) return;
+    if (look_on(heap, heap->ride_step, pass)) return;
   } else if (heap->ride_step == RIDE_SPANS) {
     look_at_spans(heap, pass);
     turn_to_parked(heap, heap_first(), now);

@@ -1,0 +1,164 @@
+/* trades.c - a heap that grows while much of it is free gives free pages back, and does not where it has nothing to gain. */
+#include "superslab/unit_os.h"
+#include "unit_test.h"
+
+#include <unistd.h>
+
+#include "hakmem.h"
+#include "heap/engine.h"
+#include "heap/slabs.h"
+#include "policy/options.h"
+
+WITHOUT_SAMPLES;
+
+/* 64 MiB of large blocks, and as many bytes of small ones. */
+enum { LARGE = 8192, LARGE_COUNT = 8192, SMALL = 64, SMALL_COUNT = LARGE_COUNT * (LARGE / SMALL) };
+#define ALL ((size_t)LARGE * LARGE_COUNT)
+
+static unsigned char *large[LARGE_COUNT];
+static void **small_ones; /* each holds the address of the one before */
+
+static struct heap *mine(void) {
+  struct heap *heap = heap_of_thread();
+  assert_non_null(heap);
+  return heap;
+}
+
+static void fill_large(void) {
+  for (size_t i = 0; i < LARGE_COUNT; i++) {
+    if (large[i] != NULL) continue;
+    assert_non_null(large[i] = hak_malloc(LARGE));
+    memset(large[i], (int)(i % 251), LARGE);
+  }
+}
+
+static void free_large(unsigned percent) {
+  uint64_t random = 11;
+  for (size_t i = 0; i < LARGE_COUNT; i++) {
+    if (large[i] == NULL || random_below(&random, 100) >= percent) continue;
+    assert_int_equal(large[i][0], (unsigned char)(i % 251));
+    assert_int_equal(large[i][LARGE - 1], (unsigned char)(i % 251));
+    hak_free(large[i]);
+    large[i] = NULL;
+  }
+}
+
+static void fill_small(size_t bytes) {
+  for (size_t i = 0; i < bytes / SMALL; i++) {
+    void **block = hak_malloc(SMALL);
+    assert_non_null(block);
+    *block = small_ones;
+    small_ones = block;
+  }
+}
+
+static int start(void **state) {
+  (void)state;
+  options_read();
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* nothing goes because it rests */
+  hak_purge();
+  struct heap *heap = heap_of_thread();
+  if (heap == NULL) return -1;
+  heap->most_bytes = heap->trade_from = heap->trade_most = 0;
+  heap->traded = false;
+  fill_large();
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  free_large(100);
+  while (small_ones != NULL) {
+    void **block = small_ones;
+    small_ones = *block;
+    hak_free(block);
+  }
+  hak_purge();
+  return 0;
+}
+
+static void what_grows_gives_free_pages_back(void **state) {
+  (void)state;
+  free_large(90);
+  fill_small(ALL);
+  assert_true(mine()->traded);
+  /* Four of ten slabs became empty and left the heap. */
+  assert_true(mine()->given_bytes > ALL / 4);
+  assert_true(mine()->free_bytes < TRADE_LEAST + MIB);
+}
+
+static void growth_alone_gives_nothing(void **state) {
+  (void)state;
+  free_large(5); /* less than TRADE_LEAST */
+  fill_small(ALL);
+  assert_int_equal(mine()->given_bytes, 0);
+}
+
+static void free_memory_alone_gives_nothing(void **state) {
+  (void)state;
+  free_large(90);
+  fill_large();
+  free_large(90);
+  assert_int_equal(mine()->given_bytes, 0);
+}
+
+static void where_nothing_is_to_be_given_back_nothing_is(void **state) {
+  (void)state;
+#if HAK_FAST
+  print_message("skipped: the fast variant has its options fixed at compile time\n");
+  skip();
+#endif
+  SET_OPTION(WARM_POOL_DECAY_MS, 0);
+  free_large(90);
+  fill_small(ALL);
+  assert_int_equal(mine()->given_bytes, 0);
+}
+
+static void what_was_soon_wanted_again_is_kept_the_next_time(void **state) {
+  (void)state;
+  free_large(90);
+  fill_small(ALL);
+  size_t most = mine()->most_bytes;
+  fill_large();
+  assert_true(mine()->trade_most >= 2 * most);
+  free_large(90);
+  size_t given = mine()->given_bytes;
+  fill_small(ALL / 2);
+  assert_true(mine()->most_bytes < mine()->trade_most);
+  assert_true(mine()->given_bytes <= given);
+}
+
+static void small_blocks_are_not_searched_again_and_again(void **state) {
+  (void)state;
+  free_large(100);
+  fill_small(ALL);
+  /* One of eight stays: no page is free. */
+  void **kept = NULL;
+  for (size_t i = 0; small_ones != NULL; i++) {
+    void **block = small_ones;
+    small_ones = *block;
+    if (i % 8 == 0) *block = kept, kept = block;
+    else hak_free(block);
+  }
+  small_ones = kept;
+  mine()->trade_from = 0;
+  fill_large();
+  assert_true(mine()->trade_from > mine()->free_bytes); /* once, and not before there is more */
+}
+
+int main(void) {
+  if (sysconf(_SC_PAGESIZE) > 4 * 1024) {
+    printf("skipped: with pages above 4 KiB, blocks of 8 KiB leave hardly one free\n");
+    return 77;
+  }
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+  const struct CMUnitTest tests[] = {
+      TEST(what_grows_gives_free_pages_back),
+      TEST(growth_alone_gives_nothing),
+      TEST(free_memory_alone_gives_nothing),
+      TEST(where_nothing_is_to_be_given_back_nothing_is),
+      TEST(what_was_soon_wanted_again_is_kept_the_next_time),
+      TEST(small_blocks_are_not_searched_again_and_again),
+  };
+  return cmocka_run_group_tests_name("trades", tests, NULL, NULL);
+}
