@@ -31,7 +31,8 @@ bool engine_trade_is_due(struct heap *heap) {
 }
 
 void engine_trade_back(struct heap *heap) {
-  if (heap->reopened_bytes >= heap->given_bytes / REGRET_SHARE && heap->trade_most <= heap->most_bytes)
+  if (heap->reopened_bytes >= heap->given_bytes / REGRET_SHARE &&
+      heap->trade_most <= heap->most_bytes)
     heap->trade_most = 2 * heap->most_bytes;
 }
 

@@ -113,12 +113,14 @@ struct heap {
   size_t opened_bytes;   /* of these, taken back into use since the engine was called for them */
   size_t reopened_bytes; /* the same, since the engine last gave something back */
   size_t most_bytes;     /* most that the slabs owned, less given_bytes, ever were */
-  size_t grown_bytes;    /* by so much did most_bytes grow since free memory was last asked for (release/trade.h) */
-  size_t trade_from;     /* free_bytes from which that is worth a try */
-  size_t trade_most;     /* most_bytes from which it is: what was given back last time was soon wanted */
-  bool traded;           /* what is in holes was given back by that, not because it rested */
-  uint8_t trade_class;   /* where it goes on; its thread's, under engine_pass_lock */
-  size_t free_bytes;     /* in the slabs' free lists */
+  size_t
+      grown_bytes; /* by so much did most_bytes grow since free memory was last asked for (release/trade.h) */
+  size_t trade_from; /* free_bytes from which that is worth a try */
+  size_t
+      trade_most; /* most_bytes from which it is: what was given back last time was soon wanted */
+  bool traded;    /* what is in holes was given back by that, not because it rested */
+  uint8_t trade_class; /* where it goes on; its thread's, under engine_pass_lock */
+  size_t free_bytes;   /* in the slabs' free lists */
   _Atomic uint32_t
       free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
   size_t

@@ -110,7 +110,8 @@ static void release(struct warm_run run) {
   struct warm_run victims[VICTIMS];
   size_t units = run.units;
   unit_count(&unit_counts.released, 1);
-  if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF) unit_count(&unit_counts.decommit_disabled, 1);
+  if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
+    unit_count(&unit_counts.decommit_disabled, 1);
   run.since_ms = os_clock_ms();
   bool keep = true, inserted = false;
   /* One round, unless more than VICTIMS have to go. Bounded: where the kernel refuses to unmap, the

@@ -44,7 +44,7 @@ struct stuck_run {
   uint8_t node;
 };
 extern struct stuck_run *unit_stuck HAK_HIDDEN; /* unit_lock */
-extern struct warm_pool unit_pool HAK_HIDDEN; /* unit_lock */
+extern struct warm_pool unit_pool HAK_HIDDEN;   /* unit_lock */
 
 extern struct lock unit_lock;
 /** In the child of a fork where what unit_lock guards is not whole: leaves the pool's memory where it is. */
