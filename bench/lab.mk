@@ -7,6 +7,8 @@
 #   make bench-servers              real servers under load: throughput, latency, CPU time, memory (SECONDS=5)
 #   make bench-ab A= B= ROW=        rule R1 on a change; BUILD_CHANGE=1: threshold of 0.5%
 #   make heaps-results              heaps of the program's own beside mimalloc's and jemalloc's arenas, into docs/results
+#   make python-results             a job of pandas on hakmem and others, into docs/results
+#   make rust-results               a tokio server with each allocator linked in, into docs/results
 #   make bench-huge                 heaps of 10^7 small blocks and of 64 GiB on every allocator (BLOCKS=10000000 GIB=64): two
 #                                   tables, and build/bench/huge.json
 #   make hunt                       worst cases of hakmem against the others (SECONDS=600 SEED=1)
@@ -71,6 +73,27 @@ heaps-results: lab-setup lab-library bench-build
 	  $(HAKMEM_LAB) compare --allocators hakmem,glibc,mimalloc3,mimalloc2,jemalloc --base hakmem --measure cpu \
 	  --no-system-calls $(LAB_ROUNDS) "$$@" -o build/bench/heaps.json $(LAB_ARGS)
 	@$(HAKMEM_LAB) publish build/bench/heaps.json -o docs/results/heaps-$(KEPT_VERSION).json
+
+# In an environment of its own. With and without Python's own allocator in front.
+PANDAS := build/bench/pandas
+PANDAS_JOB := $(PANDAS)/bin/python bindings/python/bench/pandas_job.py
+.PHONY: python-results
+python-results: lab-setup lab-library
+	@$(MAKE) --no-print-directory peers PEERS="mimalloc3 jemalloc"
+	@[ -x $(PANDAS)/bin/python ] || python3 -m venv $(PANDAS)
+	@$(PANDAS)/bin/pip install --quiet --disable-pip-version-check -r bindings/python/bench/requirements.txt
+	@$(HAKMEM_LAB) compare --allocators hakmem,lean=HAKMEM_PROFILE=lean,glibc,mimalloc3,jemalloc --base glibc --measure cpu \
+	  --same-output --no-system-calls $(LAB_ROUNDS) --command "$(PANDAS_JOB)" --command "env PYTHONMALLOC=malloc $(PANDAS_JOB)" \
+	  -o build/bench/python.json $(LAB_ARGS)
+	@$(HAKMEM_LAB) publish build/bench/python.json -o docs/results/python-$(KEPT_VERSION).json
+
+.PHONY: rust-results
+rust-results:
+	@bash scripts/setup.sh build test-all
+	@mkdir -p build/bench
+	cd bindings/rust && cargo run --release --locked -p hakmem-compare -- --only server --rounds $(or $(ROUNDS),6) \
+	  > $(CURDIR)/build/bench/rust.md
+	@cp build/bench/rust.md docs/results/rust-$(KEPT_VERSION).md
 
 # What the servers are, and their loads: bench/servers.toml. Programs that cannot be built are reported by name.
 SERVERS_OUT := build/bench/servers

@@ -2,6 +2,7 @@
 //!
 //! Usage: hakmem-compare [--rounds N] [--seconds S] [--only work|server]
 
+mod machine;
 mod programs;
 mod table;
 
@@ -132,6 +133,7 @@ fn compare_server(
 fn compare() -> Result<(), String> {
     let settings = settings()?;
     let programs = programs::build()?;
+    println!("# Rust programs on hakmem and on other allocators\n\n{}", machine::described());
     let reference = programs
         .iter()
         .position(|program| program.allocator == REFERENCE)
