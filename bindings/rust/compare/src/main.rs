@@ -95,7 +95,7 @@ fn compare_work(settings: &Settings, programs: &[Program], reference: usize) -> 
         })?;
         table.add(row(name, programs, reference, &figures));
     }
-    println!("\nPieces of Rust: {REFERENCE} in microseconds, the others as a share of that (median, least to most of {} rounds); less is better\n{table}", settings.rounds);
+    println!("\nPieces of Rust: {REFERENCE} in microseconds, the others as a share of that (median, least to most of {} rounds); less is better\n\n{table}", settings.rounds);
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn compare_server(
             .collect();
         table.add(row(name, programs, reference, &figures));
     }
-    println!("\nA tokio server under load: {REFERENCE} in the row's unit, the others as a share of that; less is better\n{table}");
+    println!("\nA tokio server under load: {REFERENCE} in the row's unit, the others as a share of that; less is better\n\n{table}");
     Ok(())
 }
 
