@@ -154,6 +154,7 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
   if (HAK_UNLIKELY(calls_libc())) return libc_memalign(alignment, size);
   bool zeroed;
   if (size_class == CLASS_COUNT) return allocate_large(size, alignment, &zeroed);
+  refill_note_aligned(size_class, size);
   return allocate_class(size_class, false, NULL);
 }
 

@@ -38,6 +38,9 @@ enum { REFILL_BLOCKS = 64 };
 #define GIVEN_LEFT_BYTES (8 * MIB)
 enum { SPREAD_MOST = 3 };
 
+/* A block with an alignment is hardly used if it is a quarter of what its class gives, in pages of its own. */
+enum { SPARSE_BLOCK_LEAST = 16 * KIB, SPARSE_PART = 4 };
+
 /* --- out of slabs ----------------------------------------------------------------------------------------- */
 
 static unsigned refill_blocks(const struct heap *heap, unsigned size_class) {
@@ -90,10 +93,14 @@ bool refill_take_back(struct heap *heap, unsigned size_class) {
   return true;
 }
 
-/* For calloc, where one block is a refill: memory that was never touched need not be cleared, and a link in it would
- * make a page resident. */
+/* For calloc of large blocks: memory that was never touched need not be cleared, and a link in it would make a page resident. Of
+ * small ones the program uses every page, and who reads a page before it writes to it pays for two faults, the second of which
+ * stops its other threads (docs/decisions/0016). */
+#define UNTOUCHED_LEAST (16 * KIB)
+
 static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list, bool *zeroed) {
   if (zeroed == NULL || wanted != 1 || *list != NULL) return 0;
+  if (slab_block_size(slab) < UNTOUCHED_LEAST) return 0;
   *list = slab_carve_untouched(slab);
   *zeroed = *list != NULL;
   return *zeroed;
@@ -129,9 +136,21 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
   return count;
 }
 
+/* Classes whose blocks were asked for with little more than an alignment: a huge page would have most of them in memory for nothing. */
+static atomic_bool sparse[CLASS_COUNT];
+
+void refill_note_aligned(unsigned size_class, size_t size) {
+  uint32_t bytes = class_size(size_class);
+  /* relaxed: a hint. A look first, since the line is read by all threads */
+  if (bytes >= SPARSE_BLOCK_LEAST && size <= bytes / SPARSE_PART &&
+      !atomic_load_explicit(&sparse[size_class], memory_order_relaxed))
+    atomic_store_explicit(&sparse[size_class], true, memory_order_relaxed);
+}
+
 static bool add_slab(struct heap *heap, unsigned size_class) {
   /* Others' spans in its SuperSlabs are not counted: half a unit of them is no reason for one more of small pages. */
-  bool is_small = slabs_owned(heap) + UNIT_BYTES / 2 < HUGE_PAGES_FROM;
+  bool is_small = slabs_owned(heap) + UNIT_BYTES / 2 < HUGE_PAGES_FROM ||
+                  atomic_load_explicit(&sparse[size_class], memory_order_relaxed);
   enum span_pages pages = is_small ? PAGES_SMALL : prefers_fresh(heap) ? PAGES_FRESH : PAGES_HUGE;
   struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
   if (slab == NULL) return false;

@@ -9,6 +9,9 @@
  * holds no lock, and calls release_answer after it. */
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
 
+/** A block of `size` bytes got this class for the sake of its alignment. */
+void refill_note_aligned(unsigned size_class, size_t size);
+
 /** Makes a slab whose pages were given back a partial one; false: there is none. Under heap->lock. */
 bool refill_take_back(struct heap *heap, unsigned size_class);
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Written at its ends. */
 static char *write_ends(char *block, size_t size) {
@@ -18,7 +19,7 @@ static char *write_ends(char *block, size_t size) {
 
 /* --- many threads with a few blocks each ----------------------------------------------------- */
 
-enum { BLOCKS_MOST = 64 };
+enum { BLOCKS_MOST = 1000 };
 
 struct load {
   unsigned threads, blocks;
@@ -60,6 +61,11 @@ static void in_threads(struct load load) {
 /* Two of them start in 2 MiB; the rest of these is nobody's. */
 static void aligned(void) { in_threads((struct load){64, 38, 100, 32 * KIT_KB, KIT_MB}); }
 
+/* In slabs, of the class that the alignment asks for. */
+static void aligned_small(void) {
+  in_threads((struct load){4, 1000, 100, 120, 64 * KIT_KB});
+}
+
 static void large(void) { in_threads((struct load){200, 3, 362 * KIT_KB, 362 * KIT_KB, 0}); }
 
 /* --- one thread ------------------------------------------------------------------------------------ */
@@ -94,6 +100,25 @@ static void zeroed(void) {
   for (int i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
 }
 
+/* Read before they are written, as a table's empty places are: the kernel maps its page of zeros first, and a second fault replaces it. */
+static void read_first(void) {
+  enum { BLOCKS = 2000, SIZE = 6020, PAGES = BLOCKS * SIZE / 4096 };
+  static char *blocks[BLOCKS];
+  struct rusage before, after;
+  CHECK(getrusage(RUSAGE_SELF, &before) == 0, "no figures");
+  for (int i = 0; i < BLOCKS; i++) {
+    blocks[i] = mem_calloc(1, SIZE);
+    CHECK(blocks[i], "no memory");
+    CHECK(blocks[i][0] == 0 && blocks[i][SIZE / 2] == 0 && blocks[i][SIZE - 1] == 0, "not zero");
+    memset(blocks[i], 1, SIZE);
+  }
+  CHECK(getrusage(RUSAGE_SELF, &after) == 0, "no figures");
+  long faults = after.ru_minflt - before.ru_minflt;
+  printf("%ld faults for %d pages of 4 KiB\n", faults, PAGES);
+  CHECK(faults < PAGES * 5 / 4, "%ld faults", faults);
+  for (int i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
+}
+
 /* Every aligned 2 MiB become resident at the first touch then. */
 static bool kernel_decides(void) {
   char text[64] = "";
@@ -116,7 +141,9 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } patterns[] = {
-      {"aligned", aligned}, {"large", large}, {"spans", spans}, {"huge", huge}, {"zeroed", zeroed}};
+      {"aligned", aligned}, {"aligned-small", aligned_small}, {"large", large},
+      {"spans", spans},     {"huge", huge},                   {"zeroed", zeroed},
+      {"read-first", read_first}};
   CHECK(argc == 3, "a pattern and MiB");
   if (kernel_decides()) {
     printf("skipped: the kernel makes huge pages without being asked\n");
