@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from random import Random
 
 import pytest
 from command_line import good, inside, words_of
@@ -10,7 +11,7 @@ from conftest import LAB, WARNINGS, compile_c
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths
-from hakmem_lab.run.hunt import PARAMETERS, parse_words
+from hakmem_lab.run.hunt import PARAMETERS, avoid, draw, parse_without, parse_words
 from hakmem_lab.run.results import read_result
 
 pytestmark = pytest.mark.slow
@@ -123,3 +124,30 @@ def test_words() -> None:
     assert parse_words(["--live", "7"])["live"] == 7
     with pytest.raises(LabError, match="its value is missing"):
         parse_words(["--live"])
+
+
+def test_what_is_left_out_is_drawn_again() -> None:
+    without = parse_without(["touch=none", "calloc=100", "calloc=10"])
+    assert without == (("touch", "none"), ("calloc", 100), ("calloc", 10))
+    kept = set()
+    for seed in range(200):
+        values = avoid(draw(Random(seed)), without, Random(seed))
+        kept.add((values["touch"], values["calloc"]))
+    assert kept == {("ends", 0), ("all", 0)}
+    values = draw(Random(1))
+    assert avoid(values, (), Random(1)) == values
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("colour=red", "--colour: unknown"),
+        ("touch", "wanted is NAME=VALUE"),
+        ("touch=blue", "accepted: all, ends, none"),
+        ("calloc=x", "wanted is a whole number"),
+        ("seed=1", "nothing is left that it could be"),
+    ],
+)
+def test_what_cannot_be_left_out_is_refused(item: str, said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        parse_without([item])

@@ -21,6 +21,8 @@ from hakmem_lab.run.hunt import (
     BY_NAME,
     REST_MS,
     Parameters,
+    Value,
+    avoid,
     draw,
     fit,
     memory_of,
@@ -223,6 +225,7 @@ class Plan:
     above: Mapping[str, float]
     most_bytes: int
     cpus: int
+    without: Sequence[tuple[str, Value]] = ()  # parameters that no candidate has
 
 
 # A round of one row: allocators in their order, round, bytes that live, side by side, what keeps a run.
@@ -295,6 +298,7 @@ class Hunt:
         else:
             contest = [random.choice(parents) for _ in range(CONTEST)]
             values = mutate(max(contest, key=lambda c: self.fitness(c, metric)).values, random)
+        values = avoid(values, self.plan.without, random)
         values["rest-ms"] = REST_MS if metric == "rest" else 0
         return metric, self.fitted(values)
 

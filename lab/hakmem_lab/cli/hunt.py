@@ -24,7 +24,7 @@ from hakmem_lab.cli.commands import (
 )
 from hakmem_lab.run import allocators
 from hakmem_lab.run.allocators import Allocator
-from hakmem_lab.run.hunt import HuntTrial, parse_words
+from hakmem_lab.run.hunt import HuntTrial, parse_without, parse_words
 from hakmem_lab.run.measure import Run
 from hakmem_lab.run.results import Result, ResultKeeper, RowResult
 from hakmem_lab.run.rows import Row, split_list
@@ -139,6 +139,13 @@ def hunt_command(
     most_mib: Annotated[
         int, typer.Option(min=1, max=4096, help="Live at once in a run, about.")
     ] = 256,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Repeatable. Leaves out what is known and explained: touch=none, calloc=100.",
+        ),
+    ] = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = LONGEST_RUN,
     output: OutputOption = None,
@@ -147,6 +154,7 @@ def hunt_command(
     """Searches for workloads on which an allocator is worst against the others."""
     metrics, judged_by = parse_metrics(metric), parse_against(against)
     asked = parse_words(parameters) if parameters else None
+    left_out = parse_without(without or [])
     paths = find_paths(root)
     chosen = allocators.select_allocators(paths, allocator_names, False)
     check_subject(chosen, subject)
@@ -167,6 +175,7 @@ def hunt_command(
         above=limits,
         rounds=confirm_rounds,
         most_mib=most_mib,
+        without=without or [],
         program="build/bench/hunt",
         words=items_of(allocator_names),
         examined=asked is not None,
@@ -183,6 +192,7 @@ def hunt_command(
         limits,
         most_mib << 20,
         len(launcher.cpus),
+        left_out,
     )
     room = int(psutil.virtual_memory().available) // 4 // (2 * most_mib << 20)
     trial = HuntTrial(launcher, max(1, min(4 * len(launcher.cpus), room)))

@@ -36,6 +36,7 @@ DrawFunction = Callable[[Random], Value]
 LARGEST = 16 << 20  # bytes of a block
 WORK_SECONDS = 0.25  # that a run's work is meant to take
 REST_MS = 1000
+TRIED_VALUES = 1000
 TABLE = 32  # bytes beside each block: its slot, and what an allocator has at least
 LINE = re.compile(r"^hunt: operations=(\d+) seconds=([\d.]+) rest_kb=(\d+)$", re.MULTILINE)
 
@@ -156,6 +157,15 @@ def mutate(values: Parameters, random: Random) -> Parameters:
     return changed
 
 
+def avoid(values: Parameters, without: Sequence[tuple[str, Value]], random: Random) -> Parameters:
+    """What must not be is drawn again, until it is something else (parse_without has seen that it can be)."""
+    changed = dict(values)
+    for name in {name for name, _ in without}:
+        while (name, changed[name]) in without:
+            changed[name] = BY_NAME[name].draw(random)
+    return changed
+
+
 def words_of(values: Mapping[str, Value]) -> list[str]:
     """As the program takes them, without what is its default."""
     words: list[str] = []
@@ -181,6 +191,24 @@ def parse_words(words: Sequence[str]) -> Parameters:
         else:
             raise LabError(f"{option} {value}: wanted is a whole number")
     return values
+
+
+def parse_without(items: Sequence[str]) -> tuple[tuple[str, Value], ...]:
+    """Values that a search leaves out, each as NAME=VALUE."""
+    without: list[tuple[str, Value]] = []
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise LabError(f"--without {item}: wanted is NAME=VALUE")
+        without.append((name, parse_words([f"--{name}", value])[name]))
+    random = Random(0)
+    for name, value in without:
+        drawn = {BY_NAME[name].draw(random) for _ in range(TRIED_VALUES)}
+        if isinstance(value, str) and value not in drawn:
+            raise LabError(f"--without {name}={value}: accepted: {', '.join(map(str, sorted(drawn)))}")
+        if all((name, other) in without for other in drawn):
+            raise LabError(f"--without {name}: nothing is left that it could be")
+    return tuple(without)
 
 
 @dataclass
