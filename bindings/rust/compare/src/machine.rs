@@ -14,7 +14,9 @@ fn version_in(lock: &str, name: &str) -> Option<String> {
 
 /// A line of /proc/cpuinfo.
 fn model_in(cpuinfo: &str) -> Option<&str> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    let line = cpuinfo
+        .lines()
+        .find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, model)| model.trim())
 }
 
@@ -52,7 +54,10 @@ mod tests {
 
     #[test]
     fn models() {
-        assert_eq!(model_in("a\t: b\nmodel name\t: X 1\nmodel name\t: Y\n"), Some("X 1"));
+        assert_eq!(
+            model_in("a\t: b\nmodel name\t: X 1\nmodel name\t: Y\n"),
+            Some("X 1")
+        );
         assert_eq!(model_in(""), None);
     }
 }

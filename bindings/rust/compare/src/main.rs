@@ -133,7 +133,10 @@ fn compare_server(
 fn compare() -> Result<(), String> {
     let settings = settings()?;
     let programs = programs::build()?;
-    println!("# Rust programs on hakmem and on other allocators\n\n{}", machine::described());
+    println!(
+        "# Rust programs on hakmem and on other allocators\n\n{}",
+        machine::described()
+    );
     let reference = programs
         .iter()
         .position(|program| program.allocator == REFERENCE)
