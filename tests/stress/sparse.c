@@ -62,9 +62,7 @@ static void in_threads(struct load load) {
 static void aligned(void) { in_threads((struct load){64, 38, 100, 32 * KIT_KB, KIT_MB}); }
 
 /* In slabs, of the class that the alignment asks for. */
-static void aligned_small(void) {
-  in_threads((struct load){4, 1000, 100, 120, 64 * KIT_KB});
-}
+static void aligned_small(void) { in_threads((struct load){4, 1000, 100, 120, 64 * KIT_KB}); }
 
 static void large(void) { in_threads((struct load){200, 3, 362 * KIT_KB, 362 * KIT_KB, 0}); }
 
@@ -140,10 +138,13 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } patterns[] = {
-      {"aligned", aligned}, {"aligned-small", aligned_small}, {"large", large},
-      {"spans", spans},     {"huge", huge},                   {"zeroed", zeroed},
-      {"read-first", read_first}};
+  } patterns[] = {{"aligned", aligned},
+                  {"aligned-small", aligned_small},
+                  {"large", large},
+                  {"spans", spans},
+                  {"huge", huge},
+                  {"zeroed", zeroed},
+                  {"read-first", read_first}};
   CHECK(argc == 3, "a pattern and MiB");
   if (kernel_decides()) {
     printf("skipped: the kernel makes huge pages without being asked\n");
