@@ -11,7 +11,7 @@
 #include "front/full.h"
 
 #define HAK_EXPORT __attribute__((visibility("default")))
-/* For what programs call most: where the code of others begins must not decide where theirs crosses a line. random_mixed: -2% to 0. */
+/* For what programs call most: the length of other functions must not decide where these cross a line (docs/decisions/0022). */
 #define HAK_AT_A_LINE __attribute__((aligned(64)))
 
 #define ALIGNMENT_MAX GIB

@@ -64,7 +64,8 @@ static void *allocate_large(struct hak_heap *named, size_t alignment, size_t siz
 
 void *front_named_allocate(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
   if (size > PTRDIFF_MAX) return fail();
-  unsigned size_class = class_for_aligned(size, alignment);
+  bool ordinary = alignment <= BLOCK_ALIGNMENT && size <= SMALL_MAX;
+  unsigned size_class = ordinary ? class_for(size) : class_for_aligned(size, alignment);
   return size_class < CLASS_COUNT ? allocate_small(named, size_class, zero)
                                   : allocate_large(named, alignment, size, zero);
 }

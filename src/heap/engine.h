@@ -32,9 +32,10 @@ enum {
 bool engine_is_due(struct heap *heap);
 /** Are so many bytes in the heap's inbox worth the engine? Its thread may sleep, or have ended, so the sender asks. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes);
-/** Has the heap grown beyond what it ever was while a quarter of it is free? The caller holds heap->lock. */
+/** Has the heap grown beyond what it ever was while TRADE_LEAST and a TRADE_SHARE-th of it are free? The caller holds heap->lock. */
 bool engine_trade_is_due(struct heap *heap);
-/** A part of what was given back so is in use again: if it is much, that is not done before the heap is twice as large. Under heap->lock. */
+/** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more trades before the heap is twice as large. Under
+ * heap->lock. */
 void engine_trade_back(struct heap *heap);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
 void engine_set_mark(struct heap *heap);

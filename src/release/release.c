@@ -91,7 +91,10 @@ static void end(struct heap *heap, struct purge *purge, bool gone, bool traded) 
   purge_end(purge, gone);
   size_t after = slab_given_bytes(slab);
   heap->given_bytes += after - before;
-  if (after > before) heap->reopened_bytes = 0, heap->traded = traded;
+  if (after > before) {
+    heap->reopened_bytes = 0;
+    heap->traded = traded;
+  }
   slabs_count_free(heap, slab, purge->count);
   if (slab_is_empty(slab)) {
     slabs_give_up(heap, slab);

@@ -64,7 +64,6 @@ HAK_INLINE unsigned class_slices(unsigned size_class) {
 HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   if (size < alignment) size = alignment;
   if (size > SMALL_MAX) return CLASS_COUNT;
-  if (alignment <= BLOCK_ALIGNMENT) return class_for(size); /* as every block is */
   /* A multiple of the alignment, SMALL_MAX at most: nearly always the size of a class, or every class from there
    * to the next power of two is aligned, so that the loop has nothing to do. */
   unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
