@@ -158,9 +158,12 @@ def mutate(values: Parameters, random: Random) -> Parameters:
 
 
 def avoid(values: Parameters, without: Sequence[tuple[str, Value]], random: Random) -> Parameters:
-    """What must not be is drawn again, until it is something else (parse_without has seen that it can be)."""
+    """What must not be is drawn again, in the order of `without`, until it is something else.
+
+    parse_without has seen that it can be.
+    """
     changed = dict(values)
-    for name in {name for name, _ in without}:
+    for name in dict.fromkeys(name for name, _ in without):
         while (name, changed[name]) in without:
             changed[name] = BY_NAME[name].draw(random)
     return changed
@@ -205,7 +208,8 @@ def parse_without(items: Sequence[str]) -> tuple[tuple[str, Value], ...]:
     for name, value in without:
         drawn = {BY_NAME[name].draw(random) for _ in range(TRIED_VALUES)}
         if isinstance(value, str) and value not in drawn:
-            raise LabError(f"--without {name}={value}: accepted: {', '.join(map(str, sorted(drawn)))}")
+            accepted = ", ".join(map(str, sorted(drawn)))
+            raise LabError(f"--without {name}={value}: accepted: {accepted}")
         if all((name, other) in without for other in drawn):
             raise LabError(f"--without {name}: nothing is left that it could be")
     return tuple(without)
