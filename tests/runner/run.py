@@ -194,6 +194,14 @@ def summarise(
     )
     for (variant, test, of_cases, reason), count in allowed.items():
         print(f"skipped  {variant}: {test}{f', {count} of its cases' if of_cases else ''}: {reason}")
+    print_longest(results, seconds, jobs)
+    print(f"{'variant':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'processor':>11}")
+    for r in results:
+        print(
+            f"{r.variant:<10}{r.total:>7}{r.passed:>8}{len(r.failed):>8}{r.skipped:>9}"
+            f"{sum(r.processor.values()):>9.0f} s"
+        )
+    # Last, so that whoever sees only the end of a long output sees these.
     for skip in unlisted:
         print(f"{'FAILED ' if strict else 'SKIPPED'}  {skip} (a skip that tests/may-skip.toml does not list)")
     for entry in stale:
@@ -203,13 +211,6 @@ def summarise(
             print(f"FAILED   {result.variant}: {name}")
             for line in result.said.get(name, "").splitlines()[-SHOWN_LINES:]:
                 print(f"         | {line}")
-    print_longest(results, seconds, jobs)
-    print(f"{'variant':<10}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}{'processor':>11}")
-    for r in results:
-        print(
-            f"{r.variant:<10}{r.total:>7}{r.passed:>8}{len(r.failed):>8}{r.skipped:>9}"
-            f"{sum(r.processor.values()):>9.0f} s"
-        )
     if unlisted and not strict:
         print(f"\n{len(unlisted)} not run and not listed: with CI=true they would count as failures")
     # Each of these is a test less that ran, whether ctest counted it or not.
