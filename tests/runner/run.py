@@ -122,8 +122,9 @@ def run_tests(tests: list[Test], jobs: int, results: dict[str, Result]) -> float
     measured.unlink(missing_ok=True)
     started = time.monotonic()
     done = subprocess.run(
-        # Beside `jobs` tests that need a processor, some that wait find room, and no other.
-        ["ctest", "--test-dir", str(folder), "-j", str(SLOTS * jobs + SLOTS - 1), "--output-on-failure"]
+        # One more than there are processors: each test waits now and then, for a disk, a child or a lock. What only waits
+        # finds room beside them.
+        ["ctest", "--test-dir", str(folder), "-j", str(SLOTS * (jobs + 1) + SLOTS - 1), "--output-on-failure"]
         + ["--no-tests=error", "--output-junit", str(junit)]
         + ["--test-output-size-passed", str(KEPT_OUTPUT)],
         stdin=subprocess.DEVNULL,

@@ -44,6 +44,11 @@
 #else
 #define KIT_SANITIZED 0
 #endif
+#ifdef KIT_EMULATED /* by a compiler for another machine */
+#define KIT_SLOW 1
+#else
+#define KIT_SLOW KIT_SANITIZED
+#endif
 #ifdef __SANITIZE_ADDRESS__
 #define KIT_ASAN 1
 #else

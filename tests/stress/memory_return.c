@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define TOTAL ((KIT_SANITIZED ? 24 : 96) * KIT_MB)
+#define TOTAL ((KIT_SLOW ? 24 : 96) * KIT_MB)
 #define MAX_BLOCKS (TOTAL / 48)
 
 static kit_block blocks[MAX_BLOCKS];

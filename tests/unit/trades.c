@@ -11,8 +11,8 @@
 
 WITHOUT_SAMPLES;
 
-/* 64 MiB of large blocks, and as many bytes of small ones. */
-enum { LARGE = 8192, LARGE_COUNT = 8192, SMALL = 64, SMALL_COUNT = LARGE_COUNT * (LARGE / SMALL) };
+/* 24 MiB of large blocks, three times what a heap may keep; and as many bytes of small ones. */
+enum { LARGE = 8192, LARGE_COUNT = 3072, SMALL = 64, SMALL_COUNT = LARGE_COUNT * (LARGE / SMALL) };
 #define ALL ((size_t)LARGE * LARGE_COUNT)
 
 static unsigned char *large[LARGE_COUNT];
