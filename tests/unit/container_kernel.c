@@ -187,8 +187,7 @@ static void a_trigger_tells_nothing_twice(void **state) {
     skip();
   }
   assert_int_equal(fcntl(file, F_GETFD), FD_CLOEXEC);
-  /* Other programs' pressure counts, and a kernel that counts for another trigger already says once what was before
-   * this one was made. But it says nothing twice within the two seconds of the trigger's window. */
+  /* Whatever other programs wait for counts, too. But nothing is told twice within the two seconds of the window. */
   unsigned news = 0;
   for (unsigned look = 0; look < 100; look++) {
     enum os_file_event event = os_file_wait(file, look == 0 ? 50 : 0);
