@@ -11,11 +11,8 @@ void *api_calloc_overflow(void) {
   return NULL;
 }
 
-void *api_realloc(void *pointer, size_t size) {
-  if (pointer == NULL) return api_malloc(size);
-  size_t usable = size != 0 ? front_own_usable(pointer) : 0;
-  if (HAK_LIKELY(usable != 0)) return front_reallocate_own(pointer, usable, size);
-  if (!full_is_on() && front_large_stays(pointer, size)) return pointer;
+/* What is no block of the thread's own slabs. */
+static HAK_NOINLINE void *reallocate_any(void *pointer, size_t size) {
   struct block block = block_look_up(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (heap_calls_libc()) return libc_realloc(pointer, size);
@@ -29,6 +26,15 @@ void *api_realloc(void *pointer, size_t size) {
   }
   return full_is_on() ? full_reallocate(pointer, &block, size)
                       : front_reallocate(pointer, &block, size);
+}
+
+void *api_realloc(void *pointer, size_t size) {
+  if (HAK_UNLIKELY(pointer == NULL)) return api_malloc(size);
+  size_t usable = front_own_usable(pointer);
+  if (usable != 0 && HAK_LIKELY(front_small_stays(usable, size))) return pointer;
+  if (usable != 0 && size != 0) return front_reallocate_own(pointer, usable, size);
+  if (!full_is_on() && front_large_stays(pointer, size)) return pointer;
+  return reallocate_any(pointer, size);
 }
 
 void *api_reallocarray(void *pointer, size_t count, size_t size) {

@@ -75,11 +75,26 @@ static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *call
 
 #define CALLER __builtin_return_address(0)
 
+HAK_INLINE void *or_throw(void *block, size_t size, void *caller) {
+  return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, caller);
+}
+
+/* Jumped to: the return address is the program's. */
+static HAK_NOINLINE void *new_with_empty_bin(size_t size) {
+  return or_throw(front_allocate_slow(size), size, CALLER);
+}
+static HAK_NOINLINE void *new_sample(size_t size) {
+  return or_throw(front_allocate_sample(size), size, CALLER);
+}
+static HAK_NOINLINE void *new_beyond(size_t size) {
+  return or_throw(front_allocate_beyond(size), size, CALLER);
+}
+
 #define NEW(symbol)                                                                                \
   HAK_EXPORT HAK_AT_A_LINE void *symbol(size_t size);                                              \
   HAK_EXPORT void *symbol(size_t size) {                                                           \
-    void *block = api_malloc(size);                                                                \
-    return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, 0, CALLER);                      \
+    if (full_may_be_on()) return or_throw(api_malloc(size), size, CALLER);                         \
+    return front_allocate_or(size, HAK_HARDENED, new_with_empty_bin, new_sample, new_beyond);      \
   }
 
 #define NEW_ALIGNED(symbol)                                                                        \

@@ -1,6 +1,6 @@
 /* fast.h - the fast paths of malloc and free; everything else is a call away.
  *
- * 16 (malloc) and 20 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
+ * 18 (malloc) and 18 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
  * option test. `docs/architecture.md` walks through both.
  */
 #ifndef HAK_FAST_H
@@ -19,42 +19,61 @@ extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 void *front_allocate_slow(size_t size);                  /* bin was empty */
 void *front_allocate_sample(size_t size);                /* it may be a sample */
 void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
+void front_free_afar(void *pointer);                     /* not in map.near */
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
 
-/** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
-HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
+/** Where the fast path goes on: malloc's three, or those of operator new, which has something to do when they return NULL. Jumped to,
+ * not called, so that it saves no register for it. */
+typedef void *front_half(size_t size);
+
+HAK_INLINE void *front_allocate_counted_or(size_t size, bool guarded, front_half *slow) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
   void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.heap->bins + offset));
-  if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
+  if (HAK_UNLIKELY(block == NULL)) return slow(size);
   return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct bin))) : block;
 }
 
+/** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
+HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
+  return front_allocate_counted_or(size, guarded, front_allocate_slow);
+}
+
+HAK_INLINE void *front_allocate_or(size_t size, bool guarded, front_half *slow, front_half *sample,
+                                   front_half *beyond) {
+  if (HAK_UNLIKELY(size > TABLE_MAX)) return beyond(size);
+  if (sample_crosses(size)) return sample(size);
+  return front_allocate_counted_or(size, guarded, slow);
+}
+
 HAK_INLINE void *front_allocate_in(size_t size, bool guarded) {
-  if (HAK_UNLIKELY(size > TABLE_MAX)) return front_allocate_beyond(size);
-  if (sample_crosses(size)) return front_allocate_sample(size);
-  return front_allocate_counted(size, guarded);
+  return front_allocate_or(size, guarded, front_allocate_slow, front_allocate_sample,
+                           front_allocate_beyond);
 }
 
 HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, guard_is_on()); }
 
-HAK_INLINE void front_free_in(void *block, bool guarded) {
-  if (HAK_LIKELY(map_has_entry(block))) {
-    struct bin *bin = map_bin(block);
-    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
-      guard_free_far(block, bin);
-      return;
-    }
-    if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
-      if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
-      return;
-    }
-    front_free_elsewhere(block, bin);
+/* To the bin that the map names. */
+HAK_INLINE void front_free_to(void *block, struct bin *bin, bool guarded) {
+  if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
+    guard_free_far(block, bin);
     return;
   }
-  front_free_slow(block);
+  if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
+    if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
+    return;
+  }
+  front_free_elsewhere(block, bin);
+}
+
+HAK_INLINE void front_free_in(void *block, bool guarded) {
+  uintptr_t near = map_near_index(block);
+  if (HAK_LIKELY(near < NEAR_SLICES)) front_free_to(block, map_near_bin(near), guarded);
+  else if (!HAK_HARDENED) front_free_afar(block);
+  else if (HAK_LIKELY(map_has_entry(block))) front_free_to(block, map_far_bin(block), guarded);
+  else front_free_slow(block);
 }
 
 HAK_INLINE void front_free(void *block) { front_free_in(block, guard_is_on()); }

@@ -30,16 +30,22 @@ void *front_allocate_unsampled(size_t size);
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 
-/** Usable bytes of a block of a slab of the calling thread's, told without a look at its descriptor; 0: block_find
- * has to tell what it is. */
+/** Usable bytes of a block of a slab of the calling thread's, told by the map alone; 0: block_find has to tell what it is. */
 HAK_INLINE size_t front_own_usable(const void *pointer) {
-  if (HAK_HARDENED || !map_has_entry(pointer)) return 0;
-  struct bin *bin = map_bin(pointer);
+  uintptr_t near = map_near_index(pointer);
+  if (HAK_HARDENED || near >= NEAR_SLICES) return 0;
+  struct bin *bin = map_near_bin(near);
   if (!heap_has_bin(thread_heap, bin)) return 0;
-  uint32_t bytes = class_size((unsigned)(bin - thread_heap->bins));
+  uint32_t bytes = class_sizes[bin - thread_heap->bins];
+  uint32_t place = (uint32_t)((uintptr_t)pointer % SLICE_BYTES);
   /* In a slab of one slice a block's place follows from its address. */
-  if (bytes > ONE_SLICE_BLOCK_MAX) return 0;
-  return (uint32_t)((uintptr_t)pointer % SLICE_BYTES) % bytes == 0 ? bytes : 0;
+  if (bytes > ONE_SLICE_BLOCK_MAX) place += (uint32_t)map_slab(pointer)->offset << SLICE_SHIFT;
+  return place % bytes == 0 ? bytes : 0;
+}
+
+/** Would realloc leave a block of a slab where it is, whose class need not be known? */
+HAK_INLINE bool front_small_stays(size_t usable, size_t size) {
+  return size <= usable && size > usable / 2;
 }
 
 /** Resizes such a block. */

@@ -10,7 +10,8 @@
 
 /* Does a block of a slab stay where it is? */
 static bool small_stays(size_t usable, size_t size) {
-  return size <= usable && (size > usable / 2 || class_for(size) == class_for(usable));
+  return front_small_stays(usable, size) ||
+         (size <= usable && class_for(size) == class_for(usable));
 }
 
 /* Where the block is, or where its pages move to; NULL: it has to be copied. */

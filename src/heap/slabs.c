@@ -88,17 +88,6 @@ static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count)
   remote_send_list(bin, first, count);
 }
 
-/* `count` blocks of one slice, linked from `first` to `last`. */
-static void put_run(struct heap *heap, void *first, void *last, unsigned count, bool keep_last) {
-  struct slab *slab = slab_head(map_slab(first));
-  struct bin *bin = map_bin(first);
-  if (HAK_UNLIKELY(!heap_has_bin(heap, bin))) {
-    put_elsewhere(bin, first, count);
-    return;
-  }
-  slabs_put_run(heap, slab, first, last, count, keep_last);
-}
-
 void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
                    bool keep_last) {
   slab_put(slab, first, last, count);
@@ -118,36 +107,55 @@ void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last
   if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
 }
 
+/* Where in its slab, which begins with a slice, a block lies. */
+static uint32_t place_in(const struct slab *slice, const void *block) {
+  return (uint32_t)((uintptr_t)block % SLICE_BYTES) + ((uint32_t)slice->offset << SLICE_SHIFT);
+}
+
 /* Do blocks of the class start there? Links lie in the program's memory. */
-static bool are_blocks(const void *first, const void *last, unsigned size_class) {
-  const struct slab *slab = map_slab(first);
-  if (atomic_load_explicit(&slab->kind, memory_order_relaxed) != KIND_SLAB ||
-      slab->size_class != size_class)
+static bool are_blocks(const struct slab *slice, const void *first, const void *last,
+                       unsigned size_class) {
+  if (atomic_load_explicit(&slice->kind, memory_order_relaxed) != KIND_SLAB ||
+      slice->size_class != size_class)
     return false;
-  uint32_t size = slab_block_size(slab);
-  const char *base = slab_base(slab - slab->offset);
-  return (uint32_t)((const char *)first - base) % size == 0 &&
-         (first == last || (uint32_t)((const char *)last - base) % size == 0);
+  uint32_t size = slab_block_size(slice);
+  return place_in(slice, first) % size == 0 && (first == last || place_in(slice, last) % size == 0);
+}
+
+/* `count` blocks of one slice, linked from `first` to `last`. */
+HAK_INLINE void put_run(struct heap *heap, struct slab *slice, void *first, void *last,
+                        unsigned count, bool keep_last) {
+  struct bin *bin = map_bin(first);
+  if (HAK_LIKELY(heap_has_bin(heap, bin)))
+    slabs_put_run(heap, slab_head(slice), first, last, count, keep_last);
+  else put_elsewhere(bin, first, count);
+}
+
+/* Does the second lie in the slice of the first, at a place that a block may have? */
+static bool may_follow(const void *first, const void *second) {
+  return (((uintptr_t)first ^ (uintptr_t)second) & ~(SLICE_BYTES - BLOCK_ALIGNMENT)) == 0;
 }
 
 /* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
- * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked. A block that
- * was freed twice may link a list to itself: a run ends where no slice has more blocks, and slab_put finds them too many. */
+ * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked, and is looked up once. No link
+ * is followed that leads out of our memory. A block that was freed twice may link a list to itself: a run ends where no slice has more
+ * blocks, and slab_put finds them too many. */
 static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last) {
   void *next = *list;
   const void *from = next;
   unsigned put = 0;
   while (next != NULL && put < BLOCKS_A_HOLD) {
     void *first = next, *last;
+    struct slab *slice = map_slab(first);
+    if (HAK_UNLIKELY(slice == NULL || (uintptr_t)first % BLOCK_ALIGNMENT != 0)) link_report(from);
     unsigned count = 0;
     do {
       last = next;
-      next = link_follow(last);
+      next = link_next(last);
       count++;
-    } while (next != NULL && ((uintptr_t)next ^ (uintptr_t)first) >> SLICE_SHIFT == 0 &&
-             count < SLICE_BYTES / BLOCK_ALIGNMENT);
-    if (HAK_UNLIKELY(!are_blocks(first, last, size_class))) link_report(from);
-    put_run(heap, first, last, count, keep_last);
+    } while (next != NULL && may_follow(first, next) && count < SLICE_BYTES / BLOCK_ALIGNMENT);
+    if (HAK_UNLIKELY(!are_blocks(slice, first, last, size_class))) link_report(from);
+    put_run(heap, slice, first, last, count, keep_last);
     from = last;
     put += count;
   }

@@ -25,14 +25,19 @@
 #define CLASS_OF_SERIES(number)                                                                    \
   ((number) - ((number) > SERIES_1920) - ((number) > SERIES_3584) - ((number) > SERIES_3584 + 1))
 
+/* The inverse of CLASS_OF_SERIES. */
+#define SERIES_OF(size_class)                                                                      \
+  ((size_class) + ((size_class) >= SERIES_1920) + ((size_class) + 1 >= SERIES_3584 ? 2 : 0))
+#define SIZE_OF_SERIES(number)                                                                     \
+  ((256u << ((number)-16) / 8) + (((number)-16) % 8 + 1) * (32u << ((number)-16) / 8))
+#define CLASS_SIZE(size_class)                                                                     \
+  ((size_class) < 16 ? ((size_class) + 1) * 16 : SIZE_OF_SERIES(SERIES_OF(size_class)))
+
 /** Size of the blocks of a class, bytes. */
-HAK_INLINE uint32_t class_size(unsigned size_class) {
-  if (size_class < 16) return (size_class + 1) * 16;
-  unsigned number = size_class + (size_class >= SERIES_1920);
-  number += number >= SERIES_3584 ? 2 : 0;
-  unsigned doubling = (number - 16) / 8, step = (number - 16) % 8;
-  return (256u << doubling) + (step + 1) * (32u << doubling);
-}
+HAK_INLINE uint32_t class_size(unsigned size_class) { return CLASS_SIZE(size_class); }
+
+/** The same where it is not known to the compiler, and asked for often. */
+extern const uint32_t class_sizes[CLASS_COUNT] HAK_HIDDEN;
 
 /* Above 256 bytes: the classes of a doubling are told apart by the three bits below the highest one of the last byte's offset. */
 #define LOG2_OF(n) (63u - (unsigned)__builtin_clzll(n))

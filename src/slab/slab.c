@@ -7,6 +7,12 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 
+#define S4(n) CLASS_SIZE(n), CLASS_SIZE((n) + 1), CLASS_SIZE((n) + 2), CLASS_SIZE((n) + 3),
+#define S16(n) S4(n) S4((n) + 4) S4((n) + 8) S4((n) + 12)
+const uint32_t class_sizes[CLASS_COUNT] = {S16(0) S16(16) S16(32) S16(48) S4(64) S4(68) S4(72)
+                                               CLASS_SIZE(76)};
+_Static_assert(CLASS_COUNT == 77 && CLASS_SIZE(CLASS_COUNT - 1) == SMALL_MAX, "all of them");
+
 struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages) {
   unsigned slices = class_slices(size_class);
   bool zeroed;
