@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Builds the allocators that hakmem is measured against, each as a library to preload.
 
-Usage: build_peers.py [--only NAME|GROUP]... [--jobs N] [--table FILE] [--output FOLDER] [--list]
+Usage: build_peers.py [--only NAME|GROUP]... [--jobs N] [--table FILE] [--output FOLDER] [--untuned] [--list]
 
 Reads bench/peers/peers.toml; writes FOLDER/lib<name>.so and FOLDER/peers.json (build/peers by
 default): a list with name, version, source, and `library`, or `missing` with the reason. Peers of a
 group are built only when they or the group are named, and go to FOLDER/<group>.json. What
 cannot be built is reported as missing, the rest go on, and the exit code is 0; it is 2 when the
 arguments or the table are wrong. Crates come through cargo, at the versions in each Cargo.lock;
-Debian's libraries are used as installed.
+Debian's libraries are used as installed. With --untuned crates are compiled with less optimisation and
+past ccache, which from nothing takes a third less time: for tests, and never to be measured.
 """
 
 import argparse
@@ -42,7 +43,8 @@ LEFT_OUT = (
     "LD_PRELOAD",
     "CARGO_TARGET_DIR",
 )
-FEW_HAVE = ("group", "crate_sources", "include")
+FEW_HAVE = ("group", "crate_sources", "include", "untuned")
+UNTUNED = "-O1"  # behind all other flags; with -O0, jemalloc's functions in headers take four times as long
 BUILD_SECONDS = 3600  # no build takes a tenth of it; a registry that hangs must not hang the rest
 
 
@@ -79,6 +81,7 @@ class Peer:
     version: dict[str, Any] = dataclasses.field(default_factory=dict)
     package: str = ""
     library: str = ""
+    untuned: bool = False  # --untuned
 
     def check(self) -> None:
         def refuse(text: str) -> None:
@@ -105,7 +108,7 @@ def load_table(path: Path) -> list[Peer]:
             entries = tomllib.load(file).get("peer", [])
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise BadTable(f"{path}: {error}") from None
-    known = {field.name for field in dataclasses.fields(Peer)}
+    known = {field.name for field in dataclasses.fields(Peer)} - {"untuned"}
     peers = []
     for entry in entries:
         if unknown := entry.keys() - known:
@@ -194,12 +197,13 @@ def build_crate(peer: Peer, project: Path, folder: Path, log: Path, jobs: int) -
     if peer.features:
         command += ["--features", ",".join(peer.features)]
     extra = {key: value.format(project=project) for key, value in peer.environment.items()}
-    if shutil.which("ccache"):
+    if shutil.which("ccache") and not peer.untuned:
         # The crates are unpacked to the same place for every checkout, so these come from one cache.
         for name, compiler in (("CC", "cc"), ("CXX", "c++")):
             extra[name] = f"ccache {os.environ.get(name) or compiler}"
         extra |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
-    environment = clean_environment(CFLAGS=peer.cflags, CXXFLAGS=peer.cxxflags, **extra)
+    less = f" {UNTUNED}" if peer.untuned else ""
+    environment = clean_environment(CFLAGS=peer.cflags + less, CXXFLAGS=peer.cxxflags + less, **extra)
     output = run(command, log, "cargo build", env=environment)
     crate = Crate("", Path(), Path())
     for line in output.splitlines():
@@ -393,6 +397,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--table", type=Path, default=PEERS / "peers.toml", metavar="FILE")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "peers", metavar="FOLDER")
+    parser.add_argument(
+        "--untuned", action="store_true", help="with less optimisation: not to be measured"
+    )
     parser.add_argument("--list", action="store_true", help="names only; builds nothing")
     parsed = parser.parse_args(arguments)
     if parsed.jobs < 1:
@@ -444,6 +451,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     only = parsed.only or [""]  # those of no group
     wanted = [peer for peer in peers if peer.name in only or peer.group in only]
+    for peer in wanted:
+        peer.untuned = parsed.untuned
     made: dict[str, dict[str, str]] = {}
     for number, peer in enumerate(wanted, 1):
         print(f"peers: [{number}/{len(wanted)}] {peer.name} ...", end=" ", flush=True)

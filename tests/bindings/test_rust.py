@@ -23,6 +23,8 @@ CMAKE = os.environ.get("HAKMEM_TEST_CMAKE", "cmake")
 COMPILERS = {"CC": os.environ.get("HAKMEM_TEST_CC", "cc"), "CXX": os.environ.get("HAKMEM_TEST_CXX", "c++")}
 # The sources are compiled for each set of features and each way to build, mostly with the same flags: once where there is ccache.
 CACHED = {name: f"ccache {compiler}" for name, compiler in COMPILERS.items()} | {"CCACHE_NOHASHDIR": "1"}
+# What takes time, and nobody here has use for: debug information (but LookedInto), and notes for the next compilation.
+QUICKLY = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
 JOBS = os.environ.get("HAKMEM_TEST_JOBS") or str(os.cpu_count() or 1)  # compilers at once
 SKIP = 77
 CRATES = ("hakmem-sys", "hakmem")
@@ -38,7 +40,7 @@ def environment() -> dict[str, str]:
     unwanted = re.compile(r"(HAKMEM_|CARGO_(BUILD|PROFILE|INCREMENTAL|ENCODED)|RUSTFLAGS|RUSTDOCFLAGS|C(XX)?FLAGS|LD_PRELOAD)")
     kept = {name: value for name, value in os.environ.items() if not unwanted.match(name)}
     compilers = CACHED if shutil.which("ccache") else COMPILERS
-    return kept | compilers | {"CARGO_TARGET_DIR": str(TARGET), "CARGO_TERM_COLOR": "never", "CARGO_BUILD_JOBS": JOBS}
+    return kept | compilers | QUICKLY | {"CARGO_TARGET_DIR": str(TARGET), "CARGO_TERM_COLOR": "never", "CARGO_BUILD_JOBS": JOBS}
 
 
 def execute(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
@@ -96,7 +98,7 @@ class Tested(TestCase):
         self.assertGreater(self.all_pass(*arguments, toolchain="nightly"), 15)
 
     def test_what_measures(self) -> None:
-        """Without the allocators to compare with, which take minutes to build."""
+        """Without the allocators to compare with, which take minutes to build; and without criterion, which test_clippy looks at."""
         self.assertGreater(self.all_pass("-p", "hakmem-compare", "--no-default-features", "--lib", "--bins"), 5)
 
 
@@ -107,7 +109,9 @@ class Clean(TestCase):
         every = ("clippy", "--locked", "--all-targets")
         self.passes(*every, "--", "-D", "warnings")
         self.passes(*every, "--features", "hakmem/hardened,hakmem/override,hakmem/allocator-api2", "--", "-D", "warnings")
-        self.passes(*every, "-p", "hakmem-compare", "--no-default-features", "--", "-D", "warnings")
+        self.passes(
+            *every, "-p", "hakmem-compare", "--no-default-features", "--features", "criterion", "--", "-D", "warnings"
+        )
 
     def test_format(self) -> None:
         if not has_component("fmt"):
@@ -221,7 +225,9 @@ class LookedInto(TestCase):
     """A program that writes a profile of itself, and waits."""
 
     def setUp(self) -> None:
-        self.passes("build", "--locked", "-p", "hakmem", "--example", "heap_profile")
+        # Debug information of these two alone, by which pprof finds names.
+        debug = ("--config", "profile.dev.package.hakmem.debug=true")
+        self.passes("build", "--locked", "-p", "hakmem", "--example", "heap_profile", *debug)
         self.profile = WORK / "heap.prof"
         self.profile.unlink(missing_ok=True)
         program = TARGET / "debug" / "examples" / "heap_profile"

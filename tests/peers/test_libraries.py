@@ -1,4 +1,4 @@
-"""build/peers/peers.json is well formed, and every library in it really serves malloc."""
+"""peers.json is well formed, and every library in it really serves malloc."""
 
 import os
 import sys

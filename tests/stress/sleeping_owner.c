@@ -12,6 +12,12 @@
 #define ROUND_BYTES (4 * KIT_MB)
 #define MAX_BLOCKS (ROUND_BYTES / 64)
 #define WARM_UP 8
+/* With fewer rounds, the bound says nothing: of 256 MiB it lets 44 pass, of the 128 under an emulator 28. */
+#ifdef KIT_EMULATED
+#define LEAST 32
+#else
+#define LEAST 64
+#endif
 
 static kit_block blocks[MAX_BLOCKS];
 static size_t block_size;
@@ -59,9 +65,8 @@ static void test_size(size_t size, uint64_t rounds) {
 
 int main(int argc, char **argv) {
   kit_start();
-  /* At least 64: with fewer, the bound says nothing. */
-  uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : kit_rounds(64);
-  if (rounds < 64) rounds = 64;
+  uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : kit_rounds(LEAST);
+  if (rounds < LEAST) rounds = LEAST;
   sem_init(&filled, 0, 0);
   sem_init(&never, 0, 0);
   test_size(64, rounds);

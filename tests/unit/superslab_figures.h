@@ -9,9 +9,12 @@
 #include "superslab/dirty.h"
 #include "superslab/figures.h"
 
-/* Single-threaded work, which ThreadSanitizer makes ten times slower and learns nothing from. */
+/* Single-threaded work, which ThreadSanitizer makes ten times slower and learns nothing from. Under an emulator, which is as slow,
+ * it is the machine's page size that is tried. */
 #if defined(__SANITIZE_THREAD__)
 enum { EFFORT = 1 };
+#elif defined(UNIT_EMULATED)
+enum { EFFORT = 2 };
 #else
 enum { EFFORT = 8 };
 #endif

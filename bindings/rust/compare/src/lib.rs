@@ -5,12 +5,12 @@ pub mod load;
 pub mod serve;
 pub mod work;
 
-use std::time::Duration;
-
-use criterion::Criterion;
-
 /// The program on one allocator: with `serve` as its argument the server, else criterion with its own arguments.
+#[cfg(feature = "criterion")]
 pub fn run(allocator: &str) {
+    use criterion::Criterion;
+    use std::time::Duration;
+
     if std::env::args().nth(1).as_deref() == Some("serve") {
         serve::run();
     }

@@ -28,9 +28,10 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// With the features that this program was built with, so that cargo has nothing to build that is not wanted.
+/// With the allocators that this program was built with, so that cargo has nothing to build that is not wanted.
 fn features() -> String {
     let all = [
+        ("criterion", true),
         ("jemalloc", cfg!(feature = "jemalloc")),
         ("mimalloc", cfg!(feature = "mimalloc")),
         ("snmalloc", cfg!(feature = "snmalloc")),
