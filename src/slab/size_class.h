@@ -69,11 +69,9 @@ HAK_INLINE unsigned class_slices(unsigned size_class) {
 HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   if (size < alignment) size = alignment;
   if (size > SMALL_MAX) return CLASS_COUNT;
-  /* A multiple of the alignment, SMALL_MAX at most: nearly always the size of a class, or every class from there
-   * to the next power of two is aligned, so that the loop has nothing to do. */
-  unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
-  while (size_class < CLASS_COUNT && (class_size(size_class) & (alignment - 1)) != 0) size_class++;
-  return size_class;
+  /* Of a multiple of the alignment. Either the alignment divides the step between the classes there, or the step divides it: then the
+   * multiple is the size of a class, or of one of the three that share the next power of two. */
+  return class_for((size + alignment - 1) & ~(alignment - 1));
 }
 
 #endif

@@ -47,7 +47,9 @@ static void slabs_hold_several_blocks_and_lose_at_most_an_eighth(void **state) {
 static void the_smallest_aligned_class_is_found(void **state) {
   (void)state;
   for (size_t alignment = 1; alignment <= SMALL_MAX; alignment *= 2)
-    for (size_t size = 0; size <= SMALL_MAX; size += 13) {
+    /* Every multiple of 16 and what follows it: nothing changes in between. */
+    for (size_t step = 0; step < 2 * SMALL_MAX / 16; step++) {
+      size_t size = step / 2 * 16 + step % 2;
       unsigned c = class_for_aligned(size, alignment);
       assert_true(c < CLASS_COUNT);
       assert_true(class_size(c) >= size);
