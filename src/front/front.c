@@ -102,25 +102,31 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   return block;
 }
 
-/* Of sizes above TABLE_MAX. */
-static void *allocate_beyond(size_t size) {
+/* Of sizes above TABLE_MAX, up to SMALL_MAX. */
+HAK_INLINE void *allocate_mid(size_t size) {
+  unsigned size_class = class_for_mid(size);
+  void *block = bin_pop(&malloc_thread.heap->bins[size_class]);
+  if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
+  guard_allocated(block, size_class);
+  return block;
+}
+
+static HAK_NOINLINE void *allocate_above_mid(size_t size) {
   bool zeroed;
-  if (size <= SMALL_MAX) {
-    unsigned size_class = class_for(size);
-    void *block = bin_pop(&malloc_thread.heap->bins[size_class]);
-    if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
-    guard_allocated(block, size_class);
-    return block;
-  }
   if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
   return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
+}
+
+static void *allocate_beyond(size_t size) {
+  return size <= SMALL_MAX ? allocate_mid(size) : allocate_above_mid(size);
 }
 
 static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
 
 HAK_NOINLINE void *front_allocate_beyond(size_t size) {
-  if (crosses(size)) return allocate_sample(BLOCK_ALIGNMENT, size, NULL);
-  return allocate_beyond(size);
+  if (HAK_LIKELY(size <= SMALL_MAX))
+    return sample_crosses(size) ? front_allocate_sample(size) : allocate_mid(size);
+  return crosses(size) ? front_allocate_sample(size) : allocate_above_mid(size);
 }
 
 /* From here on calloc may get untouched memory as it is; smaller blocks share their pages with others. */

@@ -40,7 +40,8 @@ HAK_INLINE uint32_t class_size(unsigned size_class) { return CLASS_SIZE(size_cla
 extern const uint32_t class_sizes[CLASS_COUNT] HAK_HIDDEN;
 
 /* Above 256 bytes: the classes of a doubling are told apart by the three bits below the highest one of the last byte's offset. */
-#define LOG2_OF(n) (63u - (unsigned)__builtin_clzll(n))
+#define LOG2_OF(n)                                                                                 \
+  (63u ^ (unsigned)__builtin_clzll(n)) /* GCC makes one instruction of it, not of 63 - clz */
 #define CLASS_FOR_LAST(last)                                                                       \
   CLASS_OF_SERIES(16 + (LOG2_OF(last) - 8) * 8 + (unsigned)((last) >> (LOG2_OF(last) - 3) & 7))
 
@@ -50,6 +51,12 @@ extern const uint32_t class_sizes[CLASS_COUNT] HAK_HIDDEN;
 HAK_INLINE unsigned class_for(size_t size) {
   if (size <= 256) return CLASS_FOR_TINY(size);
   return CLASS_FOR_LAST((unsigned long long)size - 1);
+}
+
+/** The same above 4 KiB, beyond the classes that are left out: the leading four bits count the classes of the doubling from 8 on. */
+HAK_INLINE unsigned class_for_mid(size_t size) {
+  unsigned log2 = LOG2_OF((unsigned long long)size - 1);
+  return (unsigned)((size - 1) >> (log2 - 3)) + 8 * log2 - (8 * 8 - 16 + 8 + 3);
 }
 
 /** The same as a constant expression. */
