@@ -44,10 +44,12 @@ void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
 void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   void *last = NULL, *cold = bin->head;
   uint32_t kept = 0;
-  for (; kept < keep; kept++, cold = link_follow(cold)) last = cold;
+  uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
+  for (; kept < keep && cold != NULL; kept++, cold = link_follow(cold)) last = cold;
+  /* One may be missing, where a signal came between the list and the room, and its handler forked. */
+  if (HAK_UNLIKELY(cold == NULL && held - kept > 1)) link_report(last);
   if (last == NULL) bin->head = NULL;
   else link_set(last, NULL);
-  uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
   heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - kept);
   to_slabs(heap, (unsigned)(bin - heap->bins), cold);

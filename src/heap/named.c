@@ -213,7 +213,7 @@ static void trim(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
   uint32_t keep = bin->capacity / 2;
   void *last = bin->head;
-  for (uint32_t i = 1; i < keep; i++) last = link_follow(last);
+  for (uint32_t i = 1; i < keep; i++) last = link_follow_on(last);
   void *cold = link_follow(last);
   link_set(last, NULL);
   bin->room = (int32_t)(bin->capacity - keep);

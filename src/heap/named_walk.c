@@ -25,9 +25,12 @@ static void mark(struct free_map *is_free, const struct slab *slab, const void *
 
 /* Under the lock. In the bin are blocks that were freed and are in no slab's list yet. */
 static void find_free(const struct heap *heap, const struct slab *slab, struct free_map *is_free) {
-  for (void *block = slab->free_list; block != NULL; block = link_follow(block))
+  const struct bin *bin = &heap->bins[slab->size_class];
+  unsigned left = slab_free_count(slab), held = (unsigned)((int32_t)bin->capacity - bin->room);
+  /* So many: a list that the program tied to a ring has no end. */
+  for (void *block = slab->free_list; block != NULL && left-- > 0; block = link_follow(block))
     mark(is_free, slab, block);
-  for (void *block = heap->bins[slab->size_class].head; block != NULL; block = link_follow(block))
+  for (void *block = bin->head; block != NULL && held-- > 0; block = link_follow(block))
     if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
   for (unsigned i = 0; i < slab_carved(slab); i++)
     if (hole_has(slab, i)) is_free->words[i / 64] |= UINT64_C(1) << i % 64;

@@ -121,7 +121,7 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
     unsigned taken = slab_take_list(slab, &blocks);
     slabs_count_free(heap, slab, -(int64_t)taken);
     if (taken > 0) {
-      if (*list != NULL) link_set(link_last(blocks), *list);
+      if (*list != NULL) link_set(link_last(blocks, taken), *list);
       *list = blocks;
       slabs_count(heap, size_class, COUNT_FROM_SLABS, taken);
     } else {
@@ -189,7 +189,7 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
 /* What is left of a list whose first block is taken. */
 static void to_bin(struct bin *bin, void *first, unsigned count) {
   HAK_CHECK(bin->head == NULL);
-  if (count > 1) bin->head = link_next(first);
+  if (count > 1) bin->head = link_follow_on(first);
   bin->room -= (int32_t)count - 1;
 }
 

@@ -194,9 +194,9 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
   while (count > 0) {
     unsigned blocks = count < limit ? count : limit;
     void *last = first;
-    for (unsigned i = 1; i < blocks; i++) last = link_follow(last);
+    for (unsigned i = 1; i < blocks; i++) last = link_follow_on(last);
     /* Before the push: it belongs to others from then on. A block alone has no link yet. */
-    void *next = count > blocks ? link_follow(last) : NULL;
+    void *next = count > blocks ? link_follow_on(last) : NULL;
     link_set(last, NULL);
     (void)push(heap_of_bin(owner, size_class), size_class, first, blocks);
     first = next;
@@ -226,6 +226,15 @@ static struct batch *pile_of(struct heap *heap, unsigned size_class) {
   return heap->pile[size_class];
 }
 
+/* While a batch waits nothing covers the link of its first block, and the second word was made anew from whatever the first one is: it has
+ * to lead to a free block of the class, if the batch has another. */
+static void check_restored(const struct batch *batch, unsigned count, unsigned size_class) {
+  const void *next = link_follow(batch);
+  if (HAK_UNLIKELY((next == NULL) != (count == 1) ||
+                   (next != NULL && !link_is_free(next, size_class))))
+    link_report(batch);
+}
+
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) {
   struct batch *batch = pile_of(heap, size_class);
   if (batch == NULL) return 0;
@@ -233,6 +242,7 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
   heap->pile[size_class] = batch_next(batch);
   link_restore(batch);
+  check_restored(batch, count, size_class);
   (void)count_inbox(heap, size_class, -(int64_t)count);
   *list = batch;
   return count;

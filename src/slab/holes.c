@@ -175,7 +175,7 @@ void purge_end(struct purge *purge, bool gone) {
   if (purge->tail_end > purge->tail && purge->carved < slab->capacity) slab->tail_given = true;
   /* Blocks that came back meanwhile go in front: they are the warm ones. */
   if (slab->free_list == NULL) slab->free_list = purge->list;
-  else link_set(link_last(slab->free_list), purge->list);
+  else link_set(link_last(slab->free_list, returned), purge->list);
   atomic_store_explicit(&slab->free_count, (uint16_t)(returned + purge->count),
                         memory_order_relaxed);
   slab->purging = false;

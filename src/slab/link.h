@@ -97,6 +97,11 @@ HAK_INLINE void link_restore(void *block) {
   words[1] = link_code(words[0], link_mask(block));
 }
 
+/** Is there a free block of the class, as far as is known? */
+HAK_INLINE bool link_is_free(const void *block, unsigned size_class) {
+  return option_guard() == GUARD_OFF || link_state(block) == STATE_FREE + size_class;
+}
+
 /** Are free blocks of this class zeros behind their first two words? */
 HAK_INLINE bool link_zeroes(unsigned size_class) {
   return link_zeros_end[size_class] > LINK_WORDS_BYTES || size_class == 0;
@@ -154,6 +159,11 @@ HAK_INLINE void link_start(void) {}
 HAK_INLINE void link_set(void *block, void *next) { *(void **)block = next; }
 HAK_INLINE void *link_next(const void *block) { return *(void *const *)block; }
 HAK_INLINE void link_restore(void *block) { (void)block; }
+HAK_INLINE bool link_is_free(const void *block, unsigned size_class) {
+  (void)block;
+  (void)size_class;
+  return true;
+}
 HAK_INLINE bool link_zeroes(unsigned size_class) {
   (void)size_class;
   return false;
@@ -188,9 +198,17 @@ HAK_INLINE void *link_follow(const void *block) {
   return next;
 }
 
-/** The last block of a list that has one. */
-HAK_INLINE void *link_last(void *list) {
-  for (void *next; (next = link_follow(list)) != NULL;) list = next;
+/** The same where the list goes on: ends the program as well where it was cut off. */
+HAK_INLINE void *link_follow_on(const void *block) {
+  void *next = link_follow(block);
+  if (HAK_UNLIKELY(next == NULL)) link_report(block);
+  return next;
+}
+
+/** The last block of a list that has `count`, at least one. Ends the program where it has more: one that was tied to a ring has no end. */
+HAK_INLINE void *link_last(void *list, unsigned count) {
+  while (--count > 0) list = link_follow_on(list);
+  if (HAK_UNLIKELY(link_next(list) != NULL)) link_report(list);
   return list;
 }
 

@@ -144,7 +144,7 @@ unsigned slab_take_list(struct slab *slab, void **list) {
 void *slab_take_one(struct slab *slab) {
   void *block = slab->free_list;
   if (block == NULL) return slab_carve(slab, 1, 0, &block) > 0 ? block : NULL;
-  slab->free_list = link_next(block);
+  slab->free_list = link_follow(block);
   slab->age = 0;
   atomic_store_explicit(&slab->free_count, (uint16_t)(slab_free_count(slab) - 1),
                         memory_order_relaxed);

@@ -29,9 +29,9 @@
 #define LEAF_SHIFT 32
 #define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
 #define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
-/* The kernel maps from high addresses to low ones: one leaf above the first unit's, the others below it. */
-#define NEAR_LEAVES (HAK_HARDENED ? 1u : 8u)
-#define NEAR_LEAVES_BELOW (HAK_HARDENED ? 0u : 6u)
+/* The kernel maps from high addresses to low ones: the others lie below the first unit's. */
+#define NEAR_LEAVES (HAK_HARDENED ? 1u : 4u)
+#define NEAR_LEAVES_BELOW (HAK_HARDENED ? 0u : 3u)
 #define NEAR_SLICES (NEAR_LEAVES * LEAF_SLICES)
 
 struct map_leaf {
