@@ -90,10 +90,17 @@ static HAK_NOINLINE void *new_beyond(size_t size) {
   return or_throw(front_allocate_beyond(size), size, CALLER);
 }
 
+/* The tool that records calls has an api_malloc of its own (tools/trace_layer/bind.h). */
+#ifdef api_malloc
+enum { MALLOC_IS_OTHERS = 1 };
+#else
+enum { MALLOC_IS_OTHERS = 0 };
+#endif
+
 #define NEW(symbol)                                                                                \
   HAK_EXPORT HAK_AT_A_LINE void *symbol(size_t size);                                              \
   HAK_EXPORT void *symbol(size_t size) {                                                           \
-    if (full_may_be_on()) return or_throw(api_malloc(size), size, CALLER);                         \
+    if (MALLOC_IS_OTHERS || full_may_be_on()) return or_throw(api_malloc(size), size, CALLER);     \
     return front_allocate_or(size, HAK_HARDENED, new_with_empty_bin, new_sample, new_beyond);      \
   }
 

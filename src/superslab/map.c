@@ -3,19 +3,19 @@
 
 _Alignas(4096) struct map map;
 
-/* Chooses where map.near begins, once. 0 says that it is not chosen: it wraps below the first leaves, and is never 0 itself.
+/* Chooses where map.near begins, once: a multiple of UNIT_BYTES, which may wrap. 0 says that it is not chosen.
  * relaxed: of two threads one succeeds, and the other one has read its number; what is entered from then on is looked for by who got it
  * from them. */
-static void need_near(uintptr_t leaf) {
+static void need_near(const char *unit) {
 #if !HAK_HARDENED
-  uintptr_t none = 0, start = (leaf - NEAR_LEAVES_BELOW) << LEAF_SHIFT;
+  uintptr_t none = 0,
+            start = (uintptr_t)unit + NEAR_ABOVE - ((uintptr_t)NEAR_SLICES << SLICE_SHIFT);
   if (atomic_load_explicit(&map.near_start, memory_order_relaxed) != 0) return;
-  if (start == 0) start += (uintptr_t)1 << LEAF_SHIFT;
-  if (atomic_compare_exchange_strong_explicit(&map.near_start, &none, start, memory_order_relaxed,
-                                              memory_order_relaxed))
-    (void)os_advise_small((char *)map.near, sizeof map.near); /* most need a page or two of it */
+  if (start == 0) start = UNIT_BYTES;
+  (void)atomic_compare_exchange_strong_explicit(&map.near_start, &none, start, memory_order_relaxed,
+                                                memory_order_relaxed);
 #else
-  (void)leaf;
+  (void)unit;
 #endif
 }
 
@@ -39,7 +39,7 @@ bool map_prepare(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> LEAF_SHIFT;
   uintptr_t last = ((uintptr_t)base + (units << UNIT_SHIFT) - 1) >> LEAF_SHIFT;
   if (last >= MAP_LEAVES) return false;
-  need_near(first);
+  need_near(base);
   for (uintptr_t leaf = first; leaf <= last; leaf++)
     if (!need_leaf(base + ((leaf - first) << LEAF_SHIFT))) return false;
   return true;

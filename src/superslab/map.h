@@ -23,16 +23,17 @@
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
  * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017).
  *
- * Of NEAR_LEAVES leaves round the first unit the bins lie in map.near, in a row, and not in the leaves: free() finds them without a
+ * Of 4 GiB of addresses round the first unit the bins lie in map.near, in a row, and not in the leaves: free() finds them without a
  * look at the root, whose answer it would have to wait for. Once map.near_start is chosen, it stays. Before, every look-up finds NULL
  * there. The hardened variant scatters its units, and has none of that. */
 #define LEAF_SHIFT 32
 #define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
 #define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
-/* The kernel maps from high addresses to low ones: the others lie below the first unit's. */
-#define NEAR_LEAVES (HAK_HARDENED ? 1u : 4u)
-#define NEAR_LEAVES_BELOW (HAK_HARDENED ? 0u : 3u)
-#define NEAR_SLICES (NEAR_LEAVES * LEAF_SLICES)
+/* The library is to stay below 2 MiB with its .bss: the kernel puts larger files at multiples of that, and then always maps 64 KiB of code
+ * at its first fault. */
+#define NEAR_SLICES LEAF_SLICES
+/* The kernel maps from high addresses to low ones. */
+#define NEAR_ABOVE ((uintptr_t)256 * MIB)
 
 struct map_leaf {
   _Atomic(struct bin *) bins[LEAF_SLICES];

@@ -59,11 +59,6 @@ WEAK bool os_unmap_guarded(void *address, size_t bytes) {
   return true;
 }
 
-WEAK bool os_advise_small(void *address, size_t bytes) {
-  (void)address, (void)bytes;
-  return true;
-}
-
 WEAK void os_yield(void) { schedule_yield(); }
 
 WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {

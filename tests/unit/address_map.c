@@ -121,12 +121,12 @@ static void units_on_both_sides_of_a_leafs_end_are_entered(void **state) {
 }
 
 #if !HAK_HARDENED
-/* The bins of the leaves round the first unit lie in a row; those of all others in their leaves. */
+/* The bins of addresses round the first unit lie in a row; those of all others in their leaves. */
 static void bins_lie_in_a_row_near_the_first_unit(void **state) {
   (void)state;
   hak_free(hak_malloc(1));
   uintptr_t first = atomic_load(&map.near_start),
-            end = first + ((uintptr_t)NEAR_LEAVES << LEAF_SHIFT);
+            end = first + ((uintptr_t)NEAR_SLICES << SLICE_SHIFT);
   assert_int_not_equal(first, 0);
   struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
   struct bin *bin = (struct bin *)(void *)superslab;
