@@ -30,11 +30,11 @@
   ((size_class) + ((size_class) >= SERIES_1920) + ((size_class) + 1 >= SERIES_3584 ? 2 : 0))
 #define SIZE_OF_SERIES(number)                                                                     \
   ((256u << ((number)-16) / 8) + (((number)-16) % 8 + 1) * (32u << ((number)-16) / 8))
-#define CLASS_SIZE(size_class)                                                                     \
-  ((size_class) < 16 ? ((size_class) + 1) * 16 : SIZE_OF_SERIES(SERIES_OF(size_class)))
 
 /** Size of the blocks of a class, bytes. */
-HAK_INLINE uint32_t class_size(unsigned size_class) { return CLASS_SIZE(size_class); }
+HAK_INLINE uint32_t class_size(unsigned size_class) {
+  return size_class < 16 ? (size_class + 1) * 16 : SIZE_OF_SERIES(SERIES_OF(size_class));
+}
 
 /** The same where it is not known to the compiler, and asked for often. */
 extern const uint32_t class_sizes[CLASS_COUNT] HAK_HIDDEN;
