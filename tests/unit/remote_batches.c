@@ -334,6 +334,9 @@ static void *send_for_ever(void *seed) {
       continue;
     }
     if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
+    link_set_state(block,
+                   STATE_FREE +
+                       class_for(SHARED_SIZE)); /* as free does it; its bytes are looked at below */
     uint64_t choice = random_below(&random, 4);
     if (choice == 0) remote_free(heap, map_bin(block), block);
     else remote_free_now(map_bin(block), block);
@@ -349,6 +352,7 @@ static void take_list(void *list, unsigned count) {
   while (list != NULL) {
     void *next = link_next(list);
     if (atomic_fetch_sub(&sent[*number_of(list)], 1) != 1) atomic_fetch_add(&errors, 1);
+    link_set_state(list, STATE_LIVE | class_for(SHARED_SIZE));
     memset(list, 0xee, 16); /* the program writes to it */
     hand_to_program(list);
     list = next;
