@@ -1,6 +1,6 @@
 /* fast.h - the fast paths of malloc and free; everything else is a call away.
  *
- * 18 (malloc) and 18 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
+ * 18 (malloc) and 20 (free) x86-64 instructions, no lock, no atomic read-modify-write, no
  * option test. `docs/architecture.md` walks through both.
  */
 #ifndef HAK_FAST_H
@@ -19,7 +19,6 @@ extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 void *front_allocate_slow(size_t size);                  /* bin was empty */
 void *front_allocate_sample(size_t size);                /* it may be a sample */
 void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
-void front_free_afar(void *pointer);                     /* not in map.near */
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
 void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
@@ -55,25 +54,21 @@ HAK_INLINE void *front_allocate_in(size_t size, bool guarded) {
 
 HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, guard_is_on()); }
 
-/* To the bin that the map names. */
-HAK_INLINE void front_free_to(void *block, struct bin *bin, bool guarded) {
-  if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
-    guard_free_far(block, bin);
-    return;
-  }
-  if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
-    if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
-    return;
-  }
-  front_free_elsewhere(block, bin);
-}
-
 HAK_INLINE void front_free_in(void *block, bool guarded) {
-  uintptr_t near = map_near_index(block);
-  if (HAK_LIKELY(near < NEAR_SLICES)) front_free_to(block, map_near_bin(near), guarded);
-  else if (!HAK_HARDENED) front_free_afar(block);
-  else if (HAK_LIKELY(map_has_entry(block))) front_free_to(block, map_far_bin(block), guarded);
-  else front_free_slow(block);
+  if (HAK_LIKELY(map_has_entry(block))) {
+    struct bin *bin = map_bin(block);
+    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
+      guard_free_far(block, bin);
+      return;
+    }
+    if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
+      if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
+      return;
+    }
+    front_free_elsewhere(block, bin);
+    return;
+  }
+  front_free_slow(block);
 }
 
 HAK_INLINE void front_free(void *block) { front_free_in(block, guard_is_on()); }

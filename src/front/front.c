@@ -271,13 +271,6 @@ HAK_NOINLINE void guard_free_far(void *block, const struct bin *bin) {
 }
 #endif
 
-HAK_NOINLINE void front_free_afar(void *pointer) {
-  if (pointer == NULL) return;
-  if (HAK_LIKELY(map_has_entry(pointer)))
-    front_free_to(pointer, map_far_bin(pointer), guard_is_on());
-  else front_free_slow(pointer);
-}
-
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;
   if (HAK_LIKELY(map_has_entry(pointer))) {

@@ -30,11 +30,11 @@ void *front_allocate_unsampled(size_t size);
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 
-/** Usable bytes of a block of a slab of the calling thread's, told by the map alone; 0: block_find has to tell what it is. */
+/** Usable bytes of a block of a slab of the calling thread's, told by the map, and above ONE_SLICE_BLOCK_MAX by its slice's
+ * descriptor; 0: block_find has to tell what it is. */
 HAK_INLINE size_t front_own_usable(const void *pointer) {
-  uintptr_t near = map_near_index(pointer);
-  if (HAK_HARDENED || near >= NEAR_SLICES) return 0;
-  struct bin *bin = map_near_bin(near);
+  if (HAK_HARDENED || !map_has_entry(pointer)) return 0;
+  struct bin *bin = map_bin(pointer);
   if (!heap_has_bin(thread_heap, bin)) return 0;
   uint32_t bytes = class_sizes[bin - thread_heap->bins];
   uint32_t place = (uint32_t)((uintptr_t)pointer % SLICE_BYTES);

@@ -53,10 +53,11 @@ HAK_INLINE unsigned class_for(size_t size) {
   return CLASS_FOR_LAST((unsigned long long)size - 1);
 }
 
-/** The same above 4 KiB, beyond the classes that are left out: the leading four bits count the classes of the doubling from 8 on. */
+/** The same above 4 KiB, where all three classes that are left out lie below. `leading`: four bits, 8 to 15, of the last byte's offset. */
 HAK_INLINE unsigned class_for_mid(size_t size) {
   unsigned log2 = LOG2_OF((unsigned long long)size - 1);
-  return (unsigned)((size - 1) >> (log2 - 3)) + 8 * log2 - (8 * 8 - 16 + 8 + 3);
+  unsigned leading = (unsigned)((size - 1) >> (log2 - 3));
+  return 16 + 8 * (log2 - 8) + (leading - 8) - 3;
 }
 
 /** The same as a constant expression. */

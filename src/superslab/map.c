@@ -3,22 +3,6 @@
 
 _Alignas(4096) struct map map;
 
-/* Chooses where map.near begins, once: a multiple of UNIT_BYTES, which may wrap. 0 says that it is not chosen.
- * relaxed: of two threads one succeeds, and the other one has read its number; what is entered from then on is looked for by who got it
- * from them. */
-static void need_near(const char *unit) {
-#if !HAK_HARDENED
-  uintptr_t none = 0,
-            start = (uintptr_t)unit + NEAR_ABOVE - ((uintptr_t)NEAR_SLICES << SLICE_SHIFT);
-  if (atomic_load_explicit(&map.near_start, memory_order_relaxed) != 0) return;
-  if (start == 0) start = UNIT_BYTES;
-  (void)atomic_compare_exchange_strong_explicit(&map.near_start, &none, start, memory_order_relaxed,
-                                                memory_order_relaxed);
-#else
-  (void)unit;
-#endif
-}
-
 /* Makes the leaf for an address, if there is none yet. */
 static bool need_leaf(const char *address) {
   _Atomic int64_t *entry = &map.root[(uintptr_t)address >> LEAF_SHIFT];
@@ -39,7 +23,6 @@ bool map_prepare(const char *base, size_t units) {
   uintptr_t first = (uintptr_t)base >> LEAF_SHIFT;
   uintptr_t last = ((uintptr_t)base + (units << UNIT_SHIFT) - 1) >> LEAF_SHIFT;
   if (last >= MAP_LEAVES) return false;
-  need_near(base);
   for (uintptr_t leaf = first; leaf <= last; leaf++)
     if (!need_leaf(base + ((leaf - first) << LEAF_SHIFT))) return false;
   return true;

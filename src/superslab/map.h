@@ -21,19 +21,10 @@
  *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
- * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017).
- *
- * Of 4 GiB of addresses round the first unit the bins lie in map.near, in a row, and not in the leaves: free() finds them without a
- * look at the root, whose answer it would have to wait for. Once map.near_start is chosen, it stays. Before, every look-up finds NULL
- * there. The hardened variant scatters its units, and has none of that. */
+ * look-up, and a look-up tests for nothing but addresses beyond the root (docs/decisions/0017). */
 #define LEAF_SHIFT 32
 #define LEAF_SLICES (1u << (LEAF_SHIFT - SLICE_SHIFT))
 #define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
-/* The library is to stay below 2 MiB with its .bss: the kernel puts larger files at multiples of that, and then always maps 64 KiB of code
- * at its first fault. */
-#define NEAR_SLICES LEAF_SLICES
-/* The kernel maps from high addresses to low ones. */
-#define NEAR_ABOVE ((uintptr_t)256 * MIB)
 
 struct map_leaf {
   _Atomic(struct bin *) bins[LEAF_SLICES];
@@ -62,16 +53,10 @@ enum place {
 #endif
 #define MAP_LEAVES ((uintptr_t)1 << (MAP_ADDRESS_BITS - LEAF_SHIFT))
 
-/* In .bss. The root begins at the end of a page, so that the entries of mmap's addresses, the last ones, share a page and a line with
- * near_start. What lies beside them is hardly ever written. */
+/* In .bss, on pages of its own: what lies beside it is written by others, and this hardly ever. */
 struct map {
   struct map_leaf none;
-#if !HAK_HARDENED
-  _Alignas(4096) _Atomic(struct bin *) near[NEAR_SLICES];
-#endif
-  _Alignas(4096) char in_front[4096 - sizeof(int64_t)];
-  _Atomic int64_t root[MAP_LEAVES];
-  _Atomic uintptr_t near_start;
+  _Alignas(4096) _Atomic int64_t root[MAP_LEAVES];
 };
 extern struct map map HAK_HIDDEN;
 
@@ -99,39 +84,8 @@ HAK_INLINE uintptr_t map_entry(const void *pointer, uint32_t index) {
   return (uintptr_t)&map + map_index((uintptr_t)pointer, index) * sizeof(void *);
 }
 
-#if HAK_HARDENED
-HAK_INLINE uintptr_t map_near_index(const void *pointer) {
-  (void)pointer;
-  return NEAR_SLICES;
-}
-HAK_INLINE _Atomic(struct bin *) *map_near_entry(uintptr_t index) { return &map.none.bins[index]; }
-#else
-/** Where the bin of an address is in map.near; NEAR_SLICES or more: elsewhere. relaxed: as the root. */
-HAK_INLINE uintptr_t map_near_index(const void *pointer) {
-  uintptr_t distance = (uintptr_t)pointer;
-#if defined(__x86_64__)
-  /* As in map_index. */
-  __asm__("subq %1, %0" : "+r"(distance) : "m"(map.near_start) : "cc");
-#else
-  distance -= atomic_load_explicit(&map.near_start, memory_order_relaxed);
-#endif
-  return distance >> SLICE_SHIFT;
-}
-HAK_INLINE _Atomic(struct bin *) *map_near_entry(uintptr_t index) {
-  _Atomic(struct bin *) *first = map.near;
-  /* Compilers would add its place in the map to the index: an instruction more. */
-  __asm__("" : "+r"(first));
-  return first + index;
-}
-#endif
-
-HAK_INLINE _Atomic(struct bin *) *map_far_entry(const void *pointer) {
-  return (_Atomic(struct bin *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
-}
-
 HAK_INLINE _Atomic(struct bin *) *map_bin_entry(const void *pointer) {
-  uintptr_t near = map_near_index(pointer);
-  return HAK_LIKELY(near < NEAR_SLICES) ? map_near_entry(near) : map_far_entry(pointer);
+  return (_Atomic(struct bin *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
 }
 
 HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer) {
@@ -154,14 +108,6 @@ HAK_INLINE _Atomic uint8_t *map_state(const void *pointer) {
 /** The bin that a block goes to; only where map_has_entry(pointer). */
 HAK_INLINE struct bin *map_bin(const void *pointer) {
   return atomic_load_explicit(map_bin_entry(pointer), memory_order_relaxed);
-}
-
-/** The same, of an index below NEAR_SLICES, or of an address that has none. */
-HAK_INLINE struct bin *map_near_bin(uintptr_t index) {
-  return atomic_load_explicit(map_near_entry(index), memory_order_relaxed);
-}
-HAK_INLINE struct bin *map_far_bin(const void *pointer) {
-  return atomic_load_explicit(map_far_entry(pointer), memory_order_relaxed);
 }
 
 /** The unit that `pointer` is in, NULL when it is not ours. */

@@ -1,7 +1,7 @@
 /* map.c - the address map in two levels: src/superslab/map.c and its look-ups in superslab.h under all schedules.
  *
  * Whatever the order: an entry that was made is found from then on by its thread and by who heard of it, also where two threads made
- * the leaf, or chose where map.near begins, each by its own unit; a look-up finds nothing, or a descriptor that is filled in; of two that claim a unit one gets it, and sees what
+ * the leaf; a look-up finds nothing, or a descriptor that is filled in; of two that claim a unit one gets it, and sees what
  * was written to the block by the thread that freed it.
  */
 #include <string.h>
@@ -11,19 +11,16 @@
 
 enum { FAR = 1, LEAVES = 2 };
 
-static struct superslab descriptors[3];
+static struct superslab descriptors[2];
 static struct map_leaf leaves[LEAVES];
 static bool leaf_given[LEAVES], leaf_lost[LEAVES];
 static _Atomic uint32_t told;
 static unsigned claimed[SCHEDULE_THREADS];
 
-/* Two units in one 4 GiB, of which the map has no leaf, and a third in the 4 GiB above. Addresses alone. */
-#define FIRST_LEAF UINT64_C(0x123)
+/* Two units in one 4 GiB, of which the map has no leaf. Addresses alone. */
 static char *unit(unsigned number) {
-  return (char *)(((FIRST_LEAF + number / 2) << LEAF_SHIFT) +
-                  ((uintptr_t)(number + 1) << UNIT_SHIFT));
+  return (char *)((UINT64_C(0x123) << LEAF_SHIFT) + ((uintptr_t)(number + 1) << UNIT_SHIFT));
 }
-static struct bin *bin_for(unsigned number) { return (struct bin *)(void *)&descriptors[number]; }
 
 void *os_map_guarded(size_t bytes) {
   unsigned mine = schedule_thread() < 1 ? 0 : 1; /* the kernel gives each call its own */
@@ -50,16 +47,9 @@ static void enter(unsigned number) {
 static void enter_0(void) { enter(0); }
 static void enter_1(void) { enter(1); }
 
-static void enter_with_bin(unsigned number) {
-  enter(number);
-  map_set_bin(unit(number), 1, bin_for(number));
-  SCHEDULE_CHECK(map_bin(unit(number)) == bin_for(number));
-}
-static void enter_with_bin_0(void) { enter_with_bin(0); }
-static void enter_with_bin_above(void) { enter_with_bin(2); }
-
 static void enter_and_tell(void) {
-  enter_with_bin(0);
+  enter(0);
+  map_set_bin(unit(0), 1, (struct bin *)(void *)&descriptors[0]);
   atomic_store_explicit(&told, 1, memory_order_release);
 }
 
@@ -76,7 +66,7 @@ static void look_up(void) {
 static void look_up_when_told(void) {
   if (atomic_load_explicit(&told, memory_order_acquire) == 0) return;
   SCHEDULE_CHECK(map_superslab(unit(0)) == &descriptors[0]);
-  SCHEDULE_CHECK(map_bin(unit(0)) == bin_for(0));
+  SCHEDULE_CHECK(map_bin(unit(0)) == (struct bin *)(void *)&descriptors[0]);
 }
 
 /* huge.c: the winner alone looks at the descriptor, writes to it, and enters it again. */
@@ -99,23 +89,15 @@ static void clear_and_enter(void) {
 
 /* --- before and after -------------------------------------------------------------------------------------- */
 
-/* Wherever map.near began. */
-static void forget_bins(uintptr_t near_start) {
-  atomic_store_explicit(&map.near_start, near_start, memory_order_relaxed);
-  for (unsigned number = 0; number < 3; number++)
-    atomic_store_explicit(map_bin_entry(unit(number)), NULL, memory_order_relaxed);
-}
-
 static void start(void) {
-  for (unsigned i = 0; i < 2; i++) {
-    forget_bins((uintptr_t)unit(2 * i) + NEAR_ABOVE - ((uintptr_t)NEAR_SLICES << SLICE_SHIFT));
-    atomic_store_explicit(&map.root[FIRST_LEAF + i], 0, memory_order_relaxed);
-  }
-  atomic_store_explicit(&map.near_start, 0, memory_order_relaxed);
+  atomic_store_explicit(&map.root[(uintptr_t)unit(0) >> LEAF_SHIFT], 0, memory_order_relaxed);
   for (unsigned i = 0; i < LEAVES; i++) {
     leaf_given[i] = leaf_lost[i] = false;
-    for (unsigned number = 0; number < 3; number++)
+    for (unsigned number = 0; number < 2; number++) {
       atomic_store_explicit(&leaves[i].superslabs[number + 1], NULL, memory_order_relaxed);
+      atomic_store_explicit(&leaves[i].bins[(number + 1) << (UNIT_SHIFT - SLICE_SHIFT)], NULL,
+                            memory_order_relaxed);
+    }
   }
   memset((void *)descriptors, 0, sizeof descriptors);
   memset(claimed, 0, sizeof claimed);
@@ -152,12 +134,6 @@ static void end_both(void) {
   is_found(1);
   end_0();
 }
-static void end_both_bins(void) {
-  for (unsigned number = 0; number < 3; number += 2) {
-    is_found(number);
-    SCHEDULE_CHECK(map_bin(unit(number)) == bin_for(number));
-  }
-}
 static void end_one_claimed(void) {
   SCHEDULE_CHECK(claimed[0] + claimed[1] == 1);
   SCHEDULE_CHECK(map_superslab(unit(0)) == NULL);
@@ -173,11 +149,6 @@ static const struct schedule_case cases[] = {
      .start = start,
      .body = {enter_0, enter_1},
      .end = end_both,
-     .stale = 3},
-    {.name = "two_choose_near",
-     .start = start,
-     .body = {enter_with_bin_0, enter_with_bin_above},
-     .end = end_both_bins,
      .stale = 3},
     {.name = "look_up", .start = start, .body = {enter_0, look_up}, .end = end_0, .stale = 4},
     {.name = "look_up_when_told",
@@ -209,7 +180,6 @@ static const struct schedule_case cases[] = {
 
 static const struct schedule_mutant mutants[] = {
     {"two_make_the_leaf", "need_leaf", "compare", FAULT_TORN, "not so"},
-    {"two_choose_near", "need_near", "compare", FAULT_TORN, "not so"},
     {"look_up", "set_units", "store", FAULT_RELAXED, "race"},
     {"look_up", "map_superslab", "load", FAULT_RELAXED, "race"},
     {"two_claim", "map_claim", "compare", FAULT_TORN, "race"},

@@ -120,36 +120,6 @@ static void units_on_both_sides_of_a_leafs_end_are_entered(void **state) {
   for (size_t i = 0; i < units; i++) assert_null(map_superslab(base + (i << UNIT_SHIFT)));
 }
 
-#if !HAK_HARDENED
-/* The bins of addresses round the first unit lie in a row; those of all others in their leaves. */
-static void bins_lie_in_a_row_near_the_first_unit(void **state) {
-  (void)state;
-  hak_free(hak_malloc(1));
-  uintptr_t first = atomic_load(&map.near_start),
-            end = first + ((uintptr_t)NEAR_SLICES << SLICE_SHIFT);
-  assert_int_not_equal(first, 0);
-  struct superslab *superslab = meta_allocate(sizeof *superslab, 64);
-  struct bin *bin = (struct bin *)(void *)superslab;
-  /* Across its start, and across its end: what is outside does not reach into it. */
-  for (int i = 0; i < 2; i++) {
-    const char *base = (const char *)((i == 0 ? first : end) - UNIT_BYTES);
-    assert_true(map_set(base, 2, superslab));
-    for (size_t slice = 0; slice < 2 * SLICES_PER_UNIT; slice++) {
-      const char *here = base + (slice << SLICE_SHIFT);
-      assert_null(map_bin(here));
-      assert_int_equal(map_near_index(here) < NEAR_SLICES, (slice < SLICES_PER_UNIT) == (i == 1));
-      map_set_bin(here, 1, bin);
-      assert_ptr_equal(map_bin(here), bin);
-      assert_ptr_equal(map_bin(here + SLICE_BYTES - 1), bin);
-      assert_null(map_bin(here + SLICE_BYTES));
-      map_set_bin(here, 1, NULL);
-    }
-    map_clear(base, 2);
-  }
-  assert_int_equal(atomic_load(&map.near_start), first);
-}
-#endif
-
 /* --- metadata ------------------------------------------------------------------------------------- */
 
 static void metadata_is_zeroed_aligned_and_apart(void **state) {
@@ -196,10 +166,11 @@ static void metadata_lies_between_guard_pages(void **state) {
   assert_true(os_unmap_guarded(memory, 5 * page));
   /* The leaf of a unit, and chunks of descriptors. */
   char *base = hak_malloc(100);
-  const char *leaf = (const char *)map_leaf_of((uintptr_t)base);
-  assert_true(is_guarded(leaf - 1));
-  assert_true(is_guarded(leaf + sizeof(struct map_leaf)) ||
-              is_guarded(leaf + sizeof(struct map_leaf) + page - 1));
+  _Atomic(struct bin *) *entry =
+      map_bin_entry((char *)((uintptr_t)base >> LEAF_SHIFT << LEAF_SHIFT));
+  assert_true(is_guarded((char *)entry - 1));
+  assert_true(is_guarded((char *)entry + sizeof(struct map_leaf)) ||
+              is_guarded((char *)entry + sizeof(struct map_leaf) + page - 1));
   hak_free(base);
   char *descriptor = meta_allocate(300 * KIB, 64); /* a chunk of its own */
   char *next = meta_allocate(300 * KIB, 64);
@@ -210,15 +181,12 @@ static void metadata_lies_between_guard_pages(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
-    cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
-    cmocka_unit_test(map_enters_nothing_beyond_its_root),
-    cmocka_unit_test(units_on_both_sides_of_a_leafs_end_are_entered),
-#if !HAK_HARDENED
-    cmocka_unit_test(bins_lie_in_a_row_near_the_first_unit),
-#endif
-    cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
-    cmocka_unit_test(metadata_lies_between_guard_pages),
+      cmocka_unit_test(map_finds_a_unit_by_any_of_its_bytes),
+      cmocka_unit_test(map_has_no_bin_for_foreign_addresses),
+      cmocka_unit_test(map_enters_nothing_beyond_its_root),
+      cmocka_unit_test(units_on_both_sides_of_a_leafs_end_are_entered),
+      cmocka_unit_test(metadata_is_zeroed_aligned_and_apart),
+      cmocka_unit_test(metadata_lies_between_guard_pages),
   };
   return cmocka_run_group_tests_name("address map", tests, NULL, NULL);
 }

@@ -334,9 +334,8 @@ static void *send_for_ever(void *seed) {
       continue;
     }
     if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
-    link_set_state(block,
-                   STATE_FREE +
-                       class_for(SHARED_SIZE)); /* as free does it; its bytes are looked at below */
+    /* As free does it, but that its bytes stay. */
+    link_set_state(block, STATE_FREE + class_for(SHARED_SIZE));
     uint64_t choice = random_below(&random, 4);
     if (choice == 0) remote_free(heap, map_bin(block), block);
     else remote_free_now(map_bin(block), block);

@@ -61,8 +61,8 @@ static int start(void **state) {
   if (heap == NULL) return -1;
   heap->most_bytes = heap->trade_from = heap->trade_most = 0;
   heap->traded = false;
-  heap->rides =
-      false; /* the rest of a round of the test before would take what is set here for its own */
+  /* Nor is a round of the test before gone on with. */
+  heap->rides = false;
   fill_large();
   return 0;
 }

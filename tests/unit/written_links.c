@@ -1,6 +1,5 @@
-/* written_links.c - the program writes over the first word of free blocks. The paths that walk lists end it with a message, or go on: they neither
- * follow a link out of our memory, nor walk for ever, nor hand a block out twice. Each case is a child of its own.
- */
+/* written_links.c - a program writes over the first word of free blocks. The paths that walk lists end it with a message or go on: they do
+ * not walk for ever, nor crash. Each case is a child of its own. */
 #include "unit_test.h"
 
 #include <pthread.h>
@@ -93,8 +92,8 @@ static int end_of(void (*misuse)(size_t), size_t size, const char *rate) {
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 134);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) == 0 ? 0 : SIGABRT;
+  assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 static const size_t sizes[] = {16, 48, 400, 2000};
