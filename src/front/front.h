@@ -48,6 +48,17 @@ HAK_INLINE bool front_small_stays(size_t usable, size_t size) {
   return size <= usable && size > usable / 2;
 }
 
+/** May realloc ask for a power of two where a block is to grow to this size? */
+HAK_INLINE bool front_grows_to_power(size_t size) {
+  return size > SMALL_MAX / 4 && size <= SMALL_MAX;
+}
+
+/** How much it asks for then, at most. */
+HAK_INLINE size_t front_grown_most(size_t size) {
+  if (front_grows_to_power(size)) return size > SMALL_MAX / 2 ? SMALL_MAX : SMALL_MAX / 2;
+  return size + size / 8;
+}
+
 /** Resizes such a block. */
 void *front_reallocate_own(void *pointer, size_t usable, size_t size);
 

@@ -3,6 +3,7 @@
 
 #if HAK_HARDENED
 
+#include "front/front.h"
 #include "front/full.h"
 #include "observe/report.h"
 
@@ -21,13 +22,14 @@ static atomic_bool a_size_was_kept;
 
 void guard_kept_size(void) { atomic_store_explicit(&a_size_was_kept, true, memory_order_relaxed); }
 
-/* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has grown or shrunk where it is
- * (resize.c). */
+/* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has shrunk where it is; and realloc
+ * asks for more than the program (resize.c). */
 static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
   if (size > usable) return false;
   if (atomic_load_explicit(&a_size_was_kept, memory_order_relaxed)) return true;
   if (block->tier <= BLOCK_SAMPLE) {
-    unsigned size_class = class_for_aligned(size, alignment);
+    size_t most = front_grown_most(size);
+    unsigned size_class = class_for_aligned(most < SMALL_MAX ? most : SMALL_MAX, alignment);
     return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);
   }
   size_t more = block->tier == BLOCK_LARGE ? SLICE_BYTES : UNIT_BYTES;

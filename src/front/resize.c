@@ -34,10 +34,9 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
 static size_t size_to_ask_for(size_t size, size_t usable) {
   if (size <= usable) return size;
   size_t more = size - usable;
-  if (size > SMALL_MAX / 4 && size <= SMALL_MAX && more <= usable)
-    return size > SMALL_MAX / 2 ? SMALL_MAX : SMALL_MAX / 2;
+  if (front_grows_to_power(size) && more <= usable) return front_grown_most(size);
   bool creeps = more < usable / 4;
-  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? size + size / 8 : size;
+  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? front_grown_most(size) : size;
 }
 
 /* What the program asked for is `size`: a sample has no room beyond. */

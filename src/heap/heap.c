@@ -24,7 +24,7 @@
 
 struct heap heap_none;
 _Thread_local struct heap *thread_heap = &heap_none;
-_Thread_local struct malloc_thread malloc_thread = {&heap_none, 0};
+_Thread_local struct malloc_thread malloc_thread = {&heap_none, 0, 0};
 
 /* The thread's heap if it counts. thread_heap is left at heap_none then: the fast paths find nothing there, so
  * that every malloc and free comes to the slow ones, where it is counted. */
@@ -135,6 +135,12 @@ static void use_heap(struct heap *heap) {
 
 void heap_veil(struct heap *heap, bool veiled) {
   malloc_thread.heap = veiled || heap->counters != NULL ? &heap_none : heap;
+}
+
+void heap_call_soon(int64_t bytes) {
+  if (malloc_thread.sample_left <= bytes) return;
+  malloc_thread.sample_rest += malloc_thread.sample_left - bytes;
+  malloc_thread.sample_left = bytes;
 }
 
 static void leave_heap(void) {

@@ -160,6 +160,7 @@ extern struct heap heap_none HAK_HIDDEN;
 struct malloc_thread {
   struct heap *heap;   /* thread_heap, or heap_none while the heap is veiled */
   int64_t sample_left; /* bytes to the next sample; below 0: it is due (sample/sample.h) */
+  int64_t sample_rest; /* bytes that are to be added then, see heap_call_soon */
 };
 extern _Thread_local struct malloc_thread malloc_thread HAK_HIDDEN
     __attribute__((tls_model("initial-exec")));
@@ -203,6 +204,9 @@ HAK_INLINE struct heap *heap_of_thread(void) {
 
 /** Veiled, the calling thread's heap serves every malloc of a small block by the slow path, where it may give memory back. */
 void heap_veil(struct heap *heap, bool veiled);
+/** The calling thread leaves malloc's fast path once, after at most so many bytes that it asks for: by its count of bytes to the
+ * next sample. The fast variant has no such count. */
+void heap_call_soon(int64_t bytes);
 
 /** For the helper thread: it gets no heap, which nobody would park. */
 void heap_never_in_this_thread(void);

@@ -13,8 +13,8 @@
 enum { RIDE_BATCHES = 8 };
 
 /* A program that goes on with little may find all it needs in its bins, and would never come here. So its heap is veiled while
- * memory waits, for so many calls of malloc a millisecond. With 10 ns each that is 0.1% of the time of a busy program, which
- * then comes by itself. */
+ * memory waits, for so many calls of malloc a millisecond. With 10 ns each that is 0.1% of the time of a busy program. One that
+ * has used them up and goes on with little calls each RIDE_CALL_BYTES. */
 enum { VEILED_CALLS_A_MS = 100, VEILED_MOST_MS = 10000 };
 
 enum { RIDE_SPANS = CLASS_COUNT, RIDE_OTHERS, RIDE_SLICES, RIDE_DONE };
@@ -84,12 +84,10 @@ static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
 
 /* The next round begins then. */
 static void set_round(struct heap *heap, uint64_t from_ms) {
-  uint32_t wait = (uint32_t)option_value(WARM_POOL_DECAY_MS) / 2;
   heap->ride_step = 0;
   heap->ride_other = NULL;
   heap->ride_young = 0;
   heap->ride_from_ms = from_ms;
-  heap->veiled_calls = VEILED_CALLS_A_MS * (wait < VEILED_MOST_MS ? wait : VEILED_MOST_MS);
 }
 
 /* The whole heap has been looked at, those without a thread, and what lies below the heaps. */
@@ -122,8 +120,18 @@ static void ride(struct heap *heap, uint64_t now) {
  * `fragmentation`. Of calls within one tick the 1st, 2nd, 4th, 8th look at the clock, then every sixteenth. One that comes rarely looks each time. */
 enum { RIDE_SKIPS_MOST = 15 }; /* a mask, too */
 
+/* They add up for as long as a round waits. */
+static void allow_veiled_calls(struct heap *heap, uint64_t elapsed_ms) {
+  uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  uint64_t most = VEILED_CALLS_A_MS * (half < VEILED_MOST_MS ? half : VEILED_MOST_MS);
+  uint64_t more = elapsed_ms < VEILED_MOST_MS ? VEILED_CALLS_A_MS * elapsed_ms : most;
+  uint64_t calls = heap->veiled_calls + more;
+  heap->veiled_calls = (uint32_t)(calls < most ? calls : most);
+}
+
 static uint64_t look_at_clock(struct heap *heap) {
   uint64_t now = os_clock_ms();
+  allow_veiled_calls(heap, now - heap->ride_looked_ms);
   bool busy = now == heap->ride_looked_ms;
   /* 0, 1, 3, 7, 15, 15 */
   heap->ride_skipped = busy ? (heap->ride_skipped * 2U + 1) & RIDE_SKIPS_MOST : 0;
@@ -143,4 +151,5 @@ void release_ride(void) {
     lock_release(&engine_pass_lock);
   }
   heap_veil(mine, mine->rides && mine->veiled_calls > 0);
+  if (mine->rides) heap_call_soon(RIDE_CALL_BYTES);
 }

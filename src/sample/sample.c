@@ -70,6 +70,7 @@ static void draw(void) {
   mine.rate = rate_now();
   malloc_thread.sample_left =
       mine.rate > 0 ? chance_exponential(&mine.random, mine.rate) : OFF_BYTES;
+  malloc_thread.sample_rest = 0;
 }
 
 /* A heap has one thread after the other. */
@@ -84,6 +85,13 @@ static bool crosses_anew(size_t size) {
   return sample_crosses(size);
 }
 
+/* After heap_call_soon: of the bytes that were drawn, these are left. */
+static bool takes_rest(void) {
+  malloc_thread.sample_left += malloc_thread.sample_rest;
+  malloc_thread.sample_rest = 0;
+  return malloc_thread.sample_left >= 0;
+}
+
 bool sample_is_due(size_t size) {
   if (HAK_UNLIKELY(mine.rate == 0)) { /* the thread's first allocation */
     mine.rate = RATE_OFF;
@@ -92,7 +100,9 @@ bool sample_is_due(size_t size) {
     if (heap == NULL && heap_calls_libc()) return false;
     mine.random = seed(heap);
     if (!crosses_anew(size)) return false;
-  } else if (sample_is_asked() && !crosses_anew(size)) {
+  } else if (sample_is_asked()) {
+    if (!crosses_anew(size)) return false;
+  } else if (takes_rest()) {
     return false;
   }
   mine.rate_of_sample = mine.rate;

@@ -27,7 +27,7 @@ static void guard_all(void) {
   hak_free(hak_malloc(1)); /* the options are read by then */
   SET_OPTION(GUARD_SAMPLE, 1);
   atomic_store(&samples.rate, 1);
-  malloc_thread.sample_left = 0;
+  malloc_thread.sample_left = malloc_thread.sample_rest = 0;
   hak_free(hak_malloc(1));
 }
 

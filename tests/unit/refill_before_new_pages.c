@@ -58,6 +58,20 @@ static void a_larger_block_serves_before_a_new_page(void **state) {
   hak_free(own);
 }
 
+/* realloc asks for up to twice what the program did, so the block it is lent may have more than that. */
+static void a_lent_block_that_has_grown_is_freed_by_its_size(void **state) {
+  (void)state;
+  needs_loans();
+  enum { LENDER = 44 * 1024, GROWN = 18 * 1024 };
+  void *lender[2];
+  fill_bin(LENDER, 2, lender);
+  mine()->loans = 2;
+  mine()->loans_since = UINT64_MAX / 2;
+  void *block = hak_realloc(allocate(GROWN / 2 + 1), GROWN);
+  assert_int_equal(hak_usable_size(block), LENDER);
+  hak_free_sized(block, GROWN);
+}
+
 static void a_growing_program_gets_new_pages(void **state) {
   (void)state;
   needs_loans();
@@ -240,6 +254,7 @@ int main(void) {
       cmocka_unit_test(alignment_is_kept),
       cmocka_unit_test(free_blocks_are_used_before_new_ones),
       cmocka_unit_test(blocks_go_back_to_their_slabs_in_any_order),
+      cmocka_unit_test(a_lent_block_that_has_grown_is_freed_by_its_size),
       cmocka_unit_test(bins_shrink_while_a_class_is_only_freed),
   };
   return cmocka_run_group_tests_name("refill before new pages", tests, NULL, NULL);

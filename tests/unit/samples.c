@@ -51,10 +51,15 @@ static void weights_are_what_the_formula_says(void **state) {
 
 static uint64_t figure(const _Atomic uint64_t *of) { return atomic_load(of); }
 
+static void set_left(int64_t bytes) {
+  malloc_thread.sample_left = bytes;
+  malloc_thread.sample_rest = 0;
+}
+
 /* From here on, in this thread too: the next block is a sample, and draws with it. */
 static void set_rate(int64_t rate) {
   atomic_store(&samples.rate, rate);
-  malloc_thread.sample_left = 0;
+  set_left(0);
   hak_free(hak_malloc(1));
 }
 
@@ -154,7 +159,7 @@ static void what_lives_is_estimated(void **state) {
 
 /* One that is a sample: the next allocation is due. */
 static void *sample_of(size_t alignment, size_t size) {
-  malloc_thread.sample_left = 0;
+  set_left(0);
   void *block = alignment > 16 ? hak_aligned_alloc(alignment, size) : hak_malloc(size);
   assert_non_null(block);
   return block;
@@ -172,7 +177,7 @@ static void samples_look_like_other_blocks(void **state) {
       assert_true(is_sample(block));
       assert_int_equal((uintptr_t)block % alignment, 0);
       assert_true(hak_owns(block));
-      malloc_thread.sample_left = INT32_MAX;
+      set_left(INT32_MAX);
       other = alignment > 16 ? hak_aligned_alloc(alignment, sizes[s]) : hak_malloc(sizes[s]);
       assert_false(is_sample(other));
       assert_int_equal(hak_usable_size(block), hak_usable_size(other));
@@ -187,7 +192,7 @@ static void calloc_of_a_sample_is_zeros(void **state) {
   (void)state;
   for (size_t size = 1; size < 3000000; size += size + 7)
     for (int round = 0; round < 3; round++) {
-      malloc_thread.sample_left = 0;
+      set_left(0);
       unsigned char *block = hak_calloc(1, size);
       assert_true(is_sample(block));
       size_t zeros = 0;
@@ -206,13 +211,13 @@ static void realloc_keeps_bytes_and_records(void **state) {
       unsigned char *block = sample_of(16, size);
       size_t kept = size < to ? size : to;
       memset(block, 0x3c, size);
-      malloc_thread.sample_left = INT32_MAX;
+      set_left(INT32_MAX);
       unsigned char *moved = hak_realloc(block, to);
       assert_non_null(moved);
       assert_true(hak_usable_size(moved) >= to);
       for (size_t i = 0; i < kept; i += kept / 50 + 1) assert_int_equal(moved[i], 0x3c);
       if (moved != block) assert_false(is_sample(block));
-      malloc_thread.sample_left = 0;
+      set_left(0);
       moved = hak_realloc(moved, 1);
       hak_free(moved);
       assert_false(is_sample(moved));
@@ -226,7 +231,7 @@ static void what_was_asked_for_is_kept(void **state) {
     unsigned char *block = hak_malloc(size);
     size_t asked = hak_usable_size(block) + 100; /* has to move */
     uint64_t before = figure(&samples.samples);
-    malloc_thread.sample_left = 0;
+    set_left(0);
     block = hak_realloc(block, asked);
     assert_int_equal(figure(&samples.samples), before + 1);
     struct sample_record *record = record_find((uintptr_t)block);
@@ -236,18 +241,35 @@ static void what_was_asked_for_is_kept(void **state) {
   }
 }
 
+/* A thread that is to leave the fast path before it is due: the sample comes where it would have come. */
+static void a_call_before_changes_no_sample(void **state) {
+  (void)state;
+  enum { LEFT = 1000 * 1000, BLOCK = 1000, SOON = 10 * 1000 };
+  set_rate(LEFT);
+  set_left(LEFT);
+  for (int left = LEFT; left >= 0; left -= BLOCK) {
+    assert_int_equal(malloc_thread.sample_left + malloc_thread.sample_rest, left);
+    if (left % (7 * BLOCK) == 0) heap_call_soon(SOON);
+    assert_true(left % (7 * BLOCK) != 0 || malloc_thread.sample_left <= SOON);
+    void *block = hak_malloc(BLOCK);
+    assert_int_equal(is_sample(block), left == 0);
+    hak_free(block);
+  }
+  set_rate(0);
+}
+
 /* Nothing can be had of such a size, nor does it disturb the count of a thread that a tool has asked something. */
 static void impossible_sizes_leave_the_count_alone(void **state) {
   (void)state;
   const size_t sizes[] = {PTRDIFF_MAX, PTRDIFF_MAX / 2, PTRDIFF_MAX / 4 + 1, SIZE_MAX};
   for (int s = 0; s < 4; s++) {
-    malloc_thread.sample_left = SAMPLE_LEFT_ASKED;
+    set_left(SAMPLE_LEFT_ASKED);
     assert_null(hak_malloc(sizes[s]));
     assert_null(hak_calloc(1, sizes[s]));
     assert_null(hak_aligned_alloc(64, sizes[s]));
     assert_true(malloc_thread.sample_left == SAMPLE_LEFT_ASKED);
   }
-  malloc_thread.sample_left = 0;
+  set_left(0);
 }
 
 /* A block that grows in place is a sample with the probability of its size, in however many steps it got there. */
@@ -451,6 +473,7 @@ int main(void) {
     cmocka_unit_test(calloc_of_a_sample_is_zeros),
     cmocka_unit_test(realloc_keeps_bytes_and_records),
     cmocka_unit_test(what_was_asked_for_is_kept),
+    cmocka_unit_test(a_call_before_changes_no_sample),
     cmocka_unit_test(impossible_sizes_leave_the_count_alone),
     cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
     cmocka_unit_test(samples_a_second_are_limited),
