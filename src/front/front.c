@@ -197,14 +197,11 @@ static void unmark(const struct block *block, void *pointer) {
 
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
 static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
-  struct heap *heap = heap_if_any();
-  bool sampled = is_sample(size);
-  if (heap != NULL) release_come_by(heap);
-  if (!sampled) return allocate_ordinary(alignment, size, zeroed);
+  if (!is_sample(size)) return allocate_ordinary(alignment, size, zeroed);
   unsigned size_class = class_for_aligned(size, alignment);
   void *block = size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class) : NULL;
   if (block != NULL) {
-    count(heap, size_class, COUNT_SLOW);
+    count(heap_if_any(), size_class, COUNT_SLOW);
     return block;
   }
   block = allocate_ordinary(alignment, size, zeroed);

@@ -4,6 +4,7 @@
 
 #include "front/asked.h"
 #include "front/block.h"
+#include "release/background.h"
 
 /* Larger ones fail. With a tool's question (SAMPLE_LEFT_ASKED) they would count below what the number can hold. */
 HAK_INLINE bool crosses(size_t size) { return size <= PTRDIFF_MAX / 4 && sample_crosses(size); }
@@ -30,7 +31,10 @@ HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
 /* After sample_crosses. */
 HAK_INLINE bool is_sample(size_t size) {
   if (sample_is_asked()) asked_answer();
-  return sample_is_due(size);
+  bool is_due = sample_is_due(size);
+  struct heap *heap = heap_if_any();
+  if (heap != NULL) release_come_by(heap);
+  return is_due;
 }
 
 #endif
