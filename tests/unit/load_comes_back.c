@@ -54,7 +54,8 @@ static void go_quiet(void) {
 static int start(void **state) {
   (void)state;
   options_read();
-  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* no helper in between */
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
+  SET_OPTION(BACKGROUND, BACKGROUND_NEVER); /* no helper in between */
   SET_OPTION(SS_HUGEPAGE, HUGEPAGE_THP);
   SET_OPTION(SS_MEM_LEAN, 0);
   struct heap *heap = heap_of_thread();

@@ -70,7 +70,8 @@ static void *sleep_first_for_fork(void *unused) {
 }
 
 static void *sleep_second(void *unused) {
-  wait_for_stage(1);
+  atomic_store(&stage, 1);
+  wait_for_stage(2);
   lock_acquire(&lock);
   lock_release(&lock);
   atomic_store(&has_ended, true);
@@ -89,7 +90,9 @@ static void interrupt(void *(*first)(void *)) {
     interrupted = start(first);
     wait_for_sleeper();
     pthread_t other = start(sleep_second);
-    atomic_store(&stage, 1);
+    /* A sanitizer takes locks of its own when a thread starts or ends, where the signal may interrupt the first one. */
+    wait_for_stage(1);
+    atomic_store(&stage, 2);
     usleep(1000);
     /* The one that sleeps longest is woken. The signal comes before it runs, or it has ended. */
     lock_release(&lock);

@@ -56,6 +56,8 @@ static int start(void **state) {
   (void)state;
   options_read();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* nothing goes because it rests */
+  /* Nor because others on the machine wait for memory, of which the helper thread hears where a sanitizer has one, too. */
+  SET_OPTION(BACKGROUND, BACKGROUND_NEVER);
   hak_purge();
   struct heap *heap = heap_of_thread();
   if (heap == NULL) return -1;
