@@ -196,8 +196,7 @@ static void unmark(const struct block *block, void *pointer) {
 }
 
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
-static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
-  if (!is_sample(size)) return allocate_ordinary(alignment, size, zeroed);
+static HAK_COLD void *make_sample(size_t alignment, size_t size, bool *zeroed) {
   unsigned size_class = class_for_aligned(size, alignment);
   void *block = size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class) : NULL;
   if (block != NULL) {
@@ -208,6 +207,13 @@ static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroe
   if (block != NULL) mark_sample(block, size);
   return block;
 }
+
+static HAK_COLD void *allocate_sample(size_t alignment, size_t size, bool *zeroed) {
+  return is_sample(size) ? make_sample(alignment, size, zeroed)
+                         : allocate_ordinary(alignment, size, zeroed);
+}
+
+void *front_allocate_as_sample(size_t size) { return make_sample(BLOCK_ALIGNMENT, size, NULL); }
 
 void *front_allocate_unsampled(size_t size) {
   return allocate_ordinary(BLOCK_ALIGNMENT, size, NULL);

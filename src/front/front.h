@@ -26,6 +26,8 @@ void front_free_moved(void *pointer);
 
 /** A block that is no sample, whatever the count says: it was asked. */
 void *front_allocate_unsampled(size_t size);
+/** A block that is a sample (is_sample was asked), as far as there is memory for that. */
+void *front_allocate_as_sample(size_t size);
 
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);

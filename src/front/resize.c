@@ -42,7 +42,7 @@ static size_t size_to_ask_for(size_t size, size_t usable) {
 /* What the program asked for is `size`: a sample has no room beyond. */
 static void *allocate_with_room(size_t size, size_t room) {
   if (room == size) return front_allocate(size);
-  if (crosses(size)) return front_allocate_sample(size);
+  if (crosses(size) && is_sample(size)) return front_allocate_as_sample(size);
   return front_allocate_unsampled(room);
 }
 

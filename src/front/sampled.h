@@ -33,7 +33,7 @@ HAK_INLINE bool is_sample(size_t size) {
   if (sample_is_asked()) asked_answer();
   bool is_due = sample_is_due(size);
   struct heap *heap = heap_if_any();
-  if (heap != NULL) release_come_by(heap);
+  if (heap != NULL) release_come_by(heap, size);
   return is_due;
 }
 

@@ -35,13 +35,18 @@ HAK_INLINE void release_ride_on(struct heap *heap) {
   if (!release_skips_ride(heap)) release_ride_now(heap);
 }
 
-/* A heap that rides and is veiled no more calls after so many bytes: a call costs 100 ns at most, 64 KiB of small blocks some microseconds. */
+/* A heap that rides and is veiled no more calls after so many bytes, or so many calls. One takes 100 ns at most; 64 KiB of small
+ * blocks some microseconds, but a block of 30 KiB no longer than a small one. */
 #define RIDE_CALL_BYTES ((int64_t)(64 * KIB))
+#define RIDE_CALL_BYTES_MOST ((int64_t)MIB)
+enum { RIDE_CALLS = 64 };
 
-/** The same where heap_call_soon has brought the thread, and again after so many bytes. */
-HAK_INLINE void release_come_by(struct heap *heap) {
+/** The same where heap_call_soon has brought the thread, for a block of `size` bytes. It will come again. */
+HAK_INLINE void release_come_by(struct heap *heap, size_t size) {
   if (HAK_LIKELY(!heap->rides)) return;
-  heap_call_soon(RIDE_CALL_BYTES);
+  bool is_small = size < (size_t)RIDE_CALL_BYTES_MOST / RIDE_CALLS;
+  int64_t bytes = is_small ? (int64_t)size * RIDE_CALLS : RIDE_CALL_BYTES_MOST;
+  heap_call_soon(bytes > RIDE_CALL_BYTES ? bytes : RIDE_CALL_BYTES);
   release_ride_now(heap);
 }
 

@@ -150,6 +150,8 @@ void release_ride(void) {
     ride(mine, now);
     lock_release(&engine_pass_lock);
   }
-  heap_veil(mine, mine->rides && mine->veiled_calls > 0);
-  if (mine->rides) heap_call_soon(RIDE_CALL_BYTES);
+  bool was_veiled = malloc_thread.heap != mine;
+  bool veiled = mine->rides && mine->veiled_calls > 0;
+  heap_veil(mine, veiled);
+  if (mine->rides && was_veiled && !veiled) heap_call_soon(RIDE_CALL_BYTES);
 }

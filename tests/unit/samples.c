@@ -258,6 +258,21 @@ static void a_call_before_changes_no_sample(void **state) {
   set_rate(0);
 }
 
+/* A block that grows gets room, which only a sample does without. */
+static void a_call_before_takes_no_room(void **state) {
+  (void)state;
+  enum { LEFT = 1000 * 1000, SIZE = 12 * 1024, GROWN = 20 * 1024 };
+  set_rate(LEFT);
+  set_left(LEFT);
+  void *block = hak_malloc(SIZE);
+  heap_call_soon(1);
+  block = hak_realloc(block, GROWN);
+  assert_false(is_sample(block));
+  assert_in_range(hak_usable_size(block), 32 * 1024, 64 * 1024);
+  hak_free(block);
+  set_rate(0);
+}
+
 /* Nothing can be had of such a size, nor does it disturb the count of a thread that a tool has asked something. */
 static void impossible_sizes_leave_the_count_alone(void **state) {
   (void)state;
@@ -474,6 +489,7 @@ int main(void) {
     cmocka_unit_test(realloc_keeps_bytes_and_records),
     cmocka_unit_test(what_was_asked_for_is_kept),
     cmocka_unit_test(a_call_before_changes_no_sample),
+    cmocka_unit_test(a_call_before_takes_no_room),
     cmocka_unit_test(impossible_sizes_leave_the_count_alone),
     cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
     cmocka_unit_test(samples_a_second_are_limited),
