@@ -429,7 +429,7 @@ def test_instructions(card: MakeCard) -> None:
     sampled = "instructions of a malloc and its free: standard, with its countdown"
     variant = "standard / fast, instructions of a malloc and its free"
     found = card(counted(hakmem=35.0, fast=35.0))
-    assert (found[plain]["figure"], found[plain]["verdict"]) == ("35.0", "met")
+    assert (found[plain]["figure"], found[plain]["verdict"]) == ("35.00", "met")
     assert found[variant]["figure"] == "1.000 (35.0 and 35.0 instructions)"
     assert found[variant]["verdict"] == "met"
     assert found[sampled]["verdict"] == "met"

@@ -28,8 +28,7 @@ static bool fits(const struct block *block, size_t usable, size_t size, size_t a
   if (size > usable) return false;
   if (atomic_load_explicit(&a_size_was_kept, memory_order_relaxed)) return true;
   if (block->tier <= BLOCK_SAMPLE) {
-    size_t most = front_grown_most(size);
-    unsigned size_class = class_for_aligned(most < SMALL_MAX ? most : SMALL_MAX, alignment);
+    unsigned size_class = class_for_aligned(front_grown_most(size), alignment);
     return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);
   }
   size_t more = block->tier == BLOCK_LARGE ? SLICE_BYTES : UNIT_BYTES;

@@ -28,7 +28,7 @@ HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
   return descriptor != NULL && sample_has(descriptor) && sample_lift(descriptor, pointer, record);
 }
 
-/* After sample_crosses. */
+/* After sample_crosses. The thread may have been brought here for something else: a tool's question, or memory that waits. */
 HAK_INLINE bool is_sample(size_t size) {
   if (sample_is_asked()) asked_answer();
   bool is_due = sample_is_due(size);

@@ -35,18 +35,16 @@ HAK_INLINE void release_ride_on(struct heap *heap) {
   if (!release_skips_ride(heap)) release_ride_now(heap);
 }
 
-/* A heap that rides and is veiled no more calls after so many bytes, or so many calls. One takes 100 ns at most; 64 KiB of small
- * blocks some microseconds, but a block of 30 KiB no longer than a small one. */
-#define RIDE_CALL_BYTES ((int64_t)(64 * KIB))
-#define RIDE_CALL_BYTES_MOST ((int64_t)MIB)
-enum { RIDE_CALLS = 64 };
+/* A heap that rides and is veiled no more calls each so many bytes; where blocks are larger, once in RIDE_CALLS of them, as long as
+ * they are no larger than RIDE_BLOCK_MOST. */
+enum { RIDE_CALLS = 64, RIDE_BLOCK_LEAST = KIB, RIDE_BLOCK_MOST = 16 * KIB };
+#define RIDE_CALL_BYTES ((int64_t)RIDE_CALLS * RIDE_BLOCK_LEAST)
 
-/** The same where heap_call_soon has brought the thread, for a block of `size` bytes. It will come again. */
+/** The next part where heap_call_soon has brought the thread, for a block of `size` bytes. It will come again. */
 HAK_INLINE void release_come_by(struct heap *heap, size_t size) {
   if (HAK_LIKELY(!heap->rides)) return;
-  bool is_small = size < (size_t)RIDE_CALL_BYTES_MOST / RIDE_CALLS;
-  int64_t bytes = is_small ? (int64_t)size * RIDE_CALLS : RIDE_CALL_BYTES_MOST;
-  heap_call_soon(bytes > RIDE_CALL_BYTES ? bytes : RIDE_CALL_BYTES);
+  size_t block = size < RIDE_BLOCK_MOST ? size : RIDE_BLOCK_MOST;
+  heap_call_soon(block > RIDE_BLOCK_LEAST ? RIDE_CALLS * (int64_t)block : RIDE_CALL_BYTES);
   release_ride_now(heap);
 }
 

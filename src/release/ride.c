@@ -123,9 +123,9 @@ enum { RIDE_SKIPS_MOST = 15 }; /* a mask, too */
 /* They add up for as long as a round waits. */
 static void allow_veiled_calls(struct heap *heap, uint64_t elapsed_ms) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
-  uint64_t most = VEILED_CALLS_A_MS * (half < VEILED_MOST_MS ? half : VEILED_MOST_MS);
-  uint64_t more = elapsed_ms < VEILED_MOST_MS ? VEILED_CALLS_A_MS * elapsed_ms : most;
-  uint64_t calls = heap->veiled_calls + more;
+  uint64_t longest = half < VEILED_MOST_MS ? half : VEILED_MOST_MS;
+  uint64_t ms = elapsed_ms < longest ? elapsed_ms : longest;
+  uint64_t calls = heap->veiled_calls + VEILED_CALLS_A_MS * ms, most = VEILED_CALLS_A_MS * longest;
   heap->veiled_calls = (uint32_t)(calls < most ? calls : most);
 }
 
@@ -143,15 +143,16 @@ static uint64_t look_at_clock(struct heap *heap) {
 void release_ride(void) {
   struct heap *mine = heap_if_any();
   if (mine == NULL) return;
-  if (!mine->rides) set_round(mine, mine->ride_from_ms);
+  bool begins = !mine->rides;
+  if (begins) set_round(mine, mine->ride_from_ms);
   mine->rides = true;
   uint64_t now = look_at_clock(mine);
   if (now >= mine->ride_from_ms && lock_try(&engine_pass_lock)) {
     ride(mine, now);
     lock_release(&engine_pass_lock);
   }
-  bool was_veiled = malloc_thread.heap != mine;
-  bool veiled = mine->rides && mine->veiled_calls > 0;
-  heap_veil(mine, veiled);
-  if (mine->rides && was_veiled && !veiled) heap_call_soon(RIDE_CALL_BYTES);
+  bool ends_veil = malloc_thread.heap != mine && mine->veiled_calls == 0;
+  bool starts_without = begins && mine->veiled_calls == 0;
+  heap_veil(mine, mine->rides && mine->veiled_calls > 0);
+  if (mine->rides && (ends_veil || starts_without)) heap_call_soon(RIDE_CALL_BYTES);
 }
