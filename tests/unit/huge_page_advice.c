@@ -213,8 +213,40 @@ static void fresh_pages_are_for_where_half_is_in_use(void **state) {
   unit_trim();
 }
 
+/* The first byte written in a huge page makes all of it resident: what lies beside a slab that was broken up has to go as well. */
+static void slices_never_used_are_given_back_once_split(void **state) {
+  (void)state;
+  bool zeroed;
+  if (!advice_works()) return;
+  unit_trim();
+  struct slab *span = span_acquire(1, 1, KIND_LARGE, PAGES_FRESH, COUNTED_LARGE, &zeroed);
+  assert_non_null(span);
+  struct superslab *superslab = superslab_of(span);
+  assert_true(superslab_is_whole(superslab));
+  uint32_t others = superslab->free_mask;
+  assert_int_equal(__builtin_popcount(others), SLICES_PER_UNIT - 1);
+  size_t before = superslab_dirty_bytes();
+  superslab_split(superslab);
+  assert_int_equal(superslab_dirty_bytes(), before + (SLICES_PER_UNIT - 1) * SLICE_BYTES);
+  struct dirty_cursor cursor = {0};
+  struct dirty_slices set;
+  size_t young = 0;
+  bool found = false;
+  while (superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1) {
+    if (set.superslab == superslab) {
+      assert_int_equal(set.mask, others);
+      found = true;
+    }
+    superslab_put_clean(set, false);
+  }
+  assert_true(found);
+  span_release(span);
+  unit_trim();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(slices_never_used_are_given_back_once_split, expect_whole),
       cmocka_unit_test_setup(huge_blocks_ask_for_what_they_fill, expect_whole),
       cmocka_unit_test_setup(lean_leaves_the_rest_in_small_pages, expect_whole),
       cmocka_unit_test_setup(split_units_do_not_use_up_the_mappings, expect_whole),
