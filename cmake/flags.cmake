@@ -144,6 +144,19 @@ function(hak_set_library_flags target checked)
   target_compile_definitions(${target} PUBLIC ${HAK_VARIANT_DEFINITIONS})
 endfunction()
 
+# Code that runs at load gets a segment of its own from GNU's linker; others begin none where a page is left out. On other machines pages
+# may be large, and that one with them. The hardened build has its constants in segments of their own already.
+set(HAK_LOAD_SCRIPT ${PROJECT_SOURCE_DIR}/cmake/at_load.ld)
+set(HAK_LOAD_SEGMENT OFF)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT HAK_VARIANT STREQUAL "hardened" AND NOT HAK_SANITIZED)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
+  execute_process(COMMAND ${CMAKE_C_COMPILER} ${flags} -Wl,--version
+                  OUTPUT_VARIABLE linker ERROR_QUIET)
+  if(linker MATCHES "GNU ld")
+    set(HAK_LOAD_SEGMENT ON)
+  endif()
+endif()
+
 # exports: a version script of cmake/, without extension.
 function(hak_set_shared_flags target exports)
   set(map ${PROJECT_SOURCE_DIR}/cmake/${exports}.map)

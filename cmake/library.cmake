@@ -64,6 +64,10 @@ if(NOT HAK_SANITIZED)
                             $<TARGET_OBJECTS:hakmem_preload>)
   set_target_properties(hakmem PROPERTIES LINKER_LANGUAGE C)
   hak_set_shared_flags(hakmem hakmem)
+  if(HAK_LOAD_SEGMENT)
+    target_link_options(hakmem PRIVATE LINKER:-T,${HAK_LOAD_SCRIPT})
+    set_property(TARGET hakmem APPEND PROPERTY LINK_DEPENDS ${HAK_LOAD_SCRIPT})
+  endif()
   hak_set_interface(hakmem)
   # A program that allocates only through libc's functions names no symbol of the library, and a linker
   # that is told --as-needed would leave it out. One item, so that CMake keeps the three in this order. What

@@ -136,6 +136,7 @@ static HAK_NOINLINE void remove_page(uint32_t self) {
 }
 
 __attribute__((destructor)) HAK_AT_LOAD static void at_exit(void) {
+  if (page == NULL) return; /* no system call in a program that has none */
   uint32_t self = (uint32_t)os_process();
-  if (atomic_load_explicit(&maker, memory_order_relaxed) == self && page != NULL) remove_page(self);
+  if (atomic_load_explicit(&maker, memory_order_relaxed) == self) remove_page(self);
 }
