@@ -65,7 +65,7 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
       *young += (size_t)dirty << SLICE_SHIFT;
       continue;
     }
-    uint32_t mask = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+    uint32_t mask = dirty_mask_of(superslab);
     superslab->free_mask &= ~mask;
     lists_count_dirty(dirty, 0);
     lists_update(superslab);

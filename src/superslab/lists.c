@@ -76,6 +76,7 @@ static struct superslab *find_in_list(struct superslab *superslab, unsigned slic
   for (int tries = 0; superslab != NULL && tries < 8; superslab = superslab->next, tries++) {
     uint32_t starts = run_starts(superslab->free_mask, slices) & allowed;
     if (room == ROOM_AT_FORMER_END) starts &= superslab->ends >> (slices - 1);
+    if (room == ROOM_IN_MEMORY) starts &= run_starts(dirty_mask_of(superslab), slices);
     if (starts == 0) continue;
     *first = (unsigned)__builtin_ctz(starts);
     return superslab;

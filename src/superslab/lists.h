@@ -47,9 +47,12 @@ HAK_INLINE uint32_t slices_mask(unsigned first, unsigned count) {
 }
 
 /** Free slices that hold something, and were not given back lazily. */
+HAK_INLINE uint32_t dirty_mask_of(const struct superslab *superslab) {
+  return superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+}
+
 HAK_INLINE unsigned dirty_slices_of(const struct superslab *superslab) {
-  uint32_t dirty = superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
-  return (unsigned)__builtin_popcount(dirty);
+  return (unsigned)__builtin_popcount(dirty_mask_of(superslab));
 }
 
 void lists_insert(struct superslab *superslab);
@@ -64,7 +67,7 @@ void lists_count_live(const struct superslab *superslab);
 /** It is no more. */
 void lists_uncount_live(const struct superslab *superslab);
 
-enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END };
+enum room { ROOM_ANYWHERE, ROOM_AT_FORMER_END, ROOM_IN_MEMORY };
 
 /** A SuperSlab of the node with `slices` free ones in a row, from `*first` on, which is a multiple of `alignment`. `split`: those whose
  * huge page was broken up will do, too. `fenced`: one that is, else one that is not. */

@@ -98,6 +98,9 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
     superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_AT_FORMER_END, &first);
   if (superslab == NULL)
     superslab = lists_find_room(node, slices, alignment, !whole, fenced, ROOM_ANYWHERE, &first);
+  /* What is in memory already is better than both. */
+  if (superslab == NULL && whole)
+    superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_IN_MEMORY, &first);
   if (superslab == NULL) {
     lock_release(&superslab_lock);
     bool as_sample = kind == KIND_LARGE && alignment == 1;
