@@ -375,7 +375,7 @@ static _Atomic(unsigned char *) shared[SHARED];
 
 static void *exchange(void *argument) {
   uint64_t random = (uintptr_t)argument * 0x9e3779b97f4a7c15u + 1;
-  for (int i = 0; i < 20000; i++) {
+  for (int i = 0; i < 5000 * EFFORT; i++) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     size_t size = random >> 40 & ((random >> 20 & 63) == 0 ? 0x1ffff : 0x3ff);
     if (size < 2) size = 2;
