@@ -92,12 +92,14 @@ struct heap {
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
   unsigned ride_step;            /* where it goes on: a class, or what comes after them */
+  bool ride_begun;               /* and in it, if it is a class */
   struct heap *ride_other;       /* the parked heap that it looks at in this round */
   uint8_t ride_other_step;       /* and where in it: a class */
-  bool ride_other_tidies;        /* and what for: its bins and inboxes come first */
-  size_t ride_young;             /* bytes that were too young in this round */
-  uint64_t ride_from_ms;         /* no round before */
-  uint64_t ride_looked_ms;       /* when it last looked at the clock for that */
+  bool ride_other_begun;
+  bool ride_other_tidies;             /* and what for: its bins and inboxes come first */
+  size_t ride_young;                  /* bytes that were too young in this round */
+  uint64_t ride_from_ms;              /* no round before */
+  uint64_t ride_looked_ms;            /* when it last looked at the clock for that */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
   uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
   uint32_t uses;                 /* threads that had it so far */

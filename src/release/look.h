@@ -28,8 +28,8 @@ void look_end(struct heap *heap, struct pass *pass);
 
 /** Up to a batch of slabs of the class, from slabs->next_look on; false when the class is done. */
 bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass);
-/** The same from the class's first slab on, where nothing is left of an earlier look. */
-bool look_on(struct heap *heap, unsigned size_class, struct pass *pass);
+/** Goes to the first slab of the class; false: there is none. */
+bool look_start(struct heap *heap, unsigned size_class);
 /** The heap's cached Large blocks. */
 void look_at_spans(struct heap *heap, struct pass *pass);
 /** Free slices of a few SuperSlabs; false: there are no more. */

@@ -128,22 +128,19 @@ bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pa
   return more;
 }
 
-bool look_on(struct heap *heap, unsigned size_class, struct pass *pass) {
+bool look_start(struct heap *heap, unsigned size_class) {
   struct class_slabs *slabs = &heap->classes[size_class];
   if (atomic_load_explicit(&slabs->count, memory_order_relaxed) == 0) return false;
-  lock_acquire(&heap->lock);
-  if (slabs->next_look == NULL) slabs->next_look = slabs->first;
-  bool any = slabs->next_look != NULL;
-  lock_release(&heap->lock);
-  return any && look_at_slabs(heap, slabs, pass);
-}
-
-static void look_at_class(struct heap *heap, unsigned size_class, struct pass *pass) {
-  struct class_slabs *slabs = &heap->classes[size_class];
   lock_acquire(&heap->lock);
   slabs->next_look = slabs->first;
   bool any = slabs->first != NULL;
   lock_release(&heap->lock);
+  return any;
+}
+
+static void look_at_class(struct heap *heap, unsigned size_class, struct pass *pass) {
+  struct class_slabs *slabs = &heap->classes[size_class];
+  bool any = look_start(heap, size_class);
   /* Purged slabs go to the list's end and are looked at again, once: hence the bound. */
   size_t most = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + LOOKS_AT_ONCE;
   for (size_t looked = 0; any && looked < most; looked += SLABS_AT_ONCE)
@@ -220,9 +217,7 @@ static void look_at_heap(struct heap *heap, struct pass *pass) {
   for (unsigned c = 0; tidies && c < CLASS_COUNT; c++)
     while (look_tidy(heap, c, pass)) continue;
   if (tidies) look_end(heap, pass);
-  for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
-      look_at_class(heap, c, pass);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) look_at_class(heap, c, pass);
   look_at_spans(heap, pass);
 }
 

@@ -21,6 +21,14 @@ enum { RIDE_SPANS = CLASS_COUNT, RIDE_OTHERS, RIDE_SLICES, RIDE_DONE };
 
 static struct dirty_cursor ride_cursor; /* under engine_pass_lock */
 
+/* A piece of the look at a class; false: it is done. Not before the next round does it begin anew, though the program may have taken
+ * the slab at which it would go on: two looks are to be half the decay time apart. */
+static bool ride_class(struct heap *heap, unsigned size_class, bool *begun, struct pass *pass) {
+  if (!*begun && !look_start(heap, size_class)) return false;
+  *begun = look_at_slabs(heap, &heap->classes[size_class], pass);
+  return *begun;
+}
+
 /* --- heaps without a thread ---------------------------------------------------------------------------------------- */
 
 /* Nobody else looks at a parked heap. Of all threads that ride one does so, twice in the decay time. */
@@ -37,6 +45,7 @@ static void turn_to_parked(struct heap *heap, struct heap *from, uint64_t now) {
   struct heap *other = next_parked(from, now);
   heap->ride_other = other;
   heap->ride_other_step = 0;
+  heap->ride_other_begun = false;
   if (other == NULL) return;
   other->looked_ms = now;
   heap->ride_other_tidies = look_begin(other);
@@ -57,7 +66,7 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
     look_end(other, pass);
   }
   while (heap->ride_other_step < CLASS_COUNT) {
-    if (look_on(other, heap->ride_other_step, pass)) return true;
+    if (ride_class(other, heap->ride_other_step, &heap->ride_other_begun, pass)) return true;
     heap->ride_other_step++;
   }
   look_at_spans(other, pass);
@@ -69,7 +78,7 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
 
 static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
   if (heap->ride_step < CLASS_COUNT) {
-    if (look_on(heap, heap->ride_step, pass)) return;
+    if (ride_class(heap, heap->ride_step, &heap->ride_begun, pass)) return;
   } else if (heap->ride_step == RIDE_SPANS) {
     look_at_spans(heap, pass);
     turn_to_parked(heap, heap_first(), now);
@@ -85,6 +94,7 @@ static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
 /* The next round begins then. */
 static void set_round(struct heap *heap, uint64_t from_ms) {
   heap->ride_step = 0;
+  heap->ride_begun = false;
   heap->ride_other = NULL;
   heap->ride_young = 0;
   heap->ride_from_ms = from_ms;

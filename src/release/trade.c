@@ -9,6 +9,21 @@
 enum { TRADED_BLOCK_LEAST = 1 * KIB, TRADE_BATCHES = 16 };
 #define TRADE_GIVEN (2 * TRADE_GROWN)
 
+/* A piece of a class, from where the last one ended. */
+static bool look_on(struct heap *heap, unsigned size_class, struct pass *pass) {
+  struct class_slabs *slabs = &heap->classes[size_class];
+  lock_acquire(&heap->lock);
+  bool is_in_it = slabs->next_look != NULL;
+  lock_release(&heap->lock);
+  if (!is_in_it && !look_start(heap, size_class)) return false;
+  /* A thread that rides would go on here, and might look at slabs a second time. */
+  if (heap->ride_begun && heap->ride_step == size_class) {
+    heap->ride_begun = false;
+    heap->ride_step++;
+  }
+  return look_at_slabs(heap, slabs, pass);
+}
+
 /* All classes were looked at: what is free now is in pages with blocks that are in use. */
 static void end_round(struct heap *heap) {
   lock_acquire(&heap->lock);

@@ -8,6 +8,7 @@
 #include "heap/engine.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
+#include "release/release.h"
 
 WITHOUT_SAMPLES;
 
@@ -150,6 +151,19 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
   assert_true(mine()->trade_from > mine()->free_bytes); /* once, and not before there is more */
 }
 
+/* Looks of a round come one after the other, with calls of the program between them that may take the slab at which it would go on, and
+ * trades. None of it makes a slab older twice. */
+static void what_comes_between_two_pieces_of_a_round_is_no_second_look(void **state) {
+  (void)state;
+  free_large(90);
+  mine()->ride_from_ms = 0;
+  for (int i = 0; i < 40; i++) {
+    release_ride();
+    mine()->classes[class_for(LARGE)].next_look = NULL;
+  }
+  assert_int_equal(mine()->given_bytes, 0);
+}
+
 int main(void) {
   if (sysconf(_SC_PAGESIZE) > 4 * 1024) {
     printf("skipped: with pages above 4 KiB, blocks of 8 KiB leave hardly one free\n");
@@ -163,6 +177,7 @@ int main(void) {
       TEST(where_nothing_is_to_be_given_back_nothing_is),
       TEST(what_was_soon_wanted_again_is_kept_the_next_time),
       TEST(small_blocks_are_not_searched_again_and_again),
+      TEST(what_comes_between_two_pieces_of_a_round_is_no_second_look),
   };
   return cmocka_run_group_tests_name("trades", tests, NULL, NULL);
 }
