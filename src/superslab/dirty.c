@@ -24,11 +24,13 @@ void superslab_split(struct superslab *superslab) {
   HAK_CHECK(!superslab->explicit_pages);
   if (!superslab_is_whole(superslab)) return;
   lock_acquire(&superslab_lock);
-  unsigned before = dirty_slices_of(superslab);
   atomic_store_explicit(&superslab->split, true, memory_order_relaxed);
-  /* Slices that nobody has used yet got pages with the first use of another. */
-  superslab->dirty_mask |= superslab->free_mask;
-  lists_count_dirty(before, dirty_slices_of(superslab));
+  /* Slices that nobody has used yet got pages with the first use of another. (Of another era: nothing is taken from it any more.) */
+  if (HAK_LIKELY(superslab->era == superslab_lists.era)) {
+    unsigned before = dirty_slices_of(superslab);
+    superslab->dirty_mask |= superslab->free_mask;
+    lists_count_dirty(before, dirty_slices_of(superslab));
+  }
   lock_release(&superslab_lock);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
   unit_advise_small(superslab->base, 1);
