@@ -144,8 +144,8 @@ function(hak_set_library_flags target checked)
   target_compile_definitions(${target} PUBLIC ${HAK_VARIANT_DEFINITIONS})
 endfunction()
 
-# Code that runs at load gets a segment of its own from GNU's linker; others begin none where a page is left out. On other machines pages
-# may be large, and that one with them. The hardened build has its constants in segments of their own already.
+# Code that runs at load gets a segment of its own (docs/decisions/0027): by GNU's linker, since others begin none where a page is left out;
+# on x86-64, since elsewhere that page may be one of 64 KiB in the file. The hardened build has its code in segments of its own already.
 set(HAK_LOAD_SCRIPT ${PROJECT_SOURCE_DIR}/cmake/at_load.ld)
 set(HAK_LOAD_SEGMENT OFF)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT HAK_VARIANT STREQUAL "hardened" AND NOT HAK_SANITIZED)
@@ -175,6 +175,8 @@ function(hak_set_shared_flags target exports)
             -Wl,-z,now
             -Wl,-z,relro
             -Wl,-z,noexecstack
+            # With clang, CMake names libstdc++ and libm behind it, of which nothing is used.
+            -Wl,--as-needed
             ${HAK_CONTROL_FLOW_LINK}
             # Unloading the allocator would take every live block's owner away.
             -Wl,-z,nodelete

@@ -62,8 +62,8 @@ function(hak_cannot_test name reason)
   set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
 endfunction()
 
-# Of these folders the tests' own code runs for moments: it is compiled in half the time, without debug information of its own.
-# (Not of the others: what is slow, measured or looked into there.) The library has its own flags, and names for a debugger.
+# The tests' own code in these folders runs for moments, and compiling it takes longer: less optimisation, no debug information.
+# The library that they link keeps its flags.
 set(HAK_QUICKLY_COMPILED unit api stress fault cross campaigns)
 
 function(hak_add_tests path)

@@ -126,6 +126,9 @@ clang)
   "$CC" -O2 -I"$source_dir/include" -o "$work_dir/clang/preloaded" "$here/consumer/replace.c" \
     -L"$work_dir/clang" -lhakmem
   LD_LIBRARY_PATH=$work_dir/clang "$work_dir/clang/preloaded"
+  # What else it names is loaded into every program, and allocates at load (libstdc++ does).
+  more=$(readelf -dW "$work_dir/clang/libhakmem.so" | grep '(NEEDED)' | grep -v 'libc\.so\.6\|ld-linux') || true
+  [ -z "$more" ] || fail "libraries that libhakmem.so does not need: $more"
   ;;
 subproject)
   # Taken in with add_subdirectory, without package or install.

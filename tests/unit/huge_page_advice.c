@@ -1,4 +1,5 @@
 /* huge_page_advice.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
+#include "free_slices.h"
 #include "many_places.h"
 
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 
 #include "observe/counters.h"
 #include "policy/options.h"
-#include "superslab/dirty.h"
 #include "superslab/unit.h"
 #include "superslab/whole.h"
 
@@ -183,19 +183,6 @@ static bool lies_in_split(enum span_pages pages) {
   return split;
 }
 
-/* The pages of all free slices go back, as the release engine does it. */
-static void clean_free_slices(void) {
-  struct dirty_cursor cursor = {0};
-  struct dirty_slices set;
-  size_t young = 0;
-  while (superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1) {
-    for (unsigned i = 0; i < SLICES_PER_UNIT; i++)
-      if ((set.mask >> i & 1) != 0)
-        assert_true(os_decommit(set.superslab->base + i * SLICE_BYTES, SLICE_BYTES));
-    superslab_put_clean(set, true);
-  }
-}
-
 /* A load that comes back gets new SuperSlabs beside the free slices of split ones that have no pages, but only while half of all slices
  * are in use. */
 static void fresh_pages_are_for_where_half_is_in_use(void **state) {
@@ -244,18 +231,9 @@ static void slices_never_used_are_given_back_once_split(void **state) {
   size_t before = superslab_dirty_bytes();
   superslab_split(superslab);
   assert_int_equal(superslab_dirty_bytes(), before + (SLICES_PER_UNIT - 1) * SLICE_BYTES);
-  struct dirty_cursor cursor = {0};
-  struct dirty_slices set;
-  size_t young = 0;
-  bool found = false;
-  while (superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1) {
-    if (set.superslab == superslab) {
-      assert_int_equal(set.mask, others);
-      found = true;
-    }
-    superslab_put_clean(set, false);
-  }
-  assert_true(found);
+  clean_free_slices();
+  assert_int_equal(superslab_dirty_bytes(), 0);
+  assert_int_equal(superslab->dirty_mask & others, 0);
   span_release(span);
   unit_trim();
 }

@@ -1,13 +1,12 @@
 /* lean_keeps_little.c - HAKMEM_SS_MEM_LEAN=1: which emptied SuperSlabs stay, and where Large blocks are put. */
+#include "free_slices.h"
 #include "superslab/unit.h"
-#include "unit_test.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "observe/counters.h"
 #include "policy/options.h"
-#include "superslab/dirty.h"
 #include "superslab/figures.h"
 
 WITHOUT_SAMPLES;
@@ -76,20 +75,6 @@ static void one_emptied_superslab_is_kept_and_all_full_ones(void **state) {
   set_lean(false);
   assert_int_equal(kept_of(UNIT_BYTES / 2), EMPTIED);
   assert_int_equal(superslabs_live(), live);
-}
-
-/* Gives the pages of all free slices back, as the release engine does; returns in how many SuperSlabs, all
- * empty. */
-static unsigned clean_free_slices(void) {
-  struct dirty_cursor cursor = {0};
-  struct dirty_slices set;
-  size_t young = 0;
-  unsigned cleaned = 0;
-  for (; superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1; cleaned++) {
-    assert_true(os_decommit(set.superslab->base, UNIT_BYTES));
-    superslab_put_clean(set, true);
-  }
-  return cleaned;
 }
 
 static void large_blocks_end_where_others_ended(void **state) {

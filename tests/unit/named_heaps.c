@@ -9,13 +9,6 @@
 
 enum { BLOCKS = 3000, THREADS = 4 };
 
-/* How often threads and forks meet. What is rare is found where all is ten times faster than under an emulator. */
-#if defined(UNIT_EMULATED)
-enum { EFFORT = 1 };
-#else
-enum { EFFORT = 4 };
-#endif
-
 static struct hak_heap_stats figures_of(hak_heap *heap) {
   struct hak_heap_stats stats = {.size = sizeof stats};
   assert_int_equal(hak_heap_stats_get(heap, &stats), 0);
@@ -256,7 +249,7 @@ static bool purge_now_and_then(void *block, size_t usable, void *argument) {
 }
 
 static void *walk_and_purge(void *heap) {
-  for (int i = 0; i < 5 * EFFORT; i++) {
+  for (int i = 0; i < 5 * MEETINGS; i++) {
     size_t walked = 0;
     hak_heap_walk(heap, purge_now_and_then, &walked);
   }
@@ -375,7 +368,7 @@ static _Atomic(unsigned char *) shared[SHARED];
 
 static void *exchange(void *argument) {
   uint64_t random = (uintptr_t)argument * 0x9e3779b97f4a7c15u + 1;
-  for (int i = 0; i < 5000 * EFFORT; i++) {
+  for (int i = 0; i < 5000 * MEETINGS; i++) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     size_t size = random >> 40 & ((random >> 20 & 63) == 0 ? 0x1ffff : 0x3ff);
     if (size < 2) size = 2;
@@ -420,7 +413,7 @@ static void a_child_has_heaps(void **state) {
   pthread_t thread;
   atomic_store(&stop, false);
   pthread_create(&thread, NULL, churn, busy);
-  for (int round = 0; round < 25 * EFFORT; round++) {
+  for (int round = 0; round < 25 * MEETINGS; round++) {
     unsigned char *block = hak_heap_malloc(quiet, 1000);
     fill(block, 1000);
     pid_t child = fork();

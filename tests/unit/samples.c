@@ -364,13 +364,7 @@ static void samples_a_second_are_limited(void **state) {
 
 /* --- all at once ------------------------------------------------------------------------------- */
 
-/* How often threads meet. What is rare is found where all is ten times faster than under an emulator. */
-#if defined(UNIT_EMULATED)
-enum { ROUNDS = 15000 };
-#else
-enum { ROUNDS = 60000 };
-#endif
-enum { THREADS = 3, SHARED = 512 };
+enum { THREADS = 3, SHARED = 512, ROUNDS = 15000 * MEETINGS };
 static _Atomic(unsigned char *) shared[SHARED];
 
 static void *exchange(void *seed) {

@@ -9,6 +9,8 @@
 #include "heap/slabs.h"
 #include "policy/options.h"
 #include "release/release.h"
+#include "release/trade.h"
+#include "slab/holes.h"
 
 WITHOUT_SAMPLES;
 
@@ -151,9 +153,8 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
   assert_true(mine()->trade_from > mine()->free_bytes); /* once, and not before there is more */
 }
 
-/* Looks of a round come one after the other, with calls of the program between them that may take the slab at which it would go on, and
- * trades. None of it makes a slab older twice. */
-static void what_comes_between_two_pieces_of_a_round_is_no_second_look(void **state) {
+/* Between two pieces of a round the program may take the slab at which it would go on. */
+static void a_slab_that_was_taken_does_not_begin_the_round_anew(void **state) {
   (void)state;
   free_large(90);
   mine()->ride_from_ms = 0;
@@ -162,6 +163,23 @@ static void what_comes_between_two_pieces_of_a_round_is_no_second_look(void **st
     mine()->classes[class_for(LARGE)].next_look = NULL;
   }
   assert_int_equal(mine()->given_bytes, 0);
+}
+
+/* And a trade may look at the same slabs from the first one on. */
+static void a_trade_within_a_round_is_no_second_look(void **state) {
+  (void)state;
+  struct class_slabs *slabs = &mine()->classes[class_for(LARGE)];
+  free_large(90);
+  mine()->ride_from_ms = 0;
+  while (!mine()->ride_begun || mine()->ride_step != class_for(LARGE)) release_ride();
+  slabs->next_look = NULL;
+  mine()->trade_class = (uint8_t)(CLASS_COUNT - 1 - class_for(LARGE));
+  release_trade(mine());
+  assert_true(mine()->given_bytes > 0);
+  assert_non_null(slabs->next_look);
+  release_ride();
+  for (struct slab *slab = slabs->first; slab != NULL; slab = slab->next)
+    assert_true(slab->age == SLAB_CLEAN || slab->age < LOOKS);
 }
 
 int main(void) {
@@ -177,7 +195,8 @@ int main(void) {
       TEST(where_nothing_is_to_be_given_back_nothing_is),
       TEST(what_was_soon_wanted_again_is_kept_the_next_time),
       TEST(small_blocks_are_not_searched_again_and_again),
-      TEST(what_comes_between_two_pieces_of_a_round_is_no_second_look),
+      TEST(a_slab_that_was_taken_does_not_begin_the_round_anew),
+      TEST(a_trade_within_a_round_is_no_second_look),
   };
   return cmocka_run_group_tests_name("trades", tests, NULL, NULL);
 }

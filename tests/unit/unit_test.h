@@ -48,6 +48,13 @@ static inline bool is_resident(const void *page) {
 #define SET_OPTION(id, value) ((void)(option_values[OPTION_##id] = (value)))
 #endif
 
+/* Of how often threads and forks meet. What is rare is found where all is ten times faster than under an emulator. */
+#if defined(UNIT_EMULATED)
+enum { MEETINGS = 1 };
+#else
+enum { MEETINGS = 4 };
+#endif
+
 #define VERY_LONG_MS 86400000 /* a time for things that are not to age while a test runs */
 
 /* What `body` writes to stderr, at most `room` - 1 bytes. */

@@ -53,7 +53,7 @@ def fill(where: str, words: Sequence[str], inputs: Path, work: Path) -> tuple[st
 
 
 def make_program(paths: Paths, file: Path, entry: ProgramEntry) -> Program:
-    inputs, work = paths.bench / "inputs", paths.bench / "work" / entry.name
+    inputs, work = paths.bench / "inputs", paths.bench / "outputs" / entry.name
     where = place_of(file, "program", entry.name)
     absent = [needed for needed in entry.needs if shutil.which(needed, path=SEARCH) is None]
     row = Row(
