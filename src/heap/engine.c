@@ -70,8 +70,11 @@ struct lock engine_pass_lock, engine_batch_lock;
 void engine_each_lock(lock_visit *visit, void *argument) { visit(&engine_batch_lock, argument); }
 
 void engine_fork_child(void) {
-  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. */
-  (void)lock_is_whole_in_child(&engine_batch_lock);
+  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. Cached spans of this thread would be
+   * waited for. */
+  struct heap *mine = heap_if_any();
+  if (!lock_is_whole_in_child(&engine_batch_lock) && mine != NULL)
+    span_cache_fork_child(&mine->spans);
   (void)lock_is_whole_in_child(&engine_pass_lock);
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);

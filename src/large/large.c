@@ -359,6 +359,15 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
   return claimed;
 }
 
+/* Their pages may have gone, or not: nothing is said of what cached spans hold. */
+void span_cache_fork_child(struct span_cache *cache) {
+  for (uint32_t i = 0; i < span_count(cache); i++) {
+    struct slab *span = span_at(cache, i);
+    if (atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_GIVING)
+      atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_relaxed);
+  }
+}
+
 void span_cache_given(struct slab *span) {
   /* release: see claim */
   atomic_store_explicit(&span->kind, KIND_GIVEN, memory_order_release);

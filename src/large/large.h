@@ -71,5 +71,7 @@ size_t large_cached_bytes(void);
 
 /** Gives all cached spans back. */
 size_t span_cache_flush(struct span_cache *cache);
+/** In the child of a fork whose parent has an engine that holds claims: ends them. Its thread's. */
+void span_cache_fork_child(struct span_cache *cache);
 
 #endif

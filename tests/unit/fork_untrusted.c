@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "heap/engine.h"
 #include "heap/heap.h"
 #include "heap/remote.h"
 
@@ -150,11 +151,15 @@ static struct lock *wanted[8];
 static size_t wanted_count;
 static atomic_bool has_all, may_end;
 
-/* As an allocation that waits for each of them. */
+static struct slab *claimed; /* a cached span of the thread that forks */
+
+/* As an allocation that waits for each of them, or the release engine. */
 static void *take_locks(void *unused) {
   for (size_t i = 0; i < wanted_count; i++) lock_acquire(wanted[i]);
+  if (claimed != NULL) atomic_store(&claimed->kind, KIND_GIVING);
   atomic_store(&has_all, true);
   while (!atomic_load(&may_end)) usleep(100);
+  if (claimed != NULL) atomic_store(&claimed->kind, KIND_CACHED);
   for (size_t i = wanted_count; i-- > 0;) lock_release(wanted[i]);
   return unused;
 }
@@ -206,6 +211,21 @@ static void locks_taken_from_a_fork_are_left_out(void **state) {
   memcpy(wanted, locks, sizeof locks);
   wanted_count = LOCKS;
   fork_while_taken();
+}
+
+/* The engine of another thread, which is not in the child, is giving its pages back. */
+static void cached_spans_that_an_absent_engine_has_are_not_waited_for(void **state) {
+  (void)state;
+  hak_free(hak_malloc(300 * KIB));
+  struct span_cache *cache = &heap_of_thread()->spans;
+  uint32_t count = atomic_load(&cache->count);
+  assert_true(count > 0);
+  claimed = atomic_load(&cache->spans[count - 1]);
+  assert_int_equal(atomic_load(&claimed->kind), KIND_CACHED);
+  wanted[0] = &engine_batch_lock;
+  wanted_count = 1;
+  fork_while_taken();
+  claimed = NULL;
 }
 
 /* --- two processes of one number ------------------------------------------------------------------------------- */
@@ -270,6 +290,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(links_of_absent_threads_are_not_followed),
       cmocka_unit_test(locks_taken_from_a_fork_are_left_out),
+      cmocka_unit_test(cached_spans_that_an_absent_engine_has_are_not_waited_for),
       cmocka_unit_test(a_child_may_have_its_parents_number),
   };
   return cmocka_run_group_tests_name("fork_untrusted", tests, NULL, NULL);
