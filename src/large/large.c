@@ -70,8 +70,9 @@ static bool any_given(const struct span_cache *cache) {
 }
 
 /* More is told at once, or the little of each of a hundred threads would never be known. Less only from so much on: a program
- * that frees and allocates Large blocks in turn writes to no line that others write to. */
-#define TELL_BYTES (1 * MIB)
+ * that frees and allocates Large blocks by turns seldom writes to a line that others write to. Told too much costs a look of the
+ * engine, which corrects it. */
+#define TELL_BYTES (4 * MIB)
 
 static void tell_change(struct span_cache *cache) {
   size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
