@@ -96,7 +96,7 @@ HAK_EXPORT int malloc_trim(size_t pad) {
  * a break that are not there. */
 HAK_EXPORT int mallopt(int parameter, int value) {
   FORWARD(int (*)(int, int), "mallopt", (parameter, value))
-  return parameter >= -8 && parameter <= 1;
+  return 1; /* as glibc, also of parameters that it does not know */
 }
 
 /* --- mallinfo, malloc_info, malloc_stats ----------------------------------------------------------- */

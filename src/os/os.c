@@ -119,28 +119,6 @@ bool os_protect(void *address, size_t bytes, bool accessible) {
   return succeeded(!os_fault_now() && mprotect(address, bytes, protection) == 0, saved);
 }
 
-size_t os_resident_part(const void *address, size_t bytes) {
-  enum { PAGES_AT_ONCE = 512 };
-  unsigned char resident[PAGES_AT_ONCE];
-  size_t page = os_page_size(), pages = 0;
-  int saved = errno;
-  for (size_t from = 0; from < bytes; from += PAGES_AT_ONCE * page) {
-    size_t length = bytes - from < PAGES_AT_ONCE * page ? bytes - from : PAGES_AT_ONCE * page;
-    if (mincore((char *)(uintptr_t)address + from, length, resident) != 0) break;
-    for (size_t i = 0; i < (length + page - 1) / page; i++) pages += resident[i] & 1;
-  }
-  errno = saved;
-  return pages * page;
-}
-
-bool os_is_mapped(const void *page) {
-  int saved = errno;
-  unsigned char resident;
-  bool mapped = mincore((void *)(uintptr_t)page, 1, &resident) == 0 || errno != ENOMEM;
-  errno = saved;
-  return mapped;
-}
-
 static bool advise(void *address, size_t bytes, int advice) {
   int saved = errno;
   count_call(&os_counts.madvise);

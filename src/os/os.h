@@ -88,10 +88,10 @@ bool os_decommit(void *address, size_t bytes);
 /** The kernel may take the pages when it needs them; contents are undefined afterwards. */
 bool os_decommit_lazily(void *address, size_t bytes);
 
-/** Bytes of the range's pages that are in memory (mincore); 0 where the system does not say. */
-size_t os_resident_part(const void *address, size_t bytes);
+/** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
+bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
-/** True when something is mapped at the page. */
+/** True when something is mapped at the page, which can be read. */
 bool os_is_mapped(const void *page);
 /** What was stored before is seen before what is stored after it, by whoever reads our memory from outside. ThreadSanitizer,
  * which knows of no such reader, has no fences. */

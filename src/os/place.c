@@ -2,7 +2,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
 
@@ -54,6 +58,38 @@ bool os_is_readable(const void *address) {
   bool readable = errno != EFAULT;
   errno = saved;
   return readable;
+}
+
+bool os_is_mapped(const void *page) {
+  if (!is_in_valgrind()) return os_is_readable(page);
+  int saved = errno;
+  unsigned char resident;
+  bool mapped = mincore((void *)(uintptr_t)page, 1, &resident) == 0 || errno != ENOMEM;
+  errno = saved;
+  return mapped;
+}
+
+/* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */
+bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
+  enum { PAGES_AT_ONCE = 64 };
+  const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
+  uint64_t entries[PAGES_AT_ONCE];
+  size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
+  int saved = errno, file = os_file_open("/proc/self/pagemap", OS_FILE_READ);
+  if (file < 0) return false;
+  *resident = 0;
+  while (done < pages) {
+    size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
+    long length = syscall(SYS_pread64, file, entries, count * sizeof *entries,
+                          (first + done) * sizeof *entries);
+    if (length != (long)(count * sizeof *entries)) break;
+    for (size_t i = 0; i < count; i++)
+      if ((entries[i] & in_memory_or_swapped) != 0) *resident += os_page_size();
+    done += count;
+  }
+  os_file_close(file);
+  errno = saved;
+  return done == pages;
 }
 
 uintptr_t os_program_headers(void) { return getauxval(AT_PHDR); }

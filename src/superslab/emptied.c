@@ -48,7 +48,8 @@ static bool put_in(struct superslab *superslab) {
 void emptied_release(struct superslab *superslab) {
   bool keep = true;
   if (option_value(SS_MEM_LEAN)) {
-    size_t resident = os_resident_part(superslab->base, UNIT_BYTES);
+    size_t resident;
+    if (!os_resident_part(superslab->base, UNIT_BYTES, &resident)) resident = LEAN_SPARSE_BYTES + 1;
     /* What was given back a moment ago is not for keeping. */
     bool dirty = (superslab->dirty_mask & ~superslab->given_mask) != 0;
     if (dirty && resident <= LEAN_SPARSE_BYTES && put_in(superslab)) return;

@@ -73,7 +73,7 @@ static void decide(struct kind *kind, bool whole) {
 }
 
 /* Looks at the sample; the lock is let go meanwhile, and whoever frees the sample or decides by it in between is
- * heeded. A look at what is mapped no more finds nothing resident. */
+ * heeded. What is mapped no more has nothing in memory. Where the system does not tell, what is expected stays so. */
 static void look(struct kind *kind, bool last) {
   struct superslab *sample = kind->sample;
   size_t bytes, now;
@@ -83,11 +83,12 @@ static void look(struct kind *kind, bool last) {
     return;
   }
   lock_release(&superslab_lock);
-  size_t resident = os_resident_part(place, UNIT_BYTES);
+  size_t resident;
+  bool told = os_resident_part(place, UNIT_BYTES, &resident);
   lock_acquire(&superslab_lock);
   if (kind->sample != sample || place_of(sample, &now) != place) return;
-  bool whole = resident >= bytes / 4 * 3;
-  if (whole || last || ++kind->looks == LOOKS_MOST) decide(kind, whole);
+  bool whole = told ? resident >= bytes / 4 * 3 : kind->whole;
+  if (whole || last || !told || ++kind->looks == LOOKS_MOST) decide(kind, whole);
 }
 
 static void offer(struct kind *kind, struct superslab *superslab) {

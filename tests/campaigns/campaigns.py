@@ -61,7 +61,6 @@ REFUSED = {
     "clone3": "clone3",
     "prctl": "prctl",
     "membarrier": "membarrier",
-    "mincore": "mincore",
 }
 REFUSED["all"] = " ".join(dict.fromkeys(" ".join(REFUSED.values()).split()))
 

@@ -22,10 +22,10 @@ static const struct call {
   const char *name;
   int number;
 } calls[] = {
-    {"madvise", SYS_madvise}, {"process_madvise", SYS_process_madvise},
-    {"mremap", SYS_mremap},   {"clone", SYS_clone},
-    {"clone3", SYS_clone3},   {"prctl", SYS_prctl},
-    {"mincore", SYS_mincore}, {"membarrier", SYS_membarrier},
+    {"madvise", SYS_madvise},       {"process_madvise", SYS_process_madvise},
+    {"mremap", SYS_mremap},         {"clone", SYS_clone},
+    {"clone3", SYS_clone3},         {"prctl", SYS_prctl},
+    {"membarrier", SYS_membarrier},
 };
 
 static int call_of(const char *name) {

@@ -31,7 +31,7 @@ int madvise(void *address, size_t bytes, int advice) {
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   SET_OPTION(GUARD, GUARD_LIGHT);
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
   return 0;

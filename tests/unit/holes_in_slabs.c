@@ -18,7 +18,7 @@ static unsigned char *blocks[BLOCKS_MOST];
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER); /* no helper in between */
   return heap_of_thread() != NULL ? 0 : -1;

@@ -15,7 +15,7 @@ WITHOUT_SAMPLES;
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   return 0;
 }
 

@@ -15,7 +15,7 @@ enum { EMPTIED = 4 };
 
 static void set_lean(bool lean) {
   assert_int_equal(setenv("HAKMEM_SS_MEM_LEAN", lean ? "1" : "0", 1), 0);
-  options_read();
+  options_at_start();
 }
 
 static int start(void **state) {

@@ -53,7 +53,7 @@ static void go_quiet(void) {
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER); /* no helper in between */
   SET_OPTION(SS_HUGEPAGE, HUGEPAGE_THP);

@@ -224,11 +224,11 @@ bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
   return __real_os_decommit_all(ranges, count);
 }
 
-size_t __real_os_resident_part(const void *address, size_t bytes);
-size_t __wrap_os_resident_part(const void *address, size_t bytes);
-size_t __wrap_os_resident_part(const void *address, size_t bytes) {
+bool __real_os_resident_part(const void *address, size_t bytes, size_t *resident);
+bool __wrap_os_resident_part(const void *address, size_t bytes, size_t *resident);
+bool __wrap_os_resident_part(const void *address, size_t bytes, size_t *resident) {
   see_call("os_resident_part", address, bytes);
-  return __real_os_resident_part(address, bytes);
+  return __real_os_resident_part(address, bytes, resident);
 }
 
 static void start_calls(void) {

@@ -57,7 +57,7 @@ static void fill_small(size_t bytes) {
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS); /* nothing goes because it rests */
   /* Nor because others on the machine wait for memory, of which the helper thread hears where a sanitizer has one, too. */
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER);

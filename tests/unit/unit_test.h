@@ -9,8 +9,10 @@
 
 #include "blocks.h"
 #include "hakmem.h"
+#include "heap/heap.h"
 #include "os/os.h"
 #include "os/variant.h"
+#include "policy/options.h"
 #include "sample/records.h"
 
 #include <cmocka.h>
@@ -47,6 +49,12 @@ static inline bool is_resident(const void *page) {
 #else
 #define SET_OPTION(id, value) ((void)(option_values[OPTION_##id] = (value)))
 #endif
+
+/* All as it is where nothing is set. The library reads its options at the first allocation, over what a test has set before. */
+static inline void options_at_start(void) {
+  (void)heap_start();
+  options_read();
+}
 
 /* Of how often threads and forks meet. What is rare is found where all is ten times faster than under an emulator. */
 #if defined(UNIT_EMULATED)

@@ -8,7 +8,7 @@ WITHOUT_SAMPLES;
 
 static int start(void **state) {
   (void)state;
-  options_read();
+  options_at_start();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
   return 0;
 }
