@@ -1,11 +1,13 @@
 /* place.c - where things of the process lie, and what of them can be read. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/fault.h"
 #include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
@@ -69,16 +71,27 @@ bool os_is_mapped(const void *page) {
   return mapped;
 }
 
+/* Where it is refused for good it is asked for once: a system that watches its services would write down each try. */
+static int open_pagemap(void) {
+  static atomic_bool is_refused; /* relaxed: a hint */
+  long file;
+  if (os_fault_now() || atomic_load_explicit(&is_refused, memory_order_relaxed)) return -1;
+  do file = syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+  while (file < 0 && errno == EINTR);
+  if (file < 0 && (errno == EACCES || errno == EPERM || errno == ENOENT))
+    atomic_store_explicit(&is_refused, true, memory_order_relaxed);
+  return (int)file;
+}
+
 /* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   enum { PAGES_AT_ONCE = 64 };
   const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
-  int saved = errno, file = os_file_open("/proc/self/pagemap", OS_FILE_READ);
-  if (file < 0) return false;
+  int saved = errno, file = open_pagemap();
   *resident = 0;
-  while (done < pages) {
+  while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
     long length = syscall(SYS_pread64, file, entries, count * sizeof *entries,
                           (first + done) * sizeof *entries);
@@ -87,7 +100,7 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
       if ((entries[i] & in_memory_or_swapped) != 0) *resident += os_page_size();
     done += count;
   }
-  os_file_close(file);
+  if (file >= 0) os_file_close(file);
   errno = saved;
   return done == pages;
 }

@@ -2,12 +2,13 @@
  * SystemCallFilter=@system-service, and what services take away from it (~@resources), as far as an allocator might think
  * of them. glibc's malloc makes none of these calls.
  *
- * usage: filtered first|later     the filter comes before the first block, or once memory has been used */
+ * usage: filtered first|later|refused     the filter comes before the first block, or once memory has been used; refused: as first, and
+ *                                         no file can be opened any more */
 #include "kit.h"
 
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -21,16 +22,18 @@ static const int forbidden[] = {
 };
 enum { FORBIDDEN = sizeof forbidden / sizeof *forbidden };
 
-static bool install(void) {
-  struct sock_filter code[2 * FORBIDDEN + 2];
+static void add(struct sock_filter *code, unsigned short *length, int call, uint32_t action) {
+  code[(*length)++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1);
+  code[(*length)++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+}
+
+static bool install(bool refuses_files) {
+  struct sock_filter code[2 * FORBIDDEN + 4];
   unsigned short length = 0;
   code[length++] =
       (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-  for (size_t i = 0; i < FORBIDDEN; i++) {
-    code[length++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)forbidden[i], 0, 1);
-    code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-  }
+  for (size_t i = 0; i < FORBIDDEN; i++) add(code, &length, forbidden[i], SECCOMP_RET_KILL_PROCESS);
+  if (refuses_files) add(code, &length, SYS_openat, SECCOMP_RET_ERRNO | EACCES);
   code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   struct sock_fprog program = {length, code};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
@@ -67,14 +70,16 @@ static void use_all(void) {
 }
 
 int main(int argc, char **argv) {
-  bool later = argc == 2 && strcmp(argv[1], "later") == 0;
-  CHECK(later || (argc == 2 && strcmp(argv[1], "first") == 0), "usage: filtered first|later");
+  const char *mode = argc == 2 ? argv[1] : "";
+  bool later = strcmp(mode, "later") == 0, refused = strcmp(mode, "refused") == 0;
+  CHECK(later || refused || strcmp(mode, "first") == 0, "usage: filtered first|later|refused");
   kit_start();
   if (later) use_all();
-  if (!install()) {
+  if (!install(refused)) {
     printf("no seccomp filters here\n");
     return KIT_SKIP;
   }
+  CHECK(!refused || open("/proc/self/status", O_RDONLY) == -1, "files can be opened");
   use_all();
   use_all();
   return 0;
