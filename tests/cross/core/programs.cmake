@@ -47,10 +47,11 @@ function(cross_kit_programs prefix)
   target_link_libraries(${prefix}kit PUBLIC hakmem::test Threads::Threads ${CMAKE_DL_LIBS})
 
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/stress/*.c ${CROSS_TESTS}/stress/*.cpp)
-  # helper.c needs headers of the kernel that musl-gcc does not have.
+  # helper.c and filtered.c need headers of the kernel that musl-gcc does not have.
   # kept_size.c is about malloc itself, deepbind.c about dlopen, which libhakmem.so alone has. many_mappings.c maps 96 GiB, of which an
   # emulator keeps a list of pages.
   list(REMOVE_ITEM sources ${CROSS_TESTS}/stress/kit.c ${CROSS_TESTS}/stress/helper.c
+                           ${CROSS_TESTS}/stress/filtered.c
                            ${CROSS_TESTS}/stress/kept_size.c ${CROSS_TESTS}/stress/deepbind.c
                            ${CROSS_TESTS}/stress/many_mappings.c
                            ${CROSS_TESTS}/stress/deepbind_module.c)
