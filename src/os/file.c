@@ -35,13 +35,14 @@ bool os_files_of_own(void) {
 }
 
 int os_file_open(const char *path, enum os_file_use use) {
-  if (os_fault_now()) return -1;
+  if (os_fault_now()) return -EIO;
   int saved = errno;
   /* Without O_NONBLOCK a pipe that lies in a file's place would hold us for ever. */
   int flags = (use == OS_FILE_READ ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   long file;
   do file = syscall(SYS_openat, AT_FDCWD, path, flags, 0);
   while (file < 0 && errno == EINTR);
+  if (file < 0) file = -errno;
   errno = saved;
   return (int)file;
 }

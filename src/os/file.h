@@ -22,7 +22,7 @@ bool os_files_of_own(void);
 
 enum os_file_use { OS_FILE_READ, OS_FILE_READ_WRITE };
 
-/** Opens a file that exists; closed on exec. -1 on failure. */
+/** Opens a file that exists; closed on exec. On failure the errno, below 0. */
 int os_file_open(const char *path, enum os_file_use use);
 
 /** Reads at most `bytes`. 0 at the end, -1 on failure. */

@@ -1,13 +1,11 @@
 /* place.c - where things of the process lie, and what of them can be read. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/fault.h"
 #include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
@@ -74,13 +72,11 @@ bool os_is_mapped(const void *page) {
 /* Where it is refused for good it is asked for once: a system that watches its services would write down each try. */
 static int open_pagemap(void) {
   static atomic_bool is_refused; /* relaxed: a hint */
-  long file;
-  if (os_fault_now() || atomic_load_explicit(&is_refused, memory_order_relaxed)) return -1;
-  do file = syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-  while (file < 0 && errno == EINTR);
-  if (file < 0 && (errno == EACCES || errno == EPERM || errno == ENOENT))
+  if (atomic_load_explicit(&is_refused, memory_order_relaxed)) return -EACCES;
+  int file = os_file_open("/proc/self/pagemap", OS_FILE_READ);
+  if (file == -EACCES || file == -EPERM || file == -ENOENT)
     atomic_store_explicit(&is_refused, true, memory_order_relaxed);
-  return (int)file;
+  return file;
 }
 
 /* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */

@@ -49,11 +49,11 @@ void emptied_release(struct superslab *superslab) {
   bool keep = true;
   if (option_value(SS_MEM_LEAN)) {
     size_t resident;
-    if (!os_resident_part(superslab->base, UNIT_BYTES, &resident)) resident = LEAN_SPARSE_BYTES + 1;
+    bool told = os_resident_part(superslab->base, UNIT_BYTES, &resident);
     /* What was given back a moment ago is not for keeping. */
     bool dirty = (superslab->dirty_mask & ~superslab->given_mask) != 0;
-    if (dirty && resident <= LEAN_SPARSE_BYTES && put_in(superslab)) return;
-    keep = is_worth_keeping(resident);
+    if (told && dirty && resident <= LEAN_SPARSE_BYTES && put_in(superslab)) return;
+    keep = is_worth_keeping(told ? resident : 0);
   }
   /* The unit first: while it is in the pool no descriptor names it, and the descriptor is reused
    * only after base was read. */

@@ -79,6 +79,6 @@ int main(void) {
     puts("skipped: the fast variant has its options fixed at compile time");
     return 77;
   }
-  (void)heap_start(); /* which reads the options */
+  options_at_start();
   return cmocka_run_group_tests_name("learn moves capacity", tests, NULL, NULL);
 }

@@ -234,10 +234,7 @@ static size_t resident_part(const char *memory, size_t bytes) {
 static void resident_pages_are_counted(void **state) {
   (void)state;
   size_t page = os_page_size(), bytes = 1000 * page;
-  if (page != 4096) {
-    print_message("skipped: emulators of larger pages count those of the host\n");
-    skip();
-  }
+  if (pages_are_the_hosts()) skip();
   char *memory = os_map(bytes);
   assert_non_null(memory);
   os_advise_small(memory, bytes);

@@ -1,8 +1,6 @@
 /* written_whole.c - which memory is expected to be written whole: what samples of it told. */
 #include "unit_test.h"
 
-#include <stdio.h>
-
 #include <string.h>
 
 #include "superslab/superslab.h"
@@ -115,9 +113,6 @@ int main(void) {
       cmocka_unit_test(superslabs_are_expected_to_fill),
       cmocka_unit_test(too_little_decides_nothing),
   };
-  if (os_page_size() != 4096) {
-    puts("skipped: emulators of larger pages count those of the host");
-    return 77;
-  }
+  if (pages_are_the_hosts()) return 77;
   return cmocka_run_group_tests_name("written whole", tests, start, NULL);
 }
