@@ -118,11 +118,13 @@ __attribute__((noreturn)) static void leave(uint64_t number) {
 
 static void child(uint64_t number, int generation) {
   kit_watchdog(KIT_SANITIZED ? 120 : 30);
+  struct kit_rng rng = kit_rng_make(number);
+  every_tier(&rng);
+  /* Only now: while a fork waits for long, others may take the forking thread's heap away, and the child has none until it
+   * allocates. */
   struct hak_stats stats = kit_stats();
   CHECK(stats.heaps_active == 1, "%lu heaps active in a child with one thread",
         (unsigned long)stats.heaps_active);
-  struct kit_rng rng = kit_rng_make(number);
-  every_tier(&rng);
   for (int tier = 0; tier < KIT_TIERS; ++tier) {
     kit_block_free(own[tier]);
     own[tier] = 0;
