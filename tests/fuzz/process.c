@@ -33,47 +33,60 @@ static void plain_signals(void) {
   alarm(SECONDS);
 }
 
-/* Shared with all children. */
+/* In a file without a name, whose descriptor all children have, also a program that is executed: CALLS_NAME tells it which. */
 static atomic_ulong *calls;
+static int calls_descriptor = -1;
+#define CALLS_NAME "FUZZ_CALLS_DESCRIPTOR"
 
 unsigned long process_calls(void) { return calls != NULL ? atomic_load(calls) : 0; }
 
-static void count_calls(unsigned long done) {
-  if (calls != NULL) atomic_fetch_add(calls, done);
+static void map_calls(int descriptor) {
+  void *shared = mmap(NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (shared == MAP_FAILED) fuzz_fail("no memory to count in");
+  calls = shared;
 }
 
-static void child(const uint8_t *bytes, size_t length, const char *self) {
+static void start_to_count(void) {
+  if (calls != NULL) return;
+  calls_descriptor = memfd_create("calls", 0);
+  if (calls_descriptor < 0 || ftruncate(calls_descriptor, sizeof *calls) != 0)
+    fuzz_fail("nothing to count in: %s", strerror(errno));
+  map_calls(calls_descriptor);
+}
+
+/* At the end of a process that found nothing. */
+static void count_calls(void) {
+  const char *descriptor = getenv(CALLS_NAME);
+  if (calls == NULL && descriptor != NULL) map_calls(atoi(descriptor));
+  if (calls != NULL) atomic_fetch_add(calls, atomic_load(&run.done));
+}
+
+static void put_number(const char *name, int number) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", number);
+  setenv(name, text, 1);
+}
+
+__attribute__((noreturn)) static void child(const struct header *options, const struct work *work) {
   plain_signals();
-  struct input input = {bytes, length};
-  struct header header = input_header(&input);
+  options_set(options);
   if (run.calls->starts_late) {
-    options_set(&header);
-    actions_run(bytes, length);
-    count_calls(atomic_load(&run.done));
+    work->here(work->argument);
+    count_calls();
     if (process_at_end != NULL) process_at_end();
     _exit(0);
   }
-  int descriptor = memfd_create("input", 0);
-  if (descriptor < 0 || write(descriptor, bytes, length) != (ssize_t)length)
-    fuzz_fail("cannot pass the input on: %s", strerror(errno));
-  options_set(&header);
-  char text[16];
-  snprintf(text, sizeof text, "%d", descriptor);
-  execl("/proc/self/exe", self, fuzz_verbose ? "--print" : "--quiet", "--descriptor", text, NULL);
-  fuzz_fail("cannot start %s: %s", self, strerror(errno));
+  put_number(CALLS_NAME, calls_descriptor);
+  execv("/proc/self/exe", work->again);
+  fuzz_fail("cannot start %s: %s", work->again[0], strerror(errno));
 }
 
-bool process_run(const uint8_t *bytes, size_t length, const char *self) {
-  if (calls == NULL) {
-    void *shared =
-        mmap(NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) fuzz_fail("no memory to count in");
-    calls = shared;
-  }
+bool process_do(const struct header *options, const struct work *work) {
+  start_to_count();
   fflush(NULL);
   pid_t process = fork();
   if (process < 0) fuzz_fail("fork failed: %s", strerror(errno));
-  if (process == 0) child(bytes, length, self);
+  if (process == 0) child(options, work);
   int status;
   while (waitpid(process, &status, 0) < 0)
     if (errno != EINTR) fuzz_fail("waitpid failed: %s", strerror(errno));
@@ -85,11 +98,46 @@ bool process_run(const uint8_t *bytes, size_t length, const char *self) {
   return false;
 }
 
+int process_done_here(void) {
+  count_calls();
+  return 0;
+}
+
+/* --- one input ---------------------------------------------------------------------------------------------- */
+
+struct bytes {
+  const uint8_t *start;
+  size_t length;
+};
+
+static void run_bytes(void *argument) {
+  const struct bytes *bytes = argument;
+  actions_run(bytes->start, bytes->length);
+}
+
+bool process_run(const uint8_t *start, size_t length, const char *self) {
+  struct input input = {start, length};
+  struct header header = input_header(&input);
+  struct bytes bytes = {start, length};
+  char text[16] = "";
+  int descriptor = -1;
+  if (!run.calls->starts_late) {
+    descriptor = memfd_create("input", 0);
+    if (descriptor < 0 || write(descriptor, start, length) != (ssize_t)length)
+      fuzz_fail("cannot pass the input on: %s", strerror(errno));
+    snprintf(text, sizeof text, "%d", descriptor);
+  }
+  const char *again[] = {self, fuzz_verbose ? "--print" : "--quiet", "--descriptor", text, NULL};
+  bool fine = process_do(&header, &(struct work){run_bytes, &bytes, (char *const *)again});
+  if (descriptor >= 0) close(descriptor);
+  return fine;
+}
+
 int process_run_here(int descriptor) {
   static uint8_t bytes[1 << 16];
   ssize_t length = pread(descriptor, bytes, sizeof bytes, 0);
   if (length < 0) fuzz_fail("cannot read the input: %s", strerror(errno));
   close(descriptor);
   actions_run(bytes, (size_t)length);
-  return 0;
+  return process_done_here();
 }

@@ -1,4 +1,4 @@
-/* process.h - an input in a process of its own. */
+/* process.h - inputs in a process of their own. */
 #ifndef HAK_FUZZ_PROCESS_H
 #define HAK_FUZZ_PROCESS_H
 
@@ -6,11 +6,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct header;
+
 /** Called in the child after an input that found nothing; NULL: nobody. */
 extern void (*process_at_end)(void);
 
-/** Runs an input from the library's very first call on, under the options that it chooses. True unless there is a finding, of
- * which the child has said on stderr what it is. `self` is this program, for a library that has started with it. */
+/* What a process is to do. */
+struct work {
+  void (*here)(void *argument);
+  void *argument;
+  char *const *
+      again; /* how a program is called that does the same: for a library that has started with this one */
+};
+
+/** Does it in a process of its own, from the library's very first call on, under these options. True unless there is a finding,
+ * of which the child has said on stderr what it is. */
+bool process_do(const struct header *options, const struct work *work);
+
+/** At the end of a program that was called so: its calls are counted. Returns its exit status. */
+int process_done_here(void);
+
+/** An input in a process of its own, under the options that it chooses; `self` is this program. True unless there is a finding. */
 bool process_run(const uint8_t *bytes, size_t length, const char *self);
 
 /** Calls of the allocator that were judged in all these processes: of those that ended well. */

@@ -4,10 +4,15 @@
  *        replay [--print] --random SEED COUNT     so many inputs drawn from the seed; a finding is printed as SEED and number,
  *                                                 and written to finding-SEED-NUMBER in the current folder
  *        replay [--print] --only SEED NUMBER      that one again
+ *        replay --series SEED CALLS FOLDER        long inputs made of those in the folder, many in a process, until so many calls
+ *                                                 were judged
+ *        replay [--print] --series-of SEED NUMBER FOLDER    one process of them again
  * Exit status 1: a finding; what it is stands on stderr. */
 #include "actions.h"
 #include "model.h"
 #include "process.h"
+#include "random.h"
+#include "series.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -15,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LONGEST = 1 << 14, PATH_LENGTH = 4096 };
+enum { LONGEST = 1 << 14, PATH_LENGTH = 4096, ENOUGH = 10 };
 
 static const char *self;
 static unsigned long inputs, findings;
@@ -60,12 +65,7 @@ static void one_folder(const char *path) {
 
 static uint64_t state;
 
-static uint64_t draw(void) {
-  uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return x ^ (x >> 31);
-}
+static uint64_t draw(void) { return random_draw(&state); }
 
 static void one_random(uint64_t seed, uint64_t number) {
   static uint8_t bytes[LONGEST];
@@ -87,6 +87,39 @@ static void one_random(uint64_t seed, uint64_t number) {
           (unsigned long long)number, name);
 }
 
+/* --- long ones, many in a process --------------------------------------------------------------------------- */
+
+static void read_folder(const char *folder) {
+  if (series_read(folder)) return;
+  perror(folder);
+  exit(2);
+}
+
+static void one_of_series(const char *seed, uint64_t number, const char *folder) {
+  char text[32];
+  snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+  const char *again[] = {
+      self, fuzz_verbose ? "--print" : "--quiet", "--series-here", seed, text, folder, NULL};
+  if (series_run(strtoull(seed, NULL, 10), number, (char *const *)again)) return;
+  findings++;
+  fprintf(stderr, "FAILED: --series-of %s %s %s\n", seed, text, folder);
+}
+
+static int series(const char *mode, const char *seed, const char *limit, const char *folder) {
+  uint64_t bound = strtoull(limit, NULL, 10), number = 0;
+  read_folder(folder);
+  if (strcmp(mode, "--series-here") == 0) {
+    series_run_here(strtoull(seed, NULL, 10), bound);
+    return process_done_here();
+  }
+  if (strcmp(mode, "--series-of") == 0) one_of_series(seed, bound, folder);
+  else
+    while (process_calls() < bound && findings < ENOUGH) one_of_series(seed, number++, folder);
+  printf("seed %s: %llu processes with %lu calls of the allocator, %lu findings\n", seed,
+         (unsigned long long)number, process_calls(), findings);
+  return findings != 0;
+}
+
 int main(int argc, char **argv) {
   self = argv[0];
   actions_start();
@@ -96,6 +129,8 @@ int main(int argc, char **argv) {
   const char *mode = argc > next ? argv[next] : "";
   if (strcmp(mode, "--descriptor") == 0 && argc == next + 2)
     return process_run_here(atoi(argv[next + 1]));
+  if (strncmp(mode, "--series", strlen("--series")) == 0 && argc == next + 4)
+    return series(mode, argv[next + 1], argv[next + 2], argv[next + 3]);
   if (argc == next + 3 && (strcmp(mode, "--random") == 0 || strcmp(mode, "--only") == 0)) {
     uint64_t seed = strtoull(argv[next + 1], NULL, 10), count = strtoull(argv[next + 2], NULL, 10);
     for (uint64_t number = mode[2] == 'o' ? count : 0; number < count + (mode[2] == 'o'); number++)
