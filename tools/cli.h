@@ -20,6 +20,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** From now on complaints go to `out`, without the command; NULL: to stderr again. */
 void collect_complaints(FILE *out);
 
+/** How many bytes of a character stand here that a terminal would obey: 0: none. It is one, or two where UTF-8 is read. */
+unsigned control_bytes(const char *text);
+
 /** A line as complain() writes it: control characters as '?'. */
 void print_line(FILE *out, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));

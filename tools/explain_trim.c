@@ -14,6 +14,7 @@
 #include "observe/requests.h"
 #include "stopped.h"
 
+enum { HEAPS_MOST = 100000 }; /* as snapshot_heaps.c has it: its threads stand meanwhile */
 enum { POLL_MS = 10, ASK_AGAIN_MS = 500, CACHES_MS = 1000 };
 
 static uint64_t field_of(const struct remote *remote, uint64_t address,
@@ -41,9 +42,10 @@ static int ask_threads(const struct remote *remote) {
   int count = 0;
   if (!stopped_begin(&stopped, remote->pid)) return -1;
   uint64_t heap = remote_word(remote, remote->heaps);
-  for (; heap != 0; heap = field_of(remote, heap, remote->layout.heap.next)) {
+  for (int i = 0; heap != 0 && i < HEAPS_MOST; i++) {
     uint64_t at = count_of(remote, heap);
     if (at != 0 && remote_write(remote, at, &asked, sizeof asked)) count++;
+    heap = field_of(remote, heap, remote->layout.heap.next);
   }
   stopped_end(&stopped);
   return count;

@@ -38,12 +38,21 @@ static const char *command_name = "";
 
 void set_command_name(const char *name) { command_name = name; }
 
+unsigned control_bytes(const char *text) {
+  const unsigned char *bytes = (const unsigned char *)text;
+  if (bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] < 0xa0) return 2; /* U+0080 to U+009F */
+  return (bytes[0] < 0x20 && bytes[0] != 0) || bytes[0] == 0x7f ? 1 : 0;
+}
+
 void print_line(FILE *out, const char *format, va_list arguments) {
   char *line = NULL;
   int length = vasprintf(&line, format, arguments);
   /* What a file or a user named may hold anything, and a terminal obeys control characters. */
-  for (int i = 0; i < length; i++)
-    fputc((unsigned char)line[i] < 0x20 || line[i] == 0x7f ? '?' : line[i], out);
+  for (int i = 0; i < length; i++) {
+    unsigned control = control_bytes(line + i);
+    fputc(control > 0 || line[i] == 0 ? '?' : line[i], out);
+    if (control == 2) i++;
+  }
   if (length < 0) fputs(format, out);
   else free(line);
   fputc('\n', out);

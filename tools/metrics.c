@@ -65,7 +65,7 @@ static const struct family families[FAMILIES] = {
     [HEAPS] = {"hakmem_heaps", "gauge", NULL,
                "Heaps, each of one thread or of one that has ended."},
     [NAMED] = {"hakmem_named_heap_live_bytes", "gauge", "bytes",
-               "Bytes of the blocks that live in a heap that the program has made."},
+               "Bytes of the blocks that live in heaps of this name, which the program has made."},
     [PARTIAL] = {"hakmem_partial", "gauge", NULL,
                  "1: it changed while it was read, and its figures are of several moments."},
     [ALLOCATED_BYTES] = {"hakmem_allocated_bytes", "counter", "bytes",
@@ -137,10 +137,12 @@ bool metrics_close(struct metrics *metrics, FILE *out) {
 
 /* --- samples ------------------------------------------------------------------------------------------- */
 
+static char shown(char letter) { return letter < ' ' || letter > '~' ? '?' : letter; }
+
 static void write_value(const char *value, FILE *out) {
   for (; *value != 0; value++) {
     if (*value == '"' || *value == '\\') fputc('\\', out);
-    fputc(*value < ' ' || *value > '~' ? '?' : *value, out);
+    fputc(shown(*value), out);
   }
 }
 
@@ -175,6 +177,35 @@ static void put(struct metrics *metrics, enum family_id id, double value) {
   put_labels(metrics, id, value, NULL);
 }
 
+/* As the labels show them. */
+static int compare_shown(const char *a, const char *b) {
+  while (*a != 0 && *b != 0 && shown(*a) == shown(*b)) a++, b++;
+  return (*a != 0 ? shown(*a) : 0) - (*b != 0 ? shown(*b) : 0);
+}
+
+static int by_name(const void *a, const void *b) {
+  const struct heap_figures *const *left = a, *const *right = b;
+  return compare_shown((*left)->own_name, (*right)->own_name);
+}
+
+/* Several heaps may have one name, and a series can be there only once. */
+static void put_named(struct metrics *metrics, const struct snapshot *snapshot) {
+  size_t count = 0;
+  const struct heap_figures **named = calloc(snapshot->heap_count + 1, sizeof(void *));
+  for (size_t i = 0; named != NULL && i < snapshot->heap_count; i++)
+    if (snapshot->heaps[i].named) named[count++] = &snapshot->heaps[i];
+  if (named == NULL) metrics->failed = true;
+  else qsort(named, count, sizeof(void *), by_name);
+  for (size_t i = 0; i < count;) {
+    const char *name = named[i]->own_name;
+    double live = 0;
+    for (; i < count && compare_shown(named[i]->own_name, name) == 0; i++)
+      live += (double)named[i]->live_bytes;
+    put_labels(metrics, NAMED, live, "heap", name, NULL);
+  }
+  free(named);
+}
+
 static void put_memory(struct metrics *metrics, const struct snapshot *snapshot) {
   struct part parts[PARTS];
   stats_parts(snapshot, parts);
@@ -187,10 +218,7 @@ static void put_memory(struct metrics *metrics, const struct snapshot *snapshot)
   put(metrics, PARTIAL, snapshot->partial);
   put_labels(metrics, HEAPS, (double)snapshot->heaps_active, "state", "active", NULL);
   put_labels(metrics, HEAPS, (double)snapshot->heaps_parked, "state", "parked", NULL);
-  for (size_t i = 0; i < snapshot->heap_count; i++)
-    if (snapshot->heaps[i].named)
-      put_labels(metrics, NAMED, (double)snapshot->heaps[i].live_bytes, "heap",
-                 snapshot->heaps[i].own_name, NULL);
+  put_named(metrics, snapshot);
 }
 
 static void put_classes(struct metrics *metrics, const struct snapshot *snapshot) {

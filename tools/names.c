@@ -57,7 +57,7 @@ static void copy(FILE *in) {
   while ((length = getline(&line, &room, in)) > 0) {
     bool ends = line[length - 1] == '\n';
     if (ends) line[length - 1] = 0;
-    fputs(line, stdout);
+    fwrite(line, 1, (size_t)length - ends, stdout); /* there may be a NUL in it */
     if (find_place(line, &path, &address)) {
       tell(symbols_find_in(symbols, path, address));
       free(path);

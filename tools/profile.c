@@ -20,8 +20,8 @@ static uint64_t now_ms(void) {
 
 static bool read_words(struct profile *profile, const struct remote *remote,
                        const struct samples *head, uint32_t end) {
+  if (end > SAMPLE_STACK_CHUNKS * WORDS_A_CHUNK) return false;
   uint32_t chunks = (end + WORDS_A_CHUNK - 1) / WORDS_A_CHUNK;
-  if (chunks > SAMPLE_STACK_CHUNKS) return false;
   profile->words = calloc((size_t)chunks * WORDS_A_CHUNK + 1, sizeof *profile->words);
   if (profile->words == NULL) return false;
   for (uint32_t i = 0; i < chunks; i++) {

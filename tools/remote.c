@@ -109,7 +109,8 @@ static bool is_plausible(const struct directory_layout *layout) {
          is_array_in(layout->map.superslabs, layout->map.leaf_bytes) &&
          layout->map.superslabs.stride == 8 && layout->map.superslabs.count <= 1 << 20 &&
          is_array_in(layout->superslab.slabs, layout->superslab.bytes) &&
-         layout->superslab.slabs.count <= 64 &&
+         layout->superslab.slabs.count <=
+             1u << (layout->map.unit_shift - layout->map.slice_shift) &&
          is_array_in(layout->heap.bins, layout->heap.bytes) &&
          is_array_in(layout->heap.outgoing, layout->heap.bytes) &&
          is_array_in(layout->pool.runs, layout->pool.bytes) && layout->counters.classes <= 256 &&

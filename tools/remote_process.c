@@ -138,7 +138,7 @@ int remote_refused(struct remote *remote) {
 void make_printable(char *text, size_t room) {
   text[room - 1] = 0;
   for (; *text != 0; text++)
-    if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+    for (unsigned control = control_bytes(text); control > 0; control--) text[control - 1] = '?';
 }
 
 static void read_program(struct remote *remote) {

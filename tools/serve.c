@@ -141,10 +141,12 @@ static int work(struct MHD_Daemon *daemon, struct served *served, int signals) {
     }
     if (fds[1].revents != 0 && take_signals(signals)) return 0;
     http_work(daemon);
-    if (served->name != NULL || now_ms() < next) continue;
+    if (now_ms() < next) continue;
+    next = now_ms() + LOOK_MS;
+    http_look();
+    if (served->name != NULL) continue;
     if (served->count == 0) return 1;
     look(served);
-    next = now_ms() + LOOK_MS;
   }
 }
 

@@ -51,8 +51,8 @@ void *job_ended(void);
 /** Of one that is ready: a file, the caller's from now on, with the profile, or where it was not made with the reason. */
 int job_take(struct job *job, bool *made);
 void job_end(struct job *job);
-/** Kills one that is not ready, and returns its owner; NULL: there is none. */
-void *job_kill(void);
+/** Kills one that is not ready, and returns its owner; NULL: there is none. `is_chosen`: one whose owner is; NULL: any. */
+void *job_kill(bool (*is_chosen)(void *owner));
 
 /* --- answers (serve_http.c) ------------------------------------------------------------------------------- */
 
@@ -67,6 +67,8 @@ int http_timeout(struct MHD_Daemon *daemon, int most);
 void http_work(struct MHD_Daemon *daemon);
 /** Goes on with requests whose profile has become ready. */
 void http_resume(void);
+/** Ends those whose client has gone meanwhile: libmicrohttpd does not look at them. */
+void http_look(void);
 /** Closes the socket and every connection. */
 void http_stop(struct MHD_Daemon *daemon);
 

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,8 +320,20 @@ void http_resume(void) {
   for (void *connection; (connection = job_ended()) != NULL;) MHD_resume_connection(connection);
 }
 
+static bool has_gone(void *connection) {
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  struct pollfd fd = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
+  return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void http_look(void) {
+  for (void *connection; (connection = job_kill(has_gone)) != NULL;)
+    MHD_resume_connection(connection);
+}
+
 void http_stop(struct MHD_Daemon *daemon) {
   /* None may be suspended at the end. */
-  for (void *connection; (connection = job_kill()) != NULL;) MHD_resume_connection(connection);
+  for (void *connection; (connection = job_kill(NULL)) != NULL;) MHD_resume_connection(connection);
   MHD_stop_daemon(daemon);
 }

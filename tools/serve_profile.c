@@ -108,9 +108,10 @@ void job_end(struct job *job) {
   free(job);
 }
 
-void *job_kill(void) {
+void *job_kill(bool (*is_chosen)(void *owner)) {
   for (size_t i = 0; i < JOBS_MOST; i++)
-    if (jobs[i] != NULL && jobs[i]->child != 0) {
+    if (jobs[i] != NULL && jobs[i]->child != 0 &&
+        (is_chosen == NULL || is_chosen(jobs[i]->owner))) {
       stop_child(jobs[i]);
       return jobs[i]->owner;
     }

@@ -100,8 +100,9 @@ bool stray_next(size_t *position, struct stray *stray) {
 
 void print_foreign(FILE *out, const char *text, size_t length) {
   for (size_t i = 0; i < length; i++) {
-    unsigned char byte = (unsigned char)text[i];
-    fputc(byte < 0x20 || byte == 0x7f ? '?' : byte, out);
+    unsigned control = control_bytes(text + i);
+    fputc(control > 0 ? '?' : text[i], out);
+    if (control == 2) i++;
   }
 }
 

@@ -4,8 +4,23 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { RANGES_MOST = 128, CHUNKS_MOST = 65536, PIECE_PAGES = 512, TRIES = 4, FIGURES_BYTES = 4096 };
+
+/* 4 TiB in use take ten seconds. What a process says of itself may have no end. */
+enum { LATE_MS = 30000 };
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool snapshot_is_late(struct snapshot *snapshot) {
+  snapshot->late = snapshot->late || now_ms() - snapshot->started_ms > LATE_MS;
+  return snapshot->late;
+}
 
 void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uint64_t start,
                        uint64_t end) {
@@ -13,7 +28,7 @@ void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uin
   uint64_t page = resident->page;
   start &= -page;
   end = (end + page - 1) & -page;
-  while (start < end) {
+  while (start < end && !snapshot_is_late(snapshot)) {
     uint64_t bytes = end - start < PIECE_PAGES * page ? end - start : PIECE_PAGES * page;
     resident_load(resident, start, bytes, weights);
     for (uint64_t i = 0; i < bytes / page; i++) snapshot->metadata += weights[i] * (double)page;
@@ -138,6 +153,7 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   struct resident resident;
   memset(snapshot, 0, sizeof *snapshot);
   snapshot->closely = closely;
+  snapshot->started_ms = now_ms();
   if (!resident_open(&resident, remote->task)) return false;
   snapshot->resident = resident.total;
   snapshot->swapped = resident.swapped;
@@ -162,8 +178,8 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   resident_close(&resident);
   /* Units that are in nobody's list just now, or were seen in two. */
   uint64_t away = found > before ? found - before : before - found;
-  snapshot->partial =
-      away > 1 + before / 200 || snapshot_difference(snapshot) > 0.01 * (double)snapshot->resident;
+  snapshot->partial = snapshot->late || away > 1 + before / 200 ||
+                      snapshot_difference(snapshot) > 0.01 * (double)snapshot->resident;
   return ok;
 }
 
@@ -184,6 +200,7 @@ static enum remote_state take(struct snapshot *snapshot, const struct remote *re
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
   for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {
+    if (best >= 0 && two[best].late) break;
     int other = best == 0;
     if (!take_once(&two[other], remote, closely)) {
       snapshot_free(&two[other]);

@@ -69,6 +69,8 @@ struct snapshot {
   bool partial; /* it changed faster than it could be read: the parts need not add up */
   bool counted; /* of the page that it keeps for us: sums alone, without classes and threads */
   double age;   /* of that, in seconds */
+  bool late;    /* reading it was given up: see snapshot_is_late */
+  int64_t started_ms;
   bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
@@ -114,6 +116,8 @@ void snapshot_pages(struct snapshot *snapshot, const struct remote *remote, size
                     struct copy slab, uint64_t start, uint64_t bytes, const double *weights);
 /** The largest mappings of the program; heaps and their threads are known. */
 void snapshot_mappings(struct snapshot *snapshot, const struct resident *resident);
+/** Reading has taken so long that it ends here; asked in each loop whose end is the process' to say. */
+bool snapshot_is_late(struct snapshot *snapshot);
 /** Takes a range for metadata. */
 void snapshot_metadata(struct snapshot *snapshot, struct resident *resident, uint64_t start,
                        uint64_t end);

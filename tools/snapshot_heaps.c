@@ -87,7 +87,8 @@ static void add_inbox(struct snapshot *snapshot, const struct remote *remote, st
     chains[count++] = (struct chain){copy_get_at(heap, layout->heap.inbox, c, word), c};
     chains[count++] = (struct chain){copy_get_at(heap, layout->heap.pile, c, word), c};
   }
-  for (int i = 0; i < BATCHES_MOST && step(remote, chains, count, blocks);) i++;
+  for (int i = 0; i < BATCHES_MOST && !snapshot_is_late(snapshot); i++)
+    if (!step(remote, chains, count, blocks)) break;
   for (uint32_t c = 0; c < layout->heap.classes; c++)
     walked += blocks[c] * snapshot->classes[c].size;
   /* The heap knows how much it is, the walk of which sizes, about. */
@@ -162,8 +163,9 @@ static bool add_named(struct snapshot *snapshot, const struct directory_layout *
   for (unsigned i = 0; i < name.bytes && i + 1 < sizeof figures->own_name; i++) {
     char letter = (char)copy_get(heap, (struct directory_field){(uint16_t)(name.at + i), 1});
     if (letter == '\0') break;
-    figures->own_name[i] = (unsigned char)letter < ' ' ? '?' : letter;
+    figures->own_name[i] = letter;
   }
+  make_printable(figures->own_name, sizeof figures->own_name);
   figures->live_blocks = copy_get(heap, layout->named.live_blocks);
   figures->live_bytes = copy_get(heap, layout->named.live_bytes);
   figures->peak_bytes = copy_get(heap, layout->named.peak_bytes);
@@ -186,7 +188,7 @@ bool snapshot_heaps(struct snapshot *snapshot, const struct remote *remote) {
   char *buffer = malloc(bytes + layout->named.bytes + 1);
   bool ok = buffer != NULL;
   uint64_t address = remote_word(remote, remote->heaps);
-  while (ok && address != 0 && snapshot->heap_count < HEAPS_MOST &&
+  while (ok && address != 0 && snapshot->heap_count < HEAPS_MOST && !snapshot_is_late(snapshot) &&
          remote_read(remote, address, buffer, bytes)) {
     struct copy heap = {buffer, bytes};
     if (snapshot->heap_count == room) {

@@ -24,8 +24,9 @@ static bool is_free[SPAN_MOST / BLOCK_LEAST];
 static bool is_hole(const struct look *look, uint64_t page) {
   const struct directory_layout *layout = &look->remote->layout;
   uint64_t per_slice = (UINT64_C(1) << layout->map.slice_shift) / look->page;
+  if (per_slice == 0) return true;
   uint64_t offset = layout->superslab.slabs.stride * (page / per_slice);
-  if (per_slice == 0 || offset >= look->slab.size) return true;
+  if (offset >= look->slab.size) return true;
   struct copy slice = {look->slab.bytes + offset, look->slab.size - offset};
   return (copy_get(slice, layout->slab.holes) >> page % per_slice & 1) != 0;
 }

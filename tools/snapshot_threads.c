@@ -23,6 +23,7 @@ static bool is_thread(const struct remote *remote, int thread, char name[20]) {
   if (file == NULL) return false;
   name[0] = 0;
   if (fgets(name, 20, file) != NULL) name[strcspn(name, "\n")] = 0;
+  make_printable(name, 20);
   fclose(file);
   return true;
 }

@@ -16,7 +16,7 @@ struct walk {
   uint64_t unit;    /* its address */
   char *descriptor; /* of one unit */
   uint64_t found;   /* units */
-  uint64_t most;    /* more than there can be: a bound where what is read makes no sense */
+  uint64_t most;    /* more than there can be, where what is read makes sense */
 };
 
 /* Resident bytes of [from, to) of the unit whose weights are loaded. */
@@ -36,6 +36,10 @@ static void load_unit(struct walk *walk, uint64_t address) {
   walk->unit = address;
   resident_load(walk->resident, address, walk->unit_bytes, walk->weights);
   walk->found++;
+}
+
+static bool has_room(const struct walk *walk, uint64_t units) {
+  return walk->found <= walk->most && units <= walk->most - walk->found;
 }
 
 /* --- SuperSlabs ---------------------------------------------------------------------------------------- */
@@ -143,7 +147,7 @@ static void add_huge(struct walk *walk, uint64_t address, uint64_t units) {
   snapshot->huge_live++;
   snapshot->huge_bytes += units * walk->unit_bytes;
   snapshot->huge_usable += usable;
-  for (uint64_t i = 0; i < units; i++) {
+  for (uint64_t i = 0; i < units && !snapshot_is_late(snapshot); i++) {
     uint64_t at = i * walk->unit_bytes;
     uint64_t used = usable <= at                     ? 0
                     : usable - at < walk->unit_bytes ? usable - at
@@ -163,12 +167,12 @@ static void add_unit(struct walk *walk, uint64_t address, uint64_t descriptor) {
   uint64_t units = copy_get(unit, layout->superslab.huge_units);
   if (base != address) return; /* the second and later units of a Huge block, or just freed */
   if (units == 0) add_superslab(walk, address);
-  else if (walk->found + units <= walk->most) add_huge(walk, address, units);
+  else if (has_room(walk, units)) add_huge(walk, address, units);
 }
 
 static void add_kept(struct walk *walk, uint64_t address, uint64_t units) {
-  if (address % walk->unit_bytes != 0 || walk->found + units > walk->most) return;
-  for (uint64_t i = 0; i < units; i++) {
+  if (address % walk->unit_bytes != 0 || !has_room(walk, units)) return;
+  for (uint64_t i = 0; i < units && !snapshot_is_late(walk->snapshot); i++) {
     load_unit(walk, address + i * walk->unit_bytes);
     double resident = part(walk, 0, walk->unit_bytes);
     walk->snapshot->caches += resident;
@@ -209,7 +213,7 @@ static void each_word(struct walk *walk, uint64_t table, uint64_t count, uint64_
                       void (*each)(struct walk *, uint64_t context, uint64_t index,
                                    uint64_t word)) {
   uint64_t words[CHUNK / sizeof(uint64_t)];
-  for (uint64_t from = 0; from < count * sizeof(uint64_t);) {
+  for (uint64_t from = 0; from < count * sizeof(uint64_t) && !snapshot_is_late(walk->snapshot);) {
     uint64_t address = table + from, room = CHUNK - address % CHUNK;
     uint64_t bytes = count * sizeof(uint64_t) - from;
     if (bytes > room) bytes = room;
@@ -233,6 +237,16 @@ static void see_leaf(struct walk *walk, uint64_t unused, uint64_t index, uint64_
             index << layout->map.leaf_shift, see_unit);
 }
 
+/* What a process says of itself is believed as far as the kernel has mapped it. */
+static uint64_t most_units(const struct snapshot *snapshot, const struct resident *resident,
+                           uint64_t unit_bytes) {
+  enum { MORE = 4096 }; /* it goes on meanwhile */
+  uint64_t mapped = 0, told = snapshot->units_mapped;
+  for (size_t i = 0; i < resident->count; i++)
+    mapped += (resident->areas[i].end - resident->areas[i].start) / unit_bytes + 1;
+  return 2 * (told < mapped ? told : mapped) + MORE;
+}
+
 uint64_t snapshot_units(struct snapshot *snapshot, const struct remote *remote,
                         struct resident *resident) {
   const struct directory_layout *layout = &remote->layout;
@@ -242,7 +256,8 @@ uint64_t snapshot_units(struct snapshot *snapshot, const struct remote *remote,
                       .resident = resident,
                       .unit_bytes = UINT64_C(1) << layout->map.unit_shift,
                       .slice_bytes = UINT64_C(1) << layout->map.slice_shift,
-                      .most = 2 * snapshot->units_mapped + 4096};
+                      .most =
+                          most_units(snapshot, resident, UINT64_C(1) << layout->map.unit_shift)};
   if (walk.unit_bytes / resident->page > PAGES_MOST || walk.unit_bytes < resident->page) return 0;
   walk.weights = calloc(walk.unit_bytes / resident->page, sizeof *walk.weights);
   walk.descriptor = calloc(1, layout->superslab.bytes + 1);

@@ -1,11 +1,14 @@
 /* symbols.c - see symbols.h. */
+#define _GNU_SOURCE
 #include "symbols.h"
 
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef char *demangle(const char *, char *, size_t *, int *);
 
@@ -23,7 +26,26 @@ struct symbols {
   size_t room;
 };
 
-static Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+static int process; /* of symbols_open: libdwfl has no place to keep it for find_elf */
+
+/* A process in a container has its own file under a path at which there is another one here, or none. */
+static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                    char **file_name, Elf **elf) {
+  struct stat here, there;
+  char *path = NULL;
+  if (name[0] == '/' && asprintf(&path, "/proc/%d/root%s", process, name) >= 0 &&
+      stat(path, &there) == 0 &&
+      (stat(name, &here) != 0 || here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    *file_name = path;
+    if (file >= 0) return file;
+    *file_name = NULL;
+  }
+  free(path);
+  return dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
+}
+
+static Dwfl_Callbacks callbacks = {.find_elf = find_elf,
                                    .find_debuginfo = dwfl_standard_find_debuginfo};
 
 static Dwfl_Callbacks file_callbacks = {.find_elf = dwfl_build_id_find_elf,
@@ -40,6 +62,7 @@ static struct symbols *begin(const Dwfl_Callbacks *found_by) {
 }
 
 struct symbols *symbols_open(int pid) {
+  process = pid;
   struct symbols *symbols = begin(&callbacks);
   if (symbols == NULL || symbols->dwfl == NULL || dwfl_linux_proc_report(symbols->dwfl, pid) != 0 ||
       dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {

@@ -36,6 +36,14 @@ static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
+size_t bins_bytes(const struct heap *heap) {
+  size_t bytes = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (heap->bins[c].head != NULL)
+      bytes += (size_t)((int32_t)heap->bins[c].capacity - heap->bins[c].room) * class_size(c);
+  return bytes;
+}
+
 void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
   link_set(block, NULL);
   to_slabs(heap, (unsigned)(bin - heap->bins), block);

@@ -33,6 +33,9 @@ void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
 /** Halves what a bin may hold. Its room may be below 0 then: bin_trim. */
 void bin_halve(struct heap *heap, struct bin *bin);
 
+/** Bytes in all bins. The heap's thread, or under its lock while it has none. */
+size_t bins_bytes(const struct heap *heap);
+
 /** Puts all but the `keep` blocks that were freed last back into their slabs. Takes the heap's lock. */
 void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep);
 

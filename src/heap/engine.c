@@ -12,6 +12,8 @@ static size_t step(void) {
   return share < STEP_LEAST ? STEP_LEAST : share;
 }
 
+bool engine_is_worth(size_t bytes) { return bytes >= step(); }
+
 void engine_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
 
 bool engine_is_due(struct heap *heap) {
@@ -42,6 +44,8 @@ bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
   return bytes >= (parked ? STEP_LEAST : step());
 }
 
+_Atomic(void (*)(void)) engine_when_parked;
+
 /* --- the helper thread ------------------------------------------------------------------------------- */
 
 _Atomic uint32_t engine_helper;
@@ -54,11 +58,24 @@ void engine_call(void) {
     os_wake(&engine_helper);
 }
 
+atomic_bool engine_called_again;
+
+/* A plain look first: this is called at each overflow while the helper runs. Finding it set is enough: the helper clears it before
+ * it looks at heaps, each under its lock. If it has looked at the caller's since, the caller, who held that lock before it came here, sees
+ * it cleared. seq_cst: here and where the helper ends, each side writes one word and then reads the other, so that one of the two sees what
+ * the other has written. */
+uint32_t engine_call_again(void) {
+  if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
+    atomic_store_explicit(&engine_called_again, true, memory_order_seq_cst);
+  return atomic_load_explicit(&engine_helper, memory_order_seq_cst);
+}
+
 void engine_hurry(void) {
   /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
    * either the helper is seen here, or it sees that nobody is left. */
   if (atomic_load_explicit(&engine_helper, memory_order_seq_cst) == HELPER_NONE) return;
-  atomic_fetch_add_explicit(&engine_bell, 1, memory_order_relaxed);
+  /* release: a helper that has heard this bell sees that the thread has ended, and does not wait for another. */
+  atomic_fetch_add_explicit(&engine_bell, 1, memory_order_release);
   os_wake(&engine_bell);
   engine_call();
 }
@@ -78,4 +95,5 @@ void engine_fork_child(void) {
   (void)lock_is_whole_in_child(&engine_pass_lock);
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
+  atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
 }

@@ -37,6 +37,8 @@ bool engine_trade_is_due(struct heap *heap);
 /** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more trades before the heap is twice as large. Under
  * heap->lock. */
 void engine_trade_back(struct heap *heap);
+/** Were so many bytes more than before worth a call? */
+bool engine_is_worth(size_t bytes);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
 void engine_set_mark(struct heap *heap);
 
@@ -46,6 +48,14 @@ void engine_set_mark(struct heap *heap);
 enum { HELPER_NONE, HELPER_RUNS, HELPER_WAITS };
 extern _Atomic uint32_t engine_helper HAK_HIDDEN;
 extern _Atomic uint32_t engine_bell HAK_HIDDEN; /* counts calls to engine_hurry */
+/* Somebody called while the helper was at work, perhaps for what it had looked at already. */
+extern atomic_bool engine_called_again HAK_HIDDEN;
+
+/** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
+uint32_t engine_call_again(void);
+
+/* Called at the end of a thread when RELEASE_BYTES lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
+extern _Atomic(void (*)(void)) engine_when_parked HAK_HIDDEN;
 
 /** Wakes a helper that waits. */
 void engine_call(void);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "heap/bins.h"
 #include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/fork.h"
@@ -35,6 +36,11 @@ static _Thread_local bool thread_ends;
 
 /* Past its end: the key's destructor ran. The heap is not to be made again, nobody would park it. */
 static _Thread_local bool thread_ended;
+
+/* A heap that is this thread's and not in `thread_heap`: it was taken just now, is borrowed, or is about to be parked. A handler that
+ * interrupts this may fork, and the child goes on with it. */
+static _Thread_local struct heap *moving_heap;
+static _Thread_local bool moving_counts; /* among the active ones */
 
 static struct heap first_heap;
 static struct counters first_counters; /* of first_heap */
@@ -89,9 +95,15 @@ static void set_state(struct heap *heap, enum heap_state state) {
   lock_release(&heap->lock);
 }
 
-/* The list of heaps that are parked on a node; under heap_list_lock, as the next two. */
+/* The list of heaps that are parked on a node; under heap_list_lock, as the next three. */
 static struct heap **parked_on(unsigned node) {
   return node == 0 ? &parked_heaps : &parked_on_others[node - 1];
+}
+
+/* relaxed: who looks without the lock takes a hint */
+static void count_parked(int more) {
+  uint64_t now = atomic_load_explicit(&parked, memory_order_relaxed);
+  atomic_store_explicit(&parked, now + (uint64_t)more, memory_order_relaxed);
 }
 
 static void put_parked(struct heap *heap) {
@@ -109,17 +121,41 @@ static struct heap *take_parked(unsigned node) {
   return heap;
 }
 
+static _Atomic size_t parked_bins; /* the sum of all heaps' */
+
+void heap_count_parked_bins(struct heap *heap, size_t bytes) {
+  size_t before = atomic_exchange_explicit(&heap->parked_bins, bytes, memory_order_relaxed);
+  if (bytes != before)
+    atomic_fetch_add_explicit(&parked_bins, bytes - before, memory_order_relaxed);
+}
+
+/* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
+static void call_for_parked_bins(void) {
+  if (atomic_load_explicit(&parked_bins, memory_order_relaxed) < RELEASE_BYTES) return;
+  if (heap_active() == 0) return; /* the program ends */
+  void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
+  if (call != NULL) call();
+}
+
+static void begin_to_move(struct heap *heap, bool counts) {
+  moving_counts = counts;
+  moving_heap = heap;
+}
+
 static void park(struct heap *heap) {
+  begin_to_move(heap, true);
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   common_park(heap);
+  heap_count_parked_bins(heap, bins_bytes(heap));
   set_state(heap, HEAP_PARKED);
   offers_enter_all(heap);
   lock_acquire(&heap_list_lock);
   put_parked(heap);
-  atomic_fetch_add_explicit(&parked, 1, memory_order_relaxed); /* before who takes it subtracts */
+  count_parked(1);
   lock_release(&heap_list_lock);
+  moving_heap = NULL;
   /* A program ends with its last thread, which must not be the helper, waiting. */
   if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) engine_hurry();
 }
@@ -131,6 +167,7 @@ static void use_heap(struct heap *heap) {
   heap->uses++;
   if (heap->counters != NULL) counting_heap = heap;
   else thread_heap = malloc_thread.heap = heap;
+  moving_heap = NULL;
 }
 
 void heap_veil(struct heap *heap, bool veiled) {
@@ -157,11 +194,13 @@ static void at_thread_end(void *heap) {
     thread_ends = true;
     if (pthread_setspecific(key, heap) == 0) return;
   }
+  begin_to_move(heap, true);
   leave_heap();
   thread_ended = true;
   if (!heap_threads_have_ended())
     atomic_store_explicit(&threads_have_ended, true, memory_order_relaxed);
   park(heap);
+  call_for_parked_bins();
 }
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
@@ -278,14 +317,17 @@ static struct heap *take_heap(void) {
   bool reused;
   lock_acquire(&heap_list_lock);
   struct heap *heap = take_parked_or_new(node, &reused);
+  if (heap != NULL && reused) count_parked(-1);
+  begin_to_move(heap, false);
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
   heap_set_node(heap, node);
   if (reused) {
-    atomic_fetch_sub_explicit(&parked, 1, memory_order_relaxed);
     set_state(heap, HEAP_ACTIVE);
+    heap_count_parked_bins(heap, 0);
   }
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
+  moving_counts = true;
   return heap;
 }
 
@@ -305,6 +347,7 @@ struct heap *heap_made_for_thread(void) {
   use_heap(heap);
   /* From here on this thread may allocate, and the call below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {
+    begin_to_move(heap, true);
     leave_heap();
     park(heap);
     return NULL;
@@ -347,7 +390,8 @@ static void leave_lost_heap(void) {
 
 void heap_fork_child(void) {
   struct heap *mine = heap_if_any(), *kept = NULL, *next;
-  uint64_t parked_now = 0;
+  uint64_t parked_now = 0, active_now = 0;
+  size_t bins_now = 0;
   bool mine_is_whole = false;
   for (unsigned node = 0; node < node_end(); node++) *parked_on(node) = NULL;
   offers_fork_child();
@@ -370,8 +414,9 @@ void heap_fork_child(void) {
     heap->ride_other = NULL; /* it may not be kept */
     remote_forget_inbox(heap);
     if (common_is(heap)) continue;
-    if (heap == mine) {
-      mine_is_whole = true;
+    if (heap == mine || heap == moving_heap) {
+      active_now += heap == mine || moving_counts;
+      mine_is_whole |= heap == mine;
       offers_enter_in_child(heap, false);
       continue;
     }
@@ -383,11 +428,13 @@ void heap_fork_child(void) {
     offers_enter_in_child(heap, true);
     put_parked(heap);
     ++parked_now;
+    bins_now += atomic_load_explicit(&heap->parked_bins, memory_order_relaxed);
   }
   atomic_store_explicit(&heap_all, kept, memory_order_relaxed);
   if (mine != NULL && !mine_is_whole) leave_lost_heap();
   atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
-  atomic_store_explicit(&active, mine_is_whole, memory_order_relaxed);
+  atomic_store_explicit(&active, active_now, memory_order_relaxed);
+  atomic_store_explicit(&parked_bins, bins_now, memory_order_relaxed);
   atomic_store_explicit(&threads_have_ended, false, memory_order_relaxed);
   (void)lock_is_whole_in_child(&heap_list_lock);
 }

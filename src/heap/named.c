@@ -89,6 +89,8 @@ static struct hak_heap *new_heap(void) {
 struct hak_heap *named_create(const char *name, size_t limit) {
   if (!heap_start()) return NULL;
   lock_acquire(&heap_list_lock);
+  /* In the child of a fork that found another thread at work in it, a heap is of no use any more. */
+  while (unused != NULL && unused->lost) unused = unused->next_unused;
   struct hak_heap *named = unused;
   if (named != NULL) unused = named->next_unused;
   else named = new_heap();
@@ -226,7 +228,12 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
   bool trims = false;
   if (HAK_LIKELY(!named->lost)) {
     count_out(named, class_size(size_class));
-    trims = bin_push(&heap->bins[size_class], block) && named->walker == 0;
+    if (named->walked != NULL && slab_head(map_slab(block)) == named->walked) {
+      link_set(block, named->walked_free[size_class]);
+      named->walked_free[size_class] = block;
+    } else {
+      trims = bin_push(&heap->bins[size_class], block) && named->walker == 0;
+    }
     if (trims) trim(heap, size_class);
   }
   lock_release(&heap->lock);
@@ -290,22 +297,36 @@ void named_figures_get(struct hak_heap *named, struct named_figures *figures) {
 
 /* --- the end -------------------------------------------------------------------------------------------------- */
 
-static void drop_slab(struct heap *heap, struct slab *slab) {
-  slabs_disown(heap, slab);
-  slab_drop(slab);
+/* One of the heap's slabs; NULL: it has none any more. */
+static struct slab *any_slab(struct hak_heap *named) {
+  const struct heap *heap = &named->heap;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    if (heap->classes[c].first != NULL) return heap->classes[c].first;
+    if (heap->classes[c].given != NULL) return heap->classes[c].given;
+  }
+  if (is_ring_empty(&named->full)) return NULL;
+  struct slab *slab = named->full.next;
+  slabs_leave_ring(slab);
+  return slab;
 }
 
-static void drop_slabs(struct hak_heap *named) {
-  struct heap *heap = &named->heap;
-  for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    while (heap->classes[c].first != NULL) drop_slab(heap, heap->classes[c].first);
-    while (heap->classes[c].given != NULL) drop_slab(heap, heap->classes[c].given);
+/* A fork and the engine wait for both locks: some slabs at a time. False: there are no more. */
+static bool drop_slabs(struct hak_heap *named) {
+  enum { SLABS_AT_ONCE = 32 };
+  struct slab *slab = NULL;
+  named_lock_beside_engine(named);
+  refuse_in_walk(named);
+  set_capacities(&named->heap); /* what is in bins goes with its slabs */
+  memset(named->walked_free, 0, sizeof named->walked_free);
+  named->live_bytes = named->live_blocks = named->span_bytes = 0;
+  for (int i = 0; i < SLABS_AT_ONCE && (slab = any_slab(named)) != NULL; i++) {
+    slabs_disown(&named->heap, slab);
+    slab_drop(slab);
   }
-  while (!is_ring_empty(&named->full)) {
-    struct slab *slab = named->full.next;
-    slabs_leave_ring(slab);
-    drop_slab(heap, slab);
-  }
+  lock_release(&named->heap.lock);
+  lock_release(&engine_batch_lock);
+  superslab_settle();
+  return slab != NULL;
 }
 
 /* One after the other, without the lock: a Huge block goes by system calls. */
@@ -325,15 +346,8 @@ static bool drop_span(struct hak_heap *named) {
 
 void named_destroy(struct hak_heap *named) {
   if (named->lost) return; /* what it held stays where it is */
-  named_lock_beside_engine(named);
-  refuse_in_walk(named);
-  drop_slabs(named);
-  set_capacities(&named->heap);
-  named->live_bytes = named->live_blocks = named->span_bytes = 0;
-  lock_release(&named->heap.lock);
-  lock_release(&engine_batch_lock);
+  while (drop_slabs(named)) continue;
   while (drop_span(named)) continue;
-  superslab_settle();
   lock_acquire(&heap_list_lock);
   named->exists = false;
   named->next_unused = unused;
@@ -343,7 +357,9 @@ void named_destroy(struct hak_heap *named) {
 
 void named_end_walk_of_others(struct heap *heap) {
   struct hak_heap *named = (struct hak_heap *)(void *)heap;
-  if (named->walker != lock_self()) named->walker = 0;
+  if (named->walker == lock_self()) return;
+  named->walker = 0;
+  named->walked = NULL;
 }
 
 void named_lose(struct heap *heap) { ((struct hak_heap *)(void *)heap)->lost = true; }

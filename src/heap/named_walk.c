@@ -1,6 +1,7 @@
 /* named_walk.c - the live blocks of a named heap; see named.h. */
 #include "heap/engine.h"
 #include "heap/named.h"
+#include "heap/slabs.h"
 #include "slab/holes.h"
 
 static size_t usable_of_span(const struct slab *descriptor) {
@@ -24,13 +25,19 @@ static void mark(struct free_map *is_free, const struct slab *slab, const void *
 }
 
 /* Under the lock. In the bin are blocks that were freed and are in no slab's list yet. */
-static void find_free(const struct heap *heap, const struct slab *slab, struct free_map *is_free) {
+static void find_free(const struct hak_heap *named, const struct slab *slab,
+                      struct free_map *is_free) {
+  const struct heap *heap = &named->heap;
   const struct bin *bin = &heap->bins[slab->size_class];
   unsigned left = slab_free_count(slab), held = (unsigned)((int32_t)bin->capacity - bin->room);
   /* So many: a list that the program tied to a ring has no end. */
   for (void *block = slab->free_list; block != NULL && left-- > 0; block = link_follow(block))
     mark(is_free, slab, block);
   for (void *block = bin->head; block != NULL && held-- > 0; block = link_follow(block))
+    if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
+  /* In a walk within a walk; the outer one has left these behind. */
+  for (void *block = named->walked == NULL ? named->walked_free[slab->size_class] : NULL;
+       block != NULL; block = link_follow(block))
     if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
   for (unsigned i = 0; i < slab_carved(slab); i++)
     if (hole_has(slab, i)) is_free->words[i / 64] |= UINT64_C(1) << i % 64;
@@ -40,15 +47,17 @@ struct walk {
   struct hak_heap *named;
   named_visit *visit;
   void *argument;
+  bool nests;
 };
 
-/* What the visitor frees goes into the bin: the slab stays where it is. */
+/* What the visitor frees goes into a list beside the bin: the slab stays where it is, and the bin stays short. */
 static bool walk_slab(const struct walk *walk, const struct slab *slab) {
   struct free_map is_free = {{0}};
   uint32_t size = slab_block_size(slab);
   named_lock(walk->named);
   unsigned carved = slab_carved(slab);
-  find_free(&walk->named->heap, slab, &is_free);
+  if (!walk->nests) walk->named->walked = slab;
+  find_free(walk->named, slab, &is_free);
   lock_release(&walk->named->heap.lock);
   for (unsigned i = 0; i < carved; i++)
     if ((is_free.words[i / 64] >> i % 64 & 1) == 0 &&
@@ -78,17 +87,48 @@ static bool walk_all(const struct walk *walk) {
   return true;
 }
 
+/* The blocks that the visitor has freed, into their slabs: some in one hold of the lock. */
+static void put_walked(struct hak_heap *named, unsigned size_class) {
+  enum { BLOCKS_AT_ONCE = 512 };
+  void *rest;
+  do {
+    named_lock(named);
+    if (named->walker != 0) { /* within a walk no slab moves */
+      lock_release(&named->heap.lock);
+      return;
+    }
+    void *first = named->walked_free[size_class], *last = first;
+    for (int i = 1; i < BLOCKS_AT_ONCE && last != NULL; i++) {
+      void *next = link_follow(last);
+      if (next == NULL) break;
+      last = next;
+    }
+    rest = last != NULL ? link_follow(last) : NULL;
+    named->walked_free[size_class] = rest;
+    if (rest != NULL) link_set(last, NULL);
+    if (first != NULL) slabs_put_list(&named->heap, size_class, first, true);
+    lock_release(&named->heap.lock);
+    if (first != NULL) superslab_settle();
+  } while (rest != NULL);
+}
+
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
+  /* In the child of a fork some may be left of a walk that has not ended in it. */
+  for (unsigned c = 0; c < CLASS_COUNT; c++) put_walked(named, c);
   named_lock_beside_engine(named); /* later the engine passes the heap by */
   uint32_t before = named->walker; /* a visitor's own walk */
+  const struct slab *outer = named->walked;
   bool walks = !named->lost;
   if (walks) named->walker = lock_self();
+  named->walked = NULL;
   lock_release(&named->heap.lock);
   lock_release(&engine_batch_lock);
   if (!walks) return true;
-  bool all = walk_all(&(struct walk){named, visit, argument});
+  bool all = walk_all(&(struct walk){named, visit, argument, before != 0});
   lock_acquire(&named->heap.lock);
   named->walker = before;
+  named->walked = outer;
   lock_release(&named->heap.lock);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) put_walked(named, c);
   return all;
 }

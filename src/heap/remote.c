@@ -275,15 +275,17 @@ void remote_settle(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) (void)pile_of(heap, c);
 }
 
-/* However long the piles are: no other thread is there to wait. */
+/* However long the piles are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a
+ * batch counts it afterwards. Nothing is written where nothing changes, for each page that is costs a copy. */
 void remote_forget_inbox(struct heap *heap) {
   int64_t bytes = 0;
-  if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) == 0) return;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&heap->inbox[c], memory_order_relaxed) != NULL)
+      atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
     int64_t size = class_size(c);
     for (struct batch *batch = heap->pile[c]; batch != NULL; batch = batch_next(batch))
       bytes += count_of(batch) * size;
   }
-  atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
+  if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) != bytes)
+    atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
 }

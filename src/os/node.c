@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
+#include <errno.h>
 #include <sys/auxv.h>
 
 #ifndef AT_RSEQ_FEATURE_SIZE
@@ -31,7 +32,10 @@ enum source { UNKNOWN, AREA, VDSO };
 
 static enum source find_source(void) {
   const size_t needed = offsetof(struct rseq_area, node_id) + sizeof(uint32_t);
-  return &__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed ? AREA : VDSO;
+  int saved = errno; /* kernels before 6.3 have no such entry, and getauxval says so */
+  bool fills_in = &__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed;
+  errno = saved;
+  return fills_in ? AREA : VDSO;
 }
 
 /* Elsewhere getcpu() is a system call. */

@@ -319,7 +319,8 @@ bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 size_t os_resident_bytes(void) {
   char text[128];
-  ptrdiff_t length = read_small("/proc/self/statm", text, sizeof text);
+  /* Of this thread: /proc/self says 0 once the first one has ended. */
+  ptrdiff_t length = read_small("/proc/thread-self/statm", text, sizeof text);
   const char *second = length > 0 ? strchr(text, ' ') : NULL;
   if (second == NULL) return 0;
   size_t pages = 0;

@@ -73,7 +73,8 @@ bool os_is_mapped(const void *page) {
 static int open_pagemap(void) {
   static atomic_bool is_refused; /* relaxed: a hint */
   if (atomic_load_explicit(&is_refused, memory_order_relaxed)) return -EACCES;
-  int file = os_file_open("/proc/self/pagemap", OS_FILE_READ);
+  /* Of this thread: /proc/self tells nothing once the first one has ended. */
+  int file = os_file_open("/proc/thread-self/pagemap", OS_FILE_READ);
   if (file == -EACCES || file == -EPERM || file == -ENOENT)
     atomic_store_explicit(&is_refused, true, memory_order_relaxed);
   return file;

@@ -10,10 +10,11 @@
  * 2^60. */
 #define NO_LIMIT (UINT64_C(1) << 60)
 
-/* Put together when asked for: a table of pointers would be a private page of every process. */
+/* Of this thread: once the first one has ended there is nothing under /proc/self any more.
+ * Put together when asked for: a table of pointers would be a private page of every process. */
 static struct container_places kernel(void) {
-  return (struct container_places){.cgroup = "/proc/self/cgroup",
-                                   .mountinfo = "/proc/self/mountinfo",
+  return (struct container_places){.cgroup = "/proc/thread-self/cgroup",
+                                   .mountinfo = "/proc/thread-self/mountinfo",
                                    .pressure = "/proc/pressure/memory",
                                    .root = ""};
 }

@@ -70,8 +70,8 @@ int container_pressure_open(const struct container *container);
 
 /** Files that stand for those of the kernel. */
 struct container_places {
-  const char *cgroup;    /* /proc/self/cgroup */
-  const char *mountinfo; /* /proc/self/mountinfo */
+  const char *cgroup;    /* /proc/thread-self/cgroup */
+  const char *mountinfo; /* /proc/thread-self/mountinfo */
   const char *pressure;  /* /proc/pressure/memory */
   const char *root;      /* what mount points are relative to: "" */
 };

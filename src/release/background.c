@@ -80,19 +80,35 @@ static void set_marks(void) {
   release_mark_below();
 }
 
-/* Looks until too little waits, or no thread is left. */
+/* seq_cst: see engine_call_again. */
+static bool is_called_again(void) {
+  return atomic_load_explicit(&engine_called_again, memory_order_seq_cst);
+}
+
+/* Looks until too little waits, or no thread is left. Who called meanwhile may have freed what the last look had passed by then: the
+ * marks are set, so that the same memory calls once, and there is another look. */
 static void work(bool limits, int *trigger) {
-  size_t young = 0;
-  do {
-    uint32_t heard = atomic_load_explicit(&engine_bell, memory_order_relaxed);
+  for (bool ends = false; !ends;) {
+    /* acquire: with engine_hurry's release */
+    uint32_t heard = atomic_load_explicit(&engine_bell, memory_order_acquire);
     if (!threads_left()) break;
     os_sleep_on(&engine_bell, heard, interval_ms());
     if (!threads_left()) break;
     os_thread_follow_process();
-    young = release_pass(looks_under_pressure(limits, trigger));
+    atomic_store_explicit(&engine_called_again, false, memory_order_seq_cst);
+    ends = release_pass(looks_under_pressure(limits, trigger)) <= RELEASE_LEFT_OVER;
     shared_tick(false);
-  } while (young > RELEASE_LEFT_OVER);
-  set_marks();
+    if (ends) set_marks();
+    if (is_called_again()) ends = false;
+  }
+}
+
+/* The helper is to be `state` from now on. False: somebody has called whom that would leave alone, and it goes on. */
+static bool comes_to(uint32_t state) {
+  atomic_store_explicit(&engine_helper, state, memory_order_seq_cst);
+  return !is_called_again() || !threads_left() ||
+         !atomic_compare_exchange_strong_explicit(&engine_helper, &state, HELPER_RUNS,
+                                                  memory_order_acquire, memory_order_relaxed);
 }
 
 /* Sleeps while `engine_helper` is WAITS. Is there a thread left that has called? */
@@ -108,17 +124,17 @@ static void helper_main(void) {
   heap_never_in_this_thread();
   bool limits;
   int trigger = container_open(&limits);
+  /* Each store of the state is a release as well: whoever starts or calls the next helper sees what this one has marked as given
+   * back. seq_cst for engine_hurry, too. */
   if (os_loader_is_known()) {
-    work(limits, &trigger);
-  } else {
-    while (wait_for_call()) {
-      work(limits, &trigger);
-      /* A release store too, as below; seq_cst for engine_hurry. */
-      atomic_store_explicit(&engine_helper, HELPER_WAITS, memory_order_seq_cst);
-    }
+    do work(limits, &trigger);
+    while (!comes_to(HELPER_NONE));
+    return;
   }
-  /* release: whoever starts or calls the next helper sees what this one has marked as given back. What gathered
-   * after the last look calls again at the next overflow. */
+  while (wait_for_call()) {
+    do work(limits, &trigger);
+    while (!comes_to(HELPER_WAITS));
+  }
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
 }
 
@@ -168,6 +184,7 @@ void release_wake(void) {
   if (!release_is_on()) return;
   /* A plain look first: this is called at each overflow while the helper runs. */
   uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
+  if (state == HELPER_RUNS) state = engine_call_again();
   if (state == HELPER_RUNS) return;
   if (state == HELPER_WAITS) engine_call();
   else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
@@ -182,7 +199,15 @@ void release_ride_now(struct heap *heap) {
   heap_veil(heap, false);
 }
 
+/* Of a thread that ends: it is not in the loader. */
+static void when_parked(void) {
+  release_for_loader = false;
+  release_wake();
+}
+
 void release_get_ready(void) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&engine_when_parked, memory_order_relaxed) == NULL))
+    atomic_store_explicit(&engine_when_parked, when_parked, memory_order_relaxed);
   if (HAK_LIKELY(os_loader_is_known())) return;
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
   if (unit_mapped_bytes() < RELEASE_BYTES || !release_is_on()) return;

@@ -31,6 +31,8 @@ static void flush(struct pass *pass) {
   bool lazily = pass->looks > 0 && option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_FREE;
   if (!lazily) {
     if (!os_decommit_all(ranges, pass->count)) pass->gone = false;
+    else
+      for (size_t i = 0; i < pass->count; i++) pass->gone_bytes += ranges[i].bytes;
   } else {
     for (size_t i = 0; i < pass->count; i++) os_decommit_lazily(ranges[i].address, ranges[i].bytes);
     pass->gone = false;
@@ -183,19 +185,15 @@ bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) 
   return more;
 }
 
-static size_t bytes_in_bins(const struct heap *heap) {
-  size_t bytes = 0;
-  for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (heap->bins[c].head != NULL)
-      bytes += (size_t)((int32_t)heap->bins[c].capacity - heap->bins[c].room) * class_size(c);
-  return bytes;
-}
-
 void look_end(struct heap *heap, struct pass *pass) {
   int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
   if (left > 0) pass->young += (size_t)left;
   lock_acquire(&heap->lock);
-  if (has_no_thread(heap)) pass->young += bytes_in_bins(heap);
+  if (has_no_thread(heap)) {
+    size_t bytes = bins_bytes(heap);
+    if (!common_is(heap)) heap_count_parked_bins(heap, bytes);
+    pass->young += bytes;
+  }
   lock_release(&heap->lock);
 }
 
@@ -269,7 +267,7 @@ static void put_together(struct pass *pass) {
 
 /* --- passes ------------------------------------------------------------------------------------------------ */
 
-static size_t look_at_all(unsigned looks) {
+static struct pass look_at_all(unsigned looks) {
   struct pass pass = {.looks = looks};
   lock_acquire(&engine_pass_lock);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
@@ -278,13 +276,13 @@ static size_t look_at_all(unsigned looks) {
   if (looks > 0) pass.young += unit_age();
   if (pass.split) pass.young += UNIT_BYTES;
   lock_release(&engine_pass_lock);
-  return pass.young;
+  return pass;
 }
 
 size_t release_pass(unsigned looks) {
-  size_t young = look_at_all(looks);
+  struct pass pass = look_at_all(looks);
   if (looks == 0) unit_trim();
-  return young;
+  return pass.young;
 }
 
 void release_own_caches(void) {
@@ -301,11 +299,11 @@ size_t release_purge(void) {
   if (!heap_start()) return 0;
   unit_stats_get(&units_before);
   release_own_caches();
-  look_at_all(0);
+  size_t gone = look_at_all(0).gone_bytes;
   /* Once more: a block that went home to another heap just now may have been that heap's last. */
-  look_at_all(0);
+  gone += look_at_all(0).gone_bytes;
   unit_trim();
   unit_stats_get(&units_after);
   uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
-  return was > is ? (size_t)(was - is) : 0;
+  return gone + (was > is ? (size_t)(was - is) : 0);
 }

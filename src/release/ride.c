@@ -104,16 +104,24 @@ static void set_round(struct heap *heap, uint64_t from_ms) {
 static void ride_end(struct heap *heap, uint64_t now) {
   heap->ride_young += unit_age();
   heap->rides = heap->ride_young > RELEASE_LEFT_OVER;
-  set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
-  if (heap->rides) return;
   lock_acquire(&heap->lock);
-  engine_set_mark(heap);
+  /* Of a class that this round had passed by then. */
+  bool grew =
+      heap->free_bytes > heap->ride_free && engine_is_worth(heap->free_bytes - heap->ride_free);
+  heap->rides |= grew;
+  if (!heap->rides) engine_set_mark(heap);
   lock_release(&heap->lock);
-  release_mark_below();
+  set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
+  if (!heap->rides) release_mark_below();
 }
 
 static void ride(struct heap *heap, uint64_t now) {
   struct pass pass = {.looks = LOOKS};
+  if (heap->ride_step == 0 && !heap->ride_begun) {
+    lock_acquire(&heap->lock);
+    heap->ride_free = heap->free_bytes;
+    lock_release(&heap->lock);
+  }
   for (unsigned i = 0;
        i < RIDE_BATCHES && pass.given < RIDE_BYTES && heap->ride_step < RIDE_DONE;) {
     unsigned before = heap->ride_step;

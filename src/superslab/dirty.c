@@ -80,6 +80,11 @@ unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
 void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   struct superslab *superslab = set.superslab;
   lock_acquire(&superslab_lock);
+  /* A handler that interrupted this has forked, and its child has forgotten the lists. */
+  if (HAK_UNLIKELY(superslab->era != superslab_lists.era)) {
+    lock_release(&superslab_lock);
+    return;
+  }
   unsigned before = dirty_slices_of(superslab);
   superslab->free_mask |= set.mask;
   if (zeroed) superslab->dirty_mask &= ~set.mask;
@@ -148,7 +153,8 @@ void superslab_join(struct superslab *superslab) {
   }
   lock_acquire(&superslab_lock);
   superslab->pinned = false;
-  bool is_empty = emptied_or_listed(superslab);
+  bool is_listed = superslab->era == superslab_lists.era; /* as in superslab_put_clean */
+  bool is_empty = is_listed && emptied_or_listed(superslab);
   lock_release(&superslab_lock);
   if (is_empty) emptied_release(superslab);
 }

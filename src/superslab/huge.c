@@ -305,14 +305,15 @@ static void give_rest(struct superslab *superslab, size_t units, size_t old) {
   unit_release(rest, old - units, superslab->explicit_pages, superslab->node);
 }
 
-/* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. */
+/* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. One that shrinks never has to: where the
+ * kernel refuses to take the guard behind it away it stays as it is. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
   size_t units = units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
   if (units > old && !huge_extend(superslab, bytes)) return false;
   bool same_tail = round_to_page(bytes) == superslab->huge_usable;
   if (!same_tail && !open_tail(superslab)) {
     if (units > old) give_rest(superslab, old, units);
-    return false;
+    return bytes < superslab->huge_usable;
   }
   huge_set_size(superslab, units, bytes);
   if (!same_tail) guard_tail(superslab);

@@ -167,6 +167,24 @@ static void malloc_trim_gives_memory_back(void **state) {
   }
 }
 
+/* No SuperSlab is empty: what goes back are pages of slabs. */
+static void malloc_trim_says_that_pages_went(void **state) {
+  (void)state;
+  enum { STEP = 64 };
+  size_t count = AMOUNT / 1000;
+  for (size_t i = 0; i < count; i++) {
+    blocks[i] = malloc(1000);
+    assert_non_null(blocks[i]);
+    fill_block(blocks[i], 1000, i);
+  }
+  size_t before = resident_bytes();
+  for (size_t i = 0; i < count; i++)
+    if (i % STEP != 0) free(blocks[i]);
+  int released = malloc_trim(0);
+  if (resident_bytes() + AMOUNT / 4 < before) assert_int_equal(released, 1);
+  for (size_t i = 0; i < count; i += STEP) free(blocks[i]);
+}
+
 static void malloc_trim_keeps_live_blocks(void **state) {
   (void)state;
   enum { STEP = 7 };
@@ -214,6 +232,7 @@ int main(void) {
       cmocka_unit_test(malloc_info_changes_with_the_heap),
       cmocka_unit_test(malloc_stats_writes_to_stderr),
       cmocka_unit_test(malloc_trim_gives_memory_back),
+      cmocka_unit_test(malloc_trim_says_that_pages_went),
       cmocka_unit_test(malloc_trim_keeps_live_blocks),
       cmocka_unit_test(mallopt_accepts_all_parameters),
   };

@@ -1,20 +1,24 @@
 /* helper.pml - the helper thread of a program in which a free may not start it.
  *
  * Models: src/release/background.c (start_helper, release_wake, release_get_ready, wait_for_call,
- * work, helper_main) and src/heap/engine.c (engine_call, engine_hurry) where the loader is not known, and park of src/heap/heap.c.
+ * work, comes_to, helper_main) and src/heap/engine.c (engine_call, engine_call_again, engine_hurry) where the loader is not known, and park of src/heap/heap.c.
  * Threads grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so the helper
  * sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
+ * What a thread frees waits until the helper looks. A call for it that the helper is too busy to hear is noted for it.
  * Left out: what a pass does (purge.pml); the time-out of a helper that works, which only makes it look
- * earlier; a call made after the marks were set and before the helper sleeps, which the next overflow
- * repeats; fork. spin interleaves and does not reorder: that both sides
+ * earlier; the marks; fork. spin interleaves and does not reorder: that both sides
  * need seq_cst is what the mutants LOOKS_FIRST and HURRIES_FIRST show.
- * Asserted: there is one helper at most; when all threads have ended, so has the helper.
+ * Asserted: there is one helper at most; when all threads have ended, so has the helper; once a thread has called, the helper does not
+ * sleep until it is called while what that thread has freed waits.
  *
- * check: states 13,186
+ * check: states 116,849
  * mutant START_IN_TWO_STEPS: assertion violated (load, then store, for the compare-and-swap)
  * mutant NO_CALL_AT_END: invalid end state (the last thread rings, and the helper sleeps on another word)
  * mutant LOOKS_FIRST: invalid end state (the helper counts the threads before its state can be seen)
  * mutant HURRIES_FIRST: invalid end state (the last thread looks for a helper before it has gone)
+ * mutant CLEARED_LATE: assertion violated (the note is cleared after the look that it is about)
+ * mutant NO_LOOK_AT_END: assertion violated (the helper reads the note before it says that it waits, not after)
+ * mutant NOTED_LATE: assertion violated (a thread looks for the helper, and notes its call after that)
  * mutant CALL_WITHOUT_WAKE: invalid end state (the state alone)
  */
 #ifndef ROUNDS
@@ -31,6 +35,8 @@ byte active_threads = THREADS;
 byte bell;
 bool asleep_on_helper, asleep_on_bell; /* in the kernel */
 bool exists;                           /* for the assertion */
+bool again;                            /* a call while it was at work */
+bool waits[THREADS];                   /* what that thread has freed */
 
 inline call() {
   atomic {
@@ -78,8 +84,18 @@ inline work() {
      fi;
      if
      :: active_threads == 0 -> break
+     :: else
+     fi;
+#ifndef CLEARED_LATE
+     again = false;
+#endif
+     d_step { waits[0] = false; waits[1] = false }; /* the look */
+#ifdef CLEARED_LATE
+     again = false;
+#endif
+     if
      :: true             /* there is more */
-     :: true -> break
+     :: !again -> break
      fi
   od
 }
@@ -110,11 +126,28 @@ wait_for_call:
      goto wait_for_call
   :: else
   fi;
+at_work:
   work();
 #ifdef LOOKS_FIRST
   left = active_threads;
 #endif
   helper = WAITS;
+#ifndef NO_LOOK_AT_END
+  if
+  :: again ->
+     if
+     :: active_threads > 0 ->
+        atomic {
+          if
+          :: helper == WAITS -> helper = RUNS; goto at_work
+          :: else
+          fi
+        }
+     :: else
+     fi
+  :: else
+  fi;
+#endif
   goto wait_for_call;
 ended:
   atomic { exists = false; helper = NONE }
@@ -147,16 +180,26 @@ active [THREADS] proctype thread() {
 #endif
            if
            :: mine -> atomic { assert(!exists); exists = true; run helper_main() }
-           :: mine -> helper = NONE /* refused */
+           :: mine -> atomic { helper = NONE; waits[0] = false; waits[1] = false } /* refused: calls until then are in vain */
            :: else
            fi
         :: else
         fi
-     :: seen = helper; /* frees */
+     :: waits[_pid] = true; /* frees */
+        seen = helper;
+        if
+#ifdef NOTED_LATE
+        :: seen == RUNS -> seen = helper; again = true
+#else
+        :: seen == RUNS -> again = true; seen = helper
+#endif
+        :: else
+        fi;
         if
         :: seen == WAITS -> call()
         :: else
-        fi
+        fi;
+        assert(!(waits[_pid] && seen != NONE && helper == WAITS && asleep_on_helper))
      fi
   :: else -> break
   od;

@@ -183,7 +183,6 @@ static const struct schedule_mutant mutants[] = {
     {"enter_and_walk", "heap_first", "load", FAULT_RELAXED, "race"},
     {"two_borrow", "lock_acquire", "compare", FAULT_RELAXED, "race"},
     {"two_borrow", "lock_acquire", "compare", FAULT_DROPPED, "race"},
-    {"two_borrow", "take_heap", "sub", FAULT_TORN, "not so: now_active"},
     {"two_borrow", "take_heap", "add", FAULT_TORN, "not so: now_active"},
     {"borrow_and_adopt", "change", "compare", FAULT_RELAXED, "race"},
     {.in_case = NULL}};

@@ -35,6 +35,7 @@ static void *lead(void *argument) {
   /* TSan does not know how to join the main thread; there the pause below has to do. */
   if (!KIT_TSAN) CHECK(pthread_join(main_thread, NULL) == 0, "cannot join the main thread");
   work(0);
+  CHECK(kit_memory_stats().resident > 0, "nothing is resident once the main thread has ended");
   for (size_t i = 1; i < THREADS; ++i) pthread_join(ids[i], NULL);
   for (size_t i = 0; i < SLOTS; ++i) kit_block_free(atomic_exchange(&slots[i], 0));
   for (int i = 0; i < 100 && kit_stats().heaps_active > 1; ++i) usleep(50000);

@@ -14,6 +14,7 @@
 
 #if HAK_TEST_PRELOAD
 static int (*stats_get)(struct hak_stats *);
+static int (*memory_stats_get)(struct hak_memory_stats *);
 static size_t (*purge)(void);
 #endif
 
@@ -41,6 +42,7 @@ void kit_start(void) {
   setvbuf(stdout, NULL, _IOLBF, 0); /* abort() would lose what is in the buffer */
 #if HAK_TEST_PRELOAD
   *(void **)&stats_get = dlsym(RTLD_DEFAULT, "hak_stats_get");
+  *(void **)&memory_stats_get = dlsym(RTLD_DEFAULT, "hak_memory_stats_get");
   *(void **)&purge = dlsym(RTLD_DEFAULT, "hak_purge");
   CHECK((stats_get && purge) || getenv("HAK_TEST_ANY_MALLOC"),
         "libhakmem.so is not preloaded (LD_PRELOAD=%s)",
@@ -299,6 +301,16 @@ struct hak_stats kit_stats(void) {
   else stats.heaps_active = 1; /* another allocator, for comparison: nothing is known */
 #else
   CHECK(hak_stats_get(&stats) == 0, "hak_stats_get failed");
+#endif
+  return stats;
+}
+
+struct hak_memory_stats kit_memory_stats(void) {
+  struct hak_memory_stats stats = {.size = sizeof stats};
+#if HAK_TEST_PRELOAD
+  if (memory_stats_get) CHECK(memory_stats_get(&stats) == 0, "hak_memory_stats_get failed");
+#else
+  CHECK(hak_memory_stats_get(&stats) == 0, "hak_memory_stats_get failed");
 #endif
   return stats;
 }

@@ -141,6 +141,7 @@ void kit_block_free(kit_block block);
 
 /** hak_stats_get, also when the library is only preloaded. */
 struct hak_stats kit_stats(void);
+struct hak_memory_stats kit_memory_stats(void); /* all 0 of another allocator */
 size_t kit_purge(void);
 /** The figure behind a name ("VmHWM:") in /proc/self/status, kB; 0 where the kernel does not tell it. */
 size_t kit_status_kb(const char *name);

@@ -57,7 +57,7 @@ class Names(TestCase):
 
     def test_other_lines_stay_as_they_are(self):
         for text in ("", "\n", "a line\n1+0x2\n", "/none/such+0x10\nnot ended", "+0x1\n", "/bin/sh+0xzz\n", f"{TOOL}+0x0\n",
-                     f"{TOOL}+0xffffffffffffffff\n", "x" * 100000 + "+0x1\n", "hakmem:     +0x1\n"):
+                     f"{TOOL}+0xffffffffffffffff\n", "a\0b\nc\n", "\0\0+0x1\0\n\0", "x" * 100000 + "+0x1\n", "hakmem:     +0x1\n"):
             out = names(given=text)
             self.assertEqual((out.returncode, out.stderr, out.stdout), (0, "", text))
 

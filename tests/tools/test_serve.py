@@ -243,6 +243,20 @@ class Profiles(ServeCase):
         self.assertEqual(server.end(), 0)
         self.assertEqual([child for child in children if os.path.exists(f"/proc/{child}")], [])
 
+    def test_clients_that_have_gone_make_room(self):
+        server = self.serve(self.pid)
+        gone = [server.connect() for _ in range(8)]
+        for connection in gone:
+            connection.request("GET", self.PATH + "?seconds=3000")
+        while len(server.children()) < 8:
+            time.sleep(0.01)
+        for connection in gone:
+            connection.close()
+        while server.children():
+            time.sleep(0.1)
+        with server.get(self.PATH) as response:
+            self.assertEqual(response.status, 200)
+
     def test_process_that_ends_meanwhile(self):
         [(other, _)] = self.start(HELD, "threads")
         server = self.serve(self.pid, other)

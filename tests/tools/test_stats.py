@@ -520,5 +520,48 @@ input()
             self.refused(1, 126, "belongs to user 0")
 
 
+class Lying(StatsCase):
+    def start_lying(self, how):
+        [(pid, _)] = self.start(os.environ["HAKMEM_TEST_LYING"], how, preload=None)
+        return pid
+
+    def test_stacks_without_an_end(self):
+        pid = self.start_lying("stacks")
+        for command in (("prof", str(pid)), ("explain", str(pid)), ("stats", "--format=openmetrics", str(pid))):
+            with self.subTest(command=command):
+                self.assertIn(hakmem(*command).code, (0, 1, 126))
+
+    def test_more_slices_than_a_unit_has(self):
+        pid = self.start_lying("slices")
+        result = hakmem("stats", str(pid))
+        self.assert_code(result, 126)
+        self.assertIn("makes no sense", result.err)
+
+    def test_more_units_than_there_is_address_space(self):
+        figures = self.json(self.start_lying("units"))
+        self.assertTrue(figures["partial"])
+
+    def test_control_characters_in_names(self):
+        pid = self.start_lying("name")
+        for command in (("stats", str(pid)), ("explain", str(pid)), ("stats", "--format=openmetrics", str(pid)),
+                        ("stats", "--format=json", str(pid))):
+            with self.subTest(command=command):
+                out = execute([TOOL, *command])
+                self.assert_code(out, 0)
+                self.assertNotIn("\033", out.out + out.err)
+                self.assertNotIn("\x9b", out.out + out.err)
+
+    def test_heaps_of_one_name_are_one_series(self):
+        pid = self.start_lying("heaps")
+        told = hakmem("stats", "--format=openmetrics", str(pid)).out
+        found = re.findall(r'^hakmem_named_heap_live_bytes{.*heap="(\w+)"} (\d+)$', told, re.MULTILINE)
+        heaps = self.json(pid)["named_heaps"]
+        session = sum(heap["live_bytes"] for heap in heaps if heap["name"] == "session")
+        self.assertEqual(len(heaps), 3)
+        self.assertEqual(dict(found)["session"], str(session))
+        self.assertEqual(sorted(name for name, _ in found), ["other", "session"])
+        metrics.parse(told)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)  # so that the reason of a skip is printed

@@ -16,9 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "free_slices.h"
 #include "heap/engine.h"
 #include "heap/heap.h"
+#include "heap/named.h"
 #include "heap/remote.h"
+#include "superslab/lists.h"
 
 WITHOUT_SAMPLES;
 
@@ -143,6 +146,103 @@ static void links_of_absent_threads_are_not_followed(void **state) {
   pthread_join(thread, NULL);
   for (int i = BLOCKS / 2; i < BLOCKS; i++) hak_free(blocks[i]);
   for (int i = 10; i < BLOCKS; i++) hak_free(of_main[i]);
+}
+
+/* Who sends a batch counts it afterwards, and was between the two. */
+static void an_inbox_that_nobody_has_counted_is_forgotten(void **state) {
+  (void)state;
+  pthread_t thread;
+  atomic_store(&step, 0);
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(of_main[i] = hak_malloc(SIZE));
+  assert_int_equal(pthread_create(&thread, NULL, hold_blocks, NULL), 0);
+  wait_for_step(1);
+  atomic_store(&step, 2);
+  wait_for_step(3);
+  for (int i = BLOCKS / 2; i < BLOCKS; i++) {
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  remote_flush(heap_of_thread());
+  unsigned size_class = class_for(SIZE);
+  assert_non_null(atomic_load(&other->inbox[size_class]));
+  int64_t counted = atomic_exchange(&other->inbox_bytes, 0);
+  pid_t child = fork();
+  if (child == 0) _exit(atomic_load(&other->inbox[size_class]) != NULL);
+  atomic_store(&other->inbox_bytes, counted);
+  child_ends_well(child);
+  atomic_store(&step, 4);
+  pthread_join(thread, NULL);
+  for (int i = 10; i < BLOCKS; i++) hak_free(of_main[i]);
+}
+
+/* --- what a handler has interrupted -------------------------------------------------------------------------------- */
+
+/* The thread goes on with the heap in the child: nobody else may get it. */
+static void a_borrowed_heap_stays_its_threads(void **state) {
+  (void)state;
+  struct heap *borrowed = heap_borrow();
+  assert_non_null(borrowed);
+  assert_ptr_not_equal(borrowed, heap_of_thread());
+  pid_t child = fork();
+  if (child == 0) {
+    if (heap_active() != 2) _exit(3);
+    heap_return(borrowed);
+    struct heap *first = heap_borrow(), *second = heap_borrow();
+    if (first == NULL || second == NULL || first == second) _exit(4);
+    if (heap_active() != 3) _exit(5);
+    use_everything();
+  }
+  heap_return(borrowed);
+  child_ends_well(child);
+}
+
+/* The engine had free slices in its hands; the child starts with new lists. */
+static void slices_of_forgotten_lists_stay_out_of_the_new_ones(void **state) {
+  (void)state;
+  struct dirty_cursor cursor = {0};
+  struct dirty_slices set;
+  size_t young = 0;
+  void *kept = hak_malloc(300 * KIB);
+  void *freed = hak_malloc(300 * KIB);
+  hak_free(freed);
+  span_cache_flush(&heap_of_thread()->spans);
+  clean_free_slices();
+  bool zeroed;
+  struct slab *span = span_acquire(4, 1, KIND_LARGE, PAGES_SMALL, COUNTED_LARGE, &zeroed);
+  assert_non_null(span);
+  span_release(span);
+  assert_int_equal(superslab_take_dirty(&cursor, 0, &set, 1, &young), 1);
+  pid_t child = fork();
+  if (child == 0) {
+    lock_acquire(&superslab_lock);
+    lists_forget();
+    lock_release(&superslab_lock);
+    superslab_put_clean(set, true);
+    if (superslab_lists.live != 0) _exit(3);
+    for (unsigned node = 0; node < node_end(); node++)
+      for (unsigned i = 0; i < LISTS; i++)
+        if (lists_of(node)->of[i] != NULL) _exit(4);
+    use_everything();
+  }
+  superslab_put_clean(set, false);
+  child_ends_well(child);
+  hak_free(kept);
+}
+
+/* --- named heaps ---------------------------------------------------------------------------------------------------- */
+
+static void a_lost_heap_is_not_used_again(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("lost", 0);
+  assert_non_null(heap);
+  hak_heap_destroy(heap);
+  pid_t child = fork();
+  if (child == 0) {
+    named_lose(&heap->heap);
+    hak_heap *next = hak_heap_create("next", 0);
+    _exit(next == NULL || next == heap || hak_heap_malloc(next, 100) == NULL);
+  }
+  child_ends_well(child);
 }
 
 /* --- locks that are taken away ---------------------------------------------------------------------------------- */
@@ -289,6 +389,10 @@ __attribute__((constructor(101))) static void register_first(void) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(links_of_absent_threads_are_not_followed),
+      cmocka_unit_test(an_inbox_that_nobody_has_counted_is_forgotten),
+      cmocka_unit_test(a_borrowed_heap_stays_its_threads),
+      cmocka_unit_test(slices_of_forgotten_lists_stay_out_of_the_new_ones),
+      cmocka_unit_test(a_lost_heap_is_not_used_again),
       cmocka_unit_test(locks_taken_from_a_fork_are_left_out),
       cmocka_unit_test(cached_spans_that_an_absent_engine_has_are_not_waited_for),
       cmocka_unit_test(a_child_may_have_its_parents_number),

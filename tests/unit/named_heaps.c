@@ -1,4 +1,5 @@
 /* named_heaps.c - heaps of their own: allocation in every tier, the limit, figures, the walk, and the end of all blocks at once. */
+#include "heap/named.h"
 #include "unit_test.h"
 
 #include <errno.h>
@@ -234,6 +235,54 @@ static void a_visitor_may_free_its_block(void **state) {
   hak_heap_destroy(heap);
 }
 
+static size_t most_in_bin;
+
+static bool free_all(void *block, size_t usable, void *argument) {
+  hak_heap *heap = argument;
+  hak_free(block);
+  const struct bin *bin = &heap->heap.bins[class_for(usable)];
+  size_t held = (size_t)((int32_t)bin->capacity - bin->room);
+  if (held > most_in_bin) most_in_bin = held;
+  return true;
+}
+
+/* Each slab that is walked looks through what is freed and in no slab yet. */
+static void what_a_visitor_frees_is_not_looked_through_again(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("emptied", 0);
+  for (int i = 0; i < 20 * BLOCKS; i++) assert_non_null(hak_heap_malloc(heap, 64));
+  most_in_bin = 0;
+  assert_true(hak_heap_walk(heap, free_all, heap));
+  assert_in_range(most_in_bin, 0, 200);
+  assert_int_equal(figures_of(heap).live_blocks, 0);
+  assert_in_range(figures_of(heap).held_bytes, 0, 2 * MIB); /* the slabs are empty, and go */
+  size_t walked = 0;
+  assert_true(hak_heap_walk(heap, count_walked, &walked));
+  assert_int_equal(walked, 0);
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(hak_heap_malloc(heap, 64));
+  hak_heap_destroy(heap);
+}
+
+static bool free_and_walk(void *block, size_t usable, void *argument) {
+  (void)usable;
+  hak_heap *heap = argument;
+  size_t walked = 0, before = figures_of(heap).live_blocks;
+  hak_free(block);
+  if (before % 100 != 0) return true;
+  assert_true(hak_heap_walk(heap, count_walked, &walked));
+  assert_int_equal(walked, before - 1);
+  return true;
+}
+
+static void a_walk_within_a_walk_sees_what_was_freed(void **state) {
+  (void)state;
+  hak_heap *heap = hak_heap_create("walked within", 0);
+  for (int i = 0; i < 2000; i++) assert_non_null(hak_heap_malloc(heap, 700));
+  assert_true(hak_heap_walk(heap, free_and_walk, heap));
+  assert_int_equal(figures_of(heap).live_blocks, 0);
+  hak_heap_destroy(heap);
+}
+
 static void *allocate_and_free(void *heap) {
   for (int i = 0; i < 3000; i++) {
     void *block = hak_heap_malloc(heap, (size_t)(i % 2000));
@@ -465,6 +514,8 @@ int main(void) {
       cmocka_unit_test(the_walk_finds_what_lives),
       cmocka_unit_test(heaps_are_told_apart),
       cmocka_unit_test(a_visitor_may_free_its_block),
+      cmocka_unit_test(what_a_visitor_frees_is_not_looked_through_again),
+      cmocka_unit_test(a_walk_within_a_walk_sees_what_was_freed),
       cmocka_unit_test(a_walk_beside_threads),
       cmocka_unit_test(walks_wait_for_each_other),
       cmocka_unit_test(its_memory_comes_back),

@@ -296,6 +296,25 @@ static void faults_come_where_they_were_ordered(void **state) {
   os_fault_reset();
 }
 
+unsigned long __real_getauxval(unsigned long type);
+unsigned long __wrap_getauxval(unsigned long type); /* the linker calls it so */
+
+/* As on kernels before 6.3. */
+unsigned long __wrap_getauxval(unsigned long type) {
+  enum { RSEQ_FEATURE_SIZE = 27 };
+  if (type != RSEQ_FEATURE_SIZE) return __real_getauxval(type);
+  errno = ENOENT;
+  return 0;
+}
+
+/* The first test: it is found out once. */
+static void to_ask_for_the_node_keeps_errno(void **state) {
+  (void)state;
+  errno = 1234;
+  (void)os_node();
+  assert_int_equal(errno, 1234);
+}
+
 static void the_loader_is_known(void **state) {
   (void)state;
   const char *loader = (const char *)getauxval(AT_BASE);
@@ -315,6 +334,7 @@ static void the_loader_is_known(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(to_ask_for_the_node_keeps_errno),
       cmocka_unit_test(the_loader_is_known),
       cmocka_unit_test(one_thread_at_a_time_holds_a_lock),
       cmocka_unit_test(a_held_lock_is_refused_or_waited_for),

@@ -32,7 +32,7 @@ PEERS = (
 LEAN_PEERS = frozenset(name for names in PEERS[1:] for name in names)
 
 SUITE, PROGRAMS, STEADY_KIND, INSTRUCTIONS = "suite", "programs", "steady", "instructions"
-VARIANTS, STARTUP, SOAK = "variants", "startup", "soak"
+VARIANTS, SAMPLING, STARTUP, SOAK = "variants", "sampling", "startup", "soak"
 # Each purpose and the kind of result that it takes; the order of docs/scorecard.md's last sections.
 KINDS = {
     SUITE: "suite",
@@ -40,6 +40,7 @@ KINDS = {
     INSTRUCTIONS: "instructions",
     PROGRAMS: "programs",
     VARIANTS: "suite",
+    SAMPLING: "suite",
     STARTUP: "compare",
 }
 KB_IN_MB = 1000  # MB are thousands of the kernel's kB

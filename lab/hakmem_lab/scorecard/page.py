@@ -14,6 +14,7 @@ from hakmem_lab.scorecard.evidence import (
     INSTRUCTIONS,
     PROFILES,
     PROGRAMS,
+    SAMPLING,
     SOAK,
     STARTUP,
     STEADY_KIND,
@@ -23,6 +24,7 @@ from hakmem_lab.scorecard.evidence import (
 )
 from hakmem_lab.scorecard.goals import Goal, Line, lines
 from hakmem_lab.scorecard.profiles import ASPECTS, Aspect
+from hakmem_lab.scorecard.rows import SAMPLED_ROWS
 from hakmem_lab.scorecard.verdicts import (
     MET,
     NOT_MEASURED,
@@ -219,7 +221,9 @@ def how_lines(version: str) -> list[str]:
         STEADY_KIND: f"{lab} steady --rounds {rounds} --allocators hakmem,{profiles}",
         INSTRUCTIONS: f"make bench-ir {option('hakmem,fast=build/fast/libhakmem.so')}",
         VARIANTS: f"make bench ROUNDS={rounds} MIMALLOC_BENCH=DIR"
-        f" {option(f'hakmem,unsampled=HAKMEM_PROF_RATE=0,{guards}')}",
+        f" {option(f'hakmem,{guards}')}",
+        SAMPLING: f"{lab} suite --rounds 40 --no-system-calls --mimalloc-bench DIR"
+        f" --rows {','.join(SAMPLED_ROWS)} --allocators hakmem,unsampled=HAKMEM_PROF_RATE=0",
         STARTUP: f"cc -shared -x c /dev/null -o empty.so; {lab} compare --rounds {rounds}"
         " --allocators hakmem,empty=empty.so -- /bin/true",
         SOAK: "make soak-results SOAK_SHORT_SEC=3600",

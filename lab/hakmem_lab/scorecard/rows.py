@@ -17,6 +17,7 @@ from hakmem_lab.scorecard.evidence import (
     KB_IN_MB,
     MIMALLOC,
     PROGRAMS,
+    SAMPLING,
     SUITE,
     VARIANTS,
     Evidence,
@@ -167,7 +168,7 @@ def lean_against_balanced() -> Find:
 
 def sampler_cost() -> Find:
     balanced = hakmem_in(DEFAULT_PROFILE)
-    return mean(VARIANTS, balanced, called("unsampled"), costs, [("", sampled_rows)])
+    return mean(SAMPLING, balanced, called("unsampled"), costs, [("", sampled_rows)])
 
 
 def guard_cost(mode: str) -> Find:
