@@ -320,6 +320,7 @@ void http_resume(void) {
   for (void *connection; (connection = job_ended()) != NULL;) MHD_resume_connection(connection);
 }
 
+/* As other servers have it, one that says no more has gone, though it might still read. */
 static bool has_gone(void *connection) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);

@@ -34,9 +34,9 @@ static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwar
   struct stat here, there;
   char *path = NULL;
   if (name[0] == '/' && asprintf(&path, "/proc/%d/root%s", process, name) >= 0 &&
-      stat(path, &there) == 0 &&
+      stat(path, &there) == 0 && S_ISREG(there.st_mode) &&
       (stat(name, &here) != 0 || here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     *file_name = path;
     if (file >= 0) return file;
     *file_name = NULL;

@@ -65,6 +65,9 @@ atomic_bool engine_called_again;
  * it cleared. seq_cst: here and where the helper ends, each side writes one word and then reads the other, so that one of the two sees what
  * the other has written. */
 uint32_t engine_call_again(void) {
+  /* For what no lock guards, inboxes and cached spans: what this thread has sent comes before its look, as the helper's note comes
+   * before its looks (work, background.c). */
+  atomic_thread_fence(memory_order_seq_cst);
   if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
     atomic_store_explicit(&engine_called_again, true, memory_order_seq_cst);
   return atomic_load_explicit(&engine_helper, memory_order_seq_cst);

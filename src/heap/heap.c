@@ -15,6 +15,7 @@
 #include "heap/fork.h"
 #include "heap/named.h"
 #include "heap/offers.h"
+#include "heap/parked.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
@@ -37,23 +38,16 @@ static _Thread_local bool thread_ends;
 /* Past its end: the key's destructor ran. The heap is not to be made again, nobody would park it. */
 static _Thread_local bool thread_ended;
 
-/* A heap that is this thread's and not in `thread_heap`: it was taken just now, is borrowed, or is about to be parked. A handler that
- * interrupts this may fork, and the child goes on with it. */
-static _Thread_local struct heap *moving_heap;
-static _Thread_local bool moving_counts; /* among the active ones */
-
 static struct heap first_heap;
 static struct counters first_counters; /* of first_heap */
 static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
-struct lock heap_list_lock HAK_START_DATA; /* parked_heaps, first_heap_given, initialisation */
-static struct heap *parked_heaps HAK_START_DATA; /* of node 0 */
-static struct heap *parked_on_others[NODES - 1];
+struct lock heap_list_lock HAK_START_DATA; /* parked.c, first_heap_given, initialisation */
 atomic_bool heap_started HAK_START_DATA;
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
-static _Atomic uint64_t active HAK_START_DATA, parked HAK_START_DATA;
+static _Atomic uint64_t active HAK_START_DATA;
 static atomic_bool threads_have_ended; /* relaxed: a hint; set once, cleared in a fork's child */
 
 struct heap *heap_first(void) {
@@ -70,15 +64,14 @@ bool heap_calls_libc(void) {
 uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
 
 uint64_t heap_made(void) {
-  return atomic_load_explicit(&active, memory_order_relaxed) +
-         atomic_load_explicit(&parked, memory_order_relaxed);
+  return atomic_load_explicit(&active, memory_order_relaxed) + parked_heaps();
 }
 
 bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
 
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *active_out = heap_active();
-  *parked_out = atomic_load_explicit(&parked, memory_order_relaxed);
+  *parked_out = parked_heaps();
 }
 
 bool heap_threads_have_ended(void) {
@@ -95,67 +88,26 @@ static void set_state(struct heap *heap, enum heap_state state) {
   lock_release(&heap->lock);
 }
 
-/* The list of heaps that are parked on a node; under heap_list_lock, as the next three. */
-static struct heap **parked_on(unsigned node) {
-  return node == 0 ? &parked_heaps : &parked_on_others[node - 1];
-}
-
-/* relaxed: who looks without the lock takes a hint */
-static void count_parked(int more) {
-  uint64_t now = atomic_load_explicit(&parked, memory_order_relaxed);
-  atomic_store_explicit(&parked, now + (uint64_t)more, memory_order_relaxed);
-}
-
-static void put_parked(struct heap *heap) {
-  struct heap **list = parked_on(heap_node(heap));
-  heap->next_parked = *list;
-  *list = heap;
-}
-
-/* NULL: there is none. */
-static struct heap *take_parked(unsigned node) {
-  struct heap **list = parked_on(node), *heap = *list;
-  if (heap == NULL) return NULL;
-  *list = heap->next_parked;
-  heap->next_parked = NULL;
-  return heap;
-}
-
-static _Atomic size_t parked_bins; /* the sum of all heaps' */
-
-void heap_count_parked_bins(struct heap *heap, size_t bytes) {
-  size_t before = atomic_exchange_explicit(&heap->parked_bins, bytes, memory_order_relaxed);
-  if (bytes != before)
-    atomic_fetch_add_explicit(&parked_bins, bytes - before, memory_order_relaxed);
-}
-
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
 static void call_for_parked_bins(void) {
-  if (atomic_load_explicit(&parked_bins, memory_order_relaxed) < RELEASE_BYTES) return;
-  if (heap_active() == 0) return; /* the program ends */
+  if (parked_bin_bytes() < RELEASE_BYTES || heap_active() == 0) return; /* 0: the program ends */
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
 
-static void begin_to_move(struct heap *heap, bool counts) {
-  moving_counts = counts;
-  moving_heap = heap;
-}
-
 static void park(struct heap *heap) {
-  begin_to_move(heap, true);
+  parked_begin_to_move(heap, true);
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   common_park(heap);
-  heap_count_parked_bins(heap, bins_bytes(heap));
+  parked_count_bins(heap, bins_bytes(heap));
   set_state(heap, HEAP_PARKED);
   offers_enter_all(heap);
   lock_acquire(&heap_list_lock);
-  put_parked(heap);
-  count_parked(1);
+  parked_put(heap);
+  parked_end_to_move(heap);
   lock_release(&heap_list_lock);
-  moving_heap = NULL;
   /* A program ends with its last thread, which must not be the helper, waiting. */
   if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) engine_hurry();
 }
@@ -167,7 +119,7 @@ static void use_heap(struct heap *heap) {
   heap->uses++;
   if (heap->counters != NULL) counting_heap = heap;
   else thread_heap = malloc_thread.heap = heap;
-  moving_heap = NULL;
+  parked_end_to_move(heap);
 }
 
 void heap_veil(struct heap *heap, bool veiled) {
@@ -194,7 +146,7 @@ static void at_thread_end(void *heap) {
     thread_ends = true;
     if (pthread_setspecific(key, heap) == 0) return;
   }
-  begin_to_move(heap, true);
+  parked_begin_to_move(heap, true);
   leave_heap();
   thread_ended = true;
   if (!heap_threads_have_ended())
@@ -280,13 +232,14 @@ static struct heap *new_heap(void) {
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
   engine_set_mark(heap);
+  parked_begin_to_move(heap, false);
   heap_list(heap);
   return heap;
 }
 
 static struct heap *take_parked_anywhere(void) {
   struct heap *heap = NULL;
-  for (unsigned node = 0; node < node_end() && heap == NULL; node++) heap = take_parked(node);
+  for (unsigned node = 0; node < node_end() && heap == NULL; node++) heap = parked_take(node);
   return heap;
 }
 
@@ -302,7 +255,7 @@ static bool are_plenty(void) {
 /* Under heap_list_lock. */
 static struct heap *take_parked_or_new(unsigned node, bool *reused) {
   bool plenty = are_plenty();
-  struct heap *heap = take_parked(node);
+  struct heap *heap = parked_take(node);
   if (heap == NULL && plenty) heap = take_parked_anywhere();
   *reused = heap != NULL;
   if (heap == NULL) heap = new_heap();
@@ -317,17 +270,15 @@ static struct heap *take_heap(void) {
   bool reused;
   lock_acquire(&heap_list_lock);
   struct heap *heap = take_parked_or_new(node, &reused);
-  if (heap != NULL && reused) count_parked(-1);
-  begin_to_move(heap, false);
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
   heap_set_node(heap, node);
   if (reused) {
     set_state(heap, HEAP_ACTIVE);
-    heap_count_parked_bins(heap, 0);
+    parked_count_bins(heap, 0);
   }
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
-  moving_counts = true;
+  parked_begin_to_move(heap, true); /* from now on it is counted */
   return heap;
 }
 
@@ -347,7 +298,7 @@ struct heap *heap_made_for_thread(void) {
   use_heap(heap);
   /* From here on this thread may allocate, and the call below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {
-    begin_to_move(heap, true);
+    parked_begin_to_move(heap, true);
     leave_heap();
     park(heap);
     return NULL;
@@ -375,6 +326,8 @@ void heap_fork_prepare(void) {
   /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
    * the lock by now, and what it guards is its own then. */
   if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    if (heap != mine && parked_is_moved_here(heap)) (void)lock_keep_for_fork(&heap->lock);
 }
 
 /* What a thread that is not in the child used without a lock: as in a new heap. */
@@ -390,10 +343,9 @@ static void leave_lost_heap(void) {
 
 void heap_fork_child(void) {
   struct heap *mine = heap_if_any(), *kept = NULL, *next;
-  uint64_t parked_now = 0, active_now = 0;
-  size_t bins_now = 0;
+  uint64_t active_now = 0;
   bool mine_is_whole = false;
-  for (unsigned node = 0; node < node_end(); node++) *parked_on(node) = NULL;
+  parked_forget_all();
   offers_fork_child();
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
@@ -402,6 +354,7 @@ void heap_fork_child(void) {
       else if (named_is(heap)) named_lose(heap);
       else if (common_is(heap)) common_lose(heap);
       else atomic_store_explicit(&heap->state, HEAP_LOST, memory_order_relaxed);
+      parked_count_bins(heap, 0);
       continue;
     }
     heap->next = kept;
@@ -414,9 +367,10 @@ void heap_fork_child(void) {
     heap->ride_other = NULL; /* it may not be kept */
     remote_forget_inbox(heap);
     if (common_is(heap)) continue;
-    if (heap == mine || heap == moving_heap) {
-      active_now += heap == mine || moving_counts;
+    if (heap == mine || parked_is_moved_here(heap)) {
+      active_now += heap == mine || atomic_load_explicit(&heap->mover_counts, memory_order_relaxed);
       mine_is_whole |= heap == mine;
+      parked_count_bins(heap, 0);
       offers_enter_in_child(heap, false);
       continue;
     }
@@ -426,15 +380,11 @@ void heap_fork_child(void) {
       atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
     }
     offers_enter_in_child(heap, true);
-    put_parked(heap);
-    ++parked_now;
-    bins_now += atomic_load_explicit(&heap->parked_bins, memory_order_relaxed);
+    parked_put(heap);
   }
   atomic_store_explicit(&heap_all, kept, memory_order_relaxed);
   if (mine != NULL && !mine_is_whole) leave_lost_heap();
-  atomic_store_explicit(&parked, parked_now, memory_order_relaxed);
   atomic_store_explicit(&active, active_now, memory_order_relaxed);
-  atomic_store_explicit(&parked_bins, bins_now, memory_order_relaxed);
   atomic_store_explicit(&threads_have_ended, false, memory_order_relaxed);
   (void)lock_is_whole_in_child(&heap_list_lock);
 }

@@ -148,9 +148,13 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state;      /* enum heap_state; written under `lock` */
-  _Atomic uint8_t node;       /* where its thread last asked for memory (node.h); relaxed: a hint */
-  _Atomic size_t parked_bins; /* relaxed: a hint; about the bytes in its bins while it is parked */
+  _Atomic uint8_t state; /* enum heap_state; written under `lock` */
+  _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
+  /* The thread (lock_self) that has the heap, and whose thread_heap it is not: it takes it just now, has borrowed it, or parks it. A handler
+   * that interrupts this may fork, and the child goes on with it. Relaxed: that thread's own. */
+  _Atomic uint32_t mover;
+  atomic_bool mover_counts;    /* among the active ones */
+  _Atomic size_t parked_bins;  /* relaxed: a hint; about the bytes in its bins while it is parked */
   _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
   atomic_bool offered[CLASS_COUNT]; /* in the class's list of offers, or about to be; acq_rel */
@@ -211,9 +215,6 @@ void heap_veil(struct heap *heap, bool veiled);
 /** The calling thread leaves malloc's fast path once, after at most so many bytes that it asks for: by its count of bytes to the
  * next sample. The fast variant has no such count. */
 void heap_call_soon(int64_t bytes);
-
-/** So much is in the bins of a heap, which has no thread. Under its lock. */
-void heap_count_parked_bins(struct heap *heap, size_t bytes);
 
 /** For the helper thread: it gets no heap, which nobody would park. */
 void heap_never_in_this_thread(void);

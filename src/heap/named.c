@@ -362,4 +362,9 @@ void named_end_walk_of_others(struct heap *heap) {
   named->walked = NULL;
 }
 
-void named_lose(struct heap *heap) { ((struct hak_heap *)(void *)heap)->lost = true; }
+void named_lose(struct heap *heap) {
+  struct hak_heap *named = (struct hak_heap *)(void *)heap;
+  named->lost = true;
+  named->walker = 0; /* who walked is not there */
+  named->walked = NULL;
+}

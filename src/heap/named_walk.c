@@ -93,7 +93,7 @@ static void put_walked(struct hak_heap *named, unsigned size_class) {
   void *rest;
   do {
     named_lock(named);
-    if (named->walker != 0) { /* within a walk no slab moves */
+    if (named->lost || named->walker != 0) { /* within a walk no slab moves */
       lock_release(&named->heap.lock);
       return;
     }
@@ -112,10 +112,30 @@ static void put_walked(struct hak_heap *named, unsigned size_class) {
   } while (rest != NULL);
 }
 
-bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
-  /* In the child of a fork some may be left of a walk that has not ended in it. */
+static bool any_walked(const struct hak_heap *named) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (named->walked_free[c] != NULL) return true;
+  return false;
+}
+
+static void put_all_walked(struct hak_heap *named) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) put_walked(named, c);
-  named_lock_beside_engine(named); /* later the engine passes the heap by */
+}
+
+/* With both locks held. What an earlier walk's visitor freed is in slabs again: that walk's thread may be about it still, or not be
+ * in this child of a fork. */
+static void lock_for_walk(struct hak_heap *named) {
+  for (;;) {
+    named_lock_beside_engine(named); /* later the engine passes the heap by */
+    if (named->lost || named->walker != 0 || !any_walked(named)) return;
+    lock_release(&named->heap.lock);
+    lock_release(&engine_batch_lock);
+    put_all_walked(named);
+  }
+}
+
+bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
+  lock_for_walk(named);
   uint32_t before = named->walker; /* a visitor's own walk */
   const struct slab *outer = named->walked;
   bool walks = !named->lost;
@@ -129,6 +149,6 @@ bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
   named->walker = before;
   named->walked = outer;
   lock_release(&named->heap.lock);
-  for (unsigned c = 0; c < CLASS_COUNT; c++) put_walked(named, c);
+  put_all_walked(named);
   return all;
 }

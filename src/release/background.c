@@ -96,6 +96,7 @@ static void work(bool limits, int *trigger) {
     if (!threads_left()) break;
     os_thread_follow_process();
     atomic_store_explicit(&engine_called_again, false, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst); /* see engine_call_again */
     ends = release_pass(looks_under_pressure(limits, trigger)) <= RELEASE_LEFT_OVER;
     shared_tick(false);
     if (ends) set_marks();

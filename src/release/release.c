@@ -5,6 +5,7 @@
 #include "heap/engine.h"
 #include "heap/named.h"
 #include "heap/offers.h"
+#include "heap/parked.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -191,7 +192,7 @@ void look_end(struct heap *heap, struct pass *pass) {
   lock_acquire(&heap->lock);
   if (has_no_thread(heap)) {
     size_t bytes = bins_bytes(heap);
-    if (!common_is(heap)) heap_count_parked_bins(heap, bytes);
+    if (!common_is(heap)) parked_count_bins(heap, bytes);
     pass->young += bytes;
   }
   lock_release(&heap->lock);
@@ -305,5 +306,6 @@ size_t release_purge(void) {
   unit_trim();
   unit_stats_get(&units_after);
   uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;
+  /* What went within a unit that became empty and went as well counts twice, which is rare. */
   return gone + (was > is ? (size_t)(was - is) : 0);
 }

@@ -23,7 +23,7 @@ enum { CLASS = 3, MARK = 7 };
 
 /* heap.c's own. */
 extern struct lock heap_list_lock;
-extern struct heap *parked_heaps;
+extern struct heap *of_first_node; /* parked.c */
 extern bool first_heap_given;
 extern struct heap first_heap;
 extern _Atomic uint64_t active;
@@ -94,7 +94,6 @@ static void start(void) {
   memset((void *)&heap_list_lock, 0, sizeof heap_list_lock);
   memset((void *)&first_heap, 0, sizeof first_heap);
   memset((void *)mine, 0, sizeof mine);
-  parked_heaps = NULL;
   first_heap_given = false;
   atomic_store_explicit(&heap_started, true, memory_order_relaxed);
   atomic_store_explicit(&heap_all, NULL, memory_order_relaxed);
@@ -113,7 +112,7 @@ static void start_parked(void) {
 
 static unsigned parked_count(void) {
   unsigned count = 0;
-  for (struct heap *heap = parked_heaps; heap != NULL && count < 9; heap = heap->next_parked) {
+  for (struct heap *heap = of_first_node; heap != NULL && count < 9; heap = heap->next_parked) {
     SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED);
     count++;
   }

@@ -121,5 +121,40 @@ class Wrong(ProfCase):
             self.assertIn(says, result.err)
 
 
+HOLDS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline)) char *NAME(size_t size) { return memset(malloc(size), 1, size); }
+int main(void) {
+  volatile char *kept = NULL;
+  for (int i = 0; i < 1000; i++) kept = NAME(100000 + (size_t)i);
+  puts("ready");
+  fflush(stdout);
+  return getchar() == kept[0];
+}
+"""
+
+
+class Containers(ProfCase):
+    def test_names_come_from_the_process_own_files(self):
+        """Where it has another file under the name of one that is here."""
+        if not NAMES:
+            return
+        here = self.build("holds", HOLDS, "-g", "-DNAME=as_it_is_here")
+        there = self.build("other", HOLDS, "-g", "-DNAME=as_it_is_there")
+        inside = f"mount --bind {there} {here} && exec {here}"
+        env = environment(LD_PRELOAD=LIBRARY, HAKMEM_PROF_RATE="65536")
+        process = subprocess.Popen(["unshare", "-m", "sh", "-c", inside], env=env, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(process.communicate, timeout=60)
+        if process.stdout.readline() != "ready\n":
+            self.skipTest("no namespaces of mounts can be made here")
+        out = self.prof(process.pid)
+        self.assertIn("as_it_is_there (", out)
+        self.assertNotIn("as_it_is_here", out)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

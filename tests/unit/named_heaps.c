@@ -318,6 +318,39 @@ static void walks_wait_for_each_other(void **state) {
   hak_heap_destroy(heap);
 }
 
+static bool free_and_count(void *block, size_t usable, void *argument) {
+  (void)usable;
+  hak_free(block);
+  ++*(size_t *)argument;
+  return true;
+}
+
+static void *walk_and_free(void *heap) {
+  size_t freed = 0;
+  hak_heap_walk(heap, free_and_count, &freed);
+  return (void *)freed; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* The second begins while what the first has freed is on its way into slabs. */
+static void walks_that_free_come_to_each_block_once(void **state) {
+  (void)state;
+  for (int round = 0; round < 5; round++) {
+    hak_heap *heap = hak_heap_create("emptied twice", 0);
+    for (int i = 0; i < 20 * BLOCKS; i++) assert_non_null(hak_heap_malloc(heap, 64));
+    pthread_t threads[THREADS];
+    void *freed;
+    size_t all = 0;
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, walk_and_free, heap);
+    for (int i = 0; i < THREADS; i++) {
+      pthread_join(threads[i], &freed);
+      all += (size_t)freed;
+    }
+    assert_int_equal(all, 20 * BLOCKS);
+    assert_int_equal(figures_of(heap).live_blocks, 0);
+    hak_heap_destroy(heap);
+  }
+}
+
 static void a_walk_beside_threads(void **state) {
   (void)state;
   hak_heap *heap = hak_heap_create("busy", 0);
@@ -518,6 +551,7 @@ int main(void) {
       cmocka_unit_test(a_walk_within_a_walk_sees_what_was_freed),
       cmocka_unit_test(a_walk_beside_threads),
       cmocka_unit_test(walks_wait_for_each_other),
+      cmocka_unit_test(walks_that_free_come_to_each_block_once),
       cmocka_unit_test(its_memory_comes_back),
       cmocka_unit_test(another_thread_destroys),
       cmocka_unit_test(threads_share_heaps_that_end),

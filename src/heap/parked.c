@@ -1,0 +1,63 @@
+/* parked.c - see parked.h.
+ *
+ * A child of a fork in a handler that came between two steps here may find a count off by one heap: so neither is taken for exact,
+ * nor goes below 0.
+ */
+#include "heap/parked.h"
+
+static struct heap *of_first_node HAK_START_DATA;
+static struct heap *of_others[NODES - 1];
+static _Atomic uint64_t count
+    HAK_START_DATA;              /* written under heap_list_lock; relaxed: read as a hint */
+static _Atomic size_t bin_bytes; /* relaxed: a hint */
+
+static struct heap **list_of(unsigned node) {
+  return node == 0 ? &of_first_node : &of_others[node - 1];
+}
+
+uint64_t parked_heaps(void) { return atomic_load_explicit(&count, memory_order_relaxed); }
+
+void parked_put(struct heap *heap) {
+  struct heap **list = list_of(heap_node(heap));
+  heap->next_parked = *list;
+  *list = heap;
+  atomic_store_explicit(&count, parked_heaps() + 1, memory_order_relaxed);
+}
+
+struct heap *parked_take(unsigned node) {
+  struct heap **list = list_of(node), *heap = *list;
+  if (heap == NULL) return NULL;
+  parked_begin_to_move(heap, false);
+  *list = heap->next_parked;
+  heap->next_parked = NULL;
+  if (parked_heaps() > 0) atomic_store_explicit(&count, parked_heaps() - 1, memory_order_relaxed);
+  return heap;
+}
+
+void parked_forget_all(void) {
+  for (unsigned node = 0; node < node_end(); node++) *list_of(node) = NULL;
+  atomic_store_explicit(&count, 0, memory_order_relaxed);
+}
+
+void parked_count_bins(struct heap *heap, size_t bytes) {
+  size_t before = atomic_exchange_explicit(&heap->parked_bins, bytes, memory_order_relaxed);
+  if (bytes != before) atomic_fetch_add_explicit(&bin_bytes, bytes - before, memory_order_relaxed);
+}
+
+size_t parked_bin_bytes(void) {
+  size_t bytes = atomic_load_explicit(&bin_bytes, memory_order_relaxed);
+  return bytes <= PTRDIFF_MAX ? bytes : 0;
+}
+
+void parked_begin_to_move(struct heap *heap, bool counts) {
+  atomic_store_explicit(&heap->mover_counts, counts, memory_order_relaxed);
+  atomic_store_explicit(&heap->mover, lock_self(), memory_order_relaxed);
+}
+
+void parked_end_to_move(struct heap *heap) {
+  atomic_store_explicit(&heap->mover, 0, memory_order_relaxed);
+}
+
+bool parked_is_moved_here(const struct heap *heap) {
+  return atomic_load_explicit(&heap->mover, memory_order_relaxed) == lock_self();
+}

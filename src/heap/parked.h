@@ -1,0 +1,32 @@
+/* parked.h - heaps whose threads have ended: where the next thread finds one, and how much lies in their bins. */
+#ifndef HAK_PARKED_H
+#define HAK_PARKED_H
+
+#include "heap/heap.h"
+
+/* Under heap_list_lock: */
+
+/** Enters a heap into the list of its node. */
+void parked_put(struct heap *heap);
+/** Takes the one that was parked last on a node, as with parked_begin_to_move(heap, false); NULL: there is none. */
+struct heap *parked_take(unsigned node);
+/** Empty lists, in the child of a fork. */
+void parked_forget_all(void);
+
+/* Without a lock: */
+
+/** How many there are. A hint. */
+uint64_t parked_heaps(void);
+/** So much is in the bins of a heap without a thread; 0: it gets one. */
+void parked_count_bins(struct heap *heap, size_t bytes);
+/** The sum. A hint. */
+size_t parked_bin_bytes(void);
+
+/** From now on the heap is the calling thread's, though it is not its thread_heap: it takes it, has borrowed it, or parks it. A
+ * handler that interrupts this may fork, and in the child the thread goes on with the heap. `counts`: it is among the active ones. */
+void parked_begin_to_move(struct heap *heap, bool counts);
+void parked_end_to_move(struct heap *heap);
+/** Is it so of the calling thread? */
+bool parked_is_moved_here(const struct heap *heap);
+
+#endif
