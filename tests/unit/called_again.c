@@ -128,8 +128,11 @@ static void *fill_bins(void *unused) {
 
 static size_t in_parked_bins(void) {
   size_t bytes = 0;
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    lock_acquire(&heap->lock);
     if (atomic_load(&heap->state) == HEAP_PARKED) bytes += bins_bytes(heap);
+    lock_release(&heap->lock);
+  }
   return bytes;
 }
 
