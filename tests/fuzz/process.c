@@ -23,14 +23,14 @@
 
 void (*process_at_end)(void);
 
-enum { SECONDS = 60 }; /* of an input that hangs; the slowest take less than one */
+enum { SECONDS = 60 }; /* of one input; the slowest take less than one */
 
 /* As in a process that nobody has prepared: libFuzzer's handlers would report the parent's input. */
-static void plain_signals(void) {
+static void plain_signals(unsigned seconds) {
   static const int signals[] = {SIGABRT, SIGALRM, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTERM};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_DFL);
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-  alarm(SECONDS);
+  alarm(seconds);
 }
 
 /* In a file without a name, whose descriptor all children have, also a program that is executed: CALLS_NAME tells it which. */
@@ -68,7 +68,7 @@ static void put_number(const char *name, int number) {
 }
 
 __attribute__((noreturn)) static void child(const struct header *options, const struct work *work) {
-  plain_signals();
+  plain_signals(work->seconds);
   options_set(options);
   if (run.calls->starts_late) {
     work->here(work->argument);
@@ -128,7 +128,7 @@ bool process_run(const uint8_t *start, size_t length, const char *self) {
     snprintf(text, sizeof text, "%d", descriptor);
   }
   const char *again[] = {self, fuzz_verbose ? "--print" : "--quiet", "--descriptor", text, NULL};
-  bool fine = process_do(&header, &(struct work){run_bytes, &bytes, (char *const *)again});
+  bool fine = process_do(&header, &(struct work){run_bytes, &bytes, SECONDS, (char *const *)again});
   if (descriptor >= 0) close(descriptor);
   return fine;
 }

@@ -15,6 +15,7 @@ extern void (*process_at_end)(void);
 struct work {
   void (*here)(void *argument);
   void *argument;
+  unsigned seconds; /* after which it hangs; on a machine with other work it may take long */
   char *const *
       again; /* how a program is called that does the same: for a library that has started with this one */
 };

@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum {
+  SECONDS = 600,  /* of a process; it takes five */
   INPUTS = 8,     /* of a process */
   LENGTH = 16384, /* bytes of an input, */
   PIECE = 256,    /* of a piece of it, at most */
@@ -120,5 +121,5 @@ static void run_one(void *argument) {
 bool series_run(uint64_t seed, uint64_t number, char *const *again) {
   struct one one = {seed, number};
   struct header options = options_of(seed, number);
-  return process_do(&options, &(struct work){run_one, &one, again});
+  return process_do(&options, &(struct work){run_one, &one, SECONDS, again});
 }
