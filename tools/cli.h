@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* As env(1) and nice(1): what goes wrong before the program runs is told apart from the program's own
@@ -19,6 +20,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** From now on complaints go to `out`, without the command; NULL: to stderr again. */
 void collect_complaints(FILE *out);
+
+/** Milliseconds of a clock that nobody sets. */
+uint64_t now_ms(void);
 
 /** How many bytes of a character stand here that a terminal would obey: 0: none. It is one, or two where UTF-8 is read. */
 unsigned control_bytes(const char *text);

@@ -14,7 +14,6 @@
 #include "observe/requests.h"
 #include "stopped.h"
 
-enum { HEAPS_MOST = 100000 }; /* as snapshot_heaps.c has it: its threads stand meanwhile */
 enum { POLL_MS = 10, ASK_AGAIN_MS = 500, CACHES_MS = 1000 };
 
 static uint64_t field_of(const struct remote *remote, uint64_t address,
@@ -55,12 +54,6 @@ static struct requests read_requests(const struct remote *remote) {
   struct requests requests = {0};
   (void)remote_read(remote, remote->requests, &requests, sizeof requests);
   return requests;
-}
-
-static uint64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* A question, and whether it was answered. */

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "own_path.h"
 #include "probe.h"
+#include "settings.h"
 
 struct command {
   const char *name;
@@ -38,6 +40,12 @@ static const char *command_name = "";
 
 void set_command_name(const char *name) { command_name = name; }
 
+uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 unsigned control_bytes(const char *text) {
   const unsigned char *bytes = (const unsigned char *)text;
   if (bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] < 0xa0) return 2; /* U+0080 to U+009F */
@@ -47,14 +55,13 @@ unsigned control_bytes(const char *text) {
 void print_line(FILE *out, const char *format, va_list arguments) {
   char *line = NULL;
   int length = vasprintf(&line, format, arguments);
-  /* What a file or a user named may hold anything, and a terminal obeys control characters. */
-  for (int i = 0; i < length; i++) {
-    unsigned control = control_bytes(line + i);
-    fputc(control > 0 || line[i] == 0 ? '?' : line[i], out);
-    if (control == 2) i++;
+  if (length < 0) {
+    fputs(format, out);
+  } else {
+    /* What a file or a user named may hold anything, and a terminal obeys control characters. */
+    print_foreign(out, line, (size_t)length);
+    free(line);
   }
-  if (length < 0) fputs(format, out);
-  else free(line);
   fputc('\n', out);
 }
 

@@ -10,7 +10,8 @@
 
 enum { WORDS_A_CHUNK = SAMPLE_STACK_CHUNK_BYTES / 8, HEAD_WORDS = sizeof(struct sample_stack) / 8 };
 
-static uint64_t now_ms(void) {
+/* The clock of the library's samples. */
+static uint64_t now_of_samples(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -147,7 +148,7 @@ static bool read_records(struct profile *profile, const struct remote *remote,
                          const struct samples *head) {
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
   uint32_t count = atomic_load(&head->records);
-  uint64_t now = now_ms();
+  uint64_t now = now_of_samples();
   uint64_t since = atomic_load(&head->since_ms);
   profile->age_ms = now > since ? now - since : 0;
   if (count > (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK) return false;

@@ -36,6 +36,9 @@ struct remote {
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
 
+/* The list of heaps is believed as far. */
+enum { HEAPS_MOST = 100000 };
+
 /** Copies `bytes` from there; false when they cannot be read. */
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes);
 /** Words of 8 bytes from up to READ_AT_ONCE places; how many of them, from the first on, could be read. */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -114,12 +113,6 @@ static void look(struct served *served) {
     }
 }
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* True: it is time to end. */
 static bool take_signals(int signals) {
   struct signalfd_siginfo signal;
@@ -134,7 +127,7 @@ static bool take_signals(int signals) {
 static int work(struct MHD_Daemon *daemon, struct served *served, int signals) {
   struct pollfd fds[] = {{.fd = http_descriptor(daemon), .events = POLLIN},
                          {.fd = signals, .events = POLLIN}};
-  for (int64_t next = now_ms() + LOOK_MS;;) {
+  for (uint64_t next = now_ms() + LOOK_MS;;) {
     if (poll(fds, 2, http_timeout(daemon, LOOK_MS)) < 0 && errno != EINTR) {
       complain("poll: %s", strerror(errno));
       return 1;

@@ -101,7 +101,7 @@ bool stray_next(size_t *position, struct stray *stray) {
 void print_foreign(FILE *out, const char *text, size_t length) {
   for (size_t i = 0; i < length; i++) {
     unsigned control = control_bytes(text + i);
-    fputc(control > 0 ? '?' : text[i], out);
+    fputc(control > 0 || text[i] == 0 ? '?' : text[i], out);
     if (control == 2) i++;
   }
 }

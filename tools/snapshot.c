@@ -4,18 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "cli.h"
 
 enum { RANGES_MOST = 128, CHUNKS_MOST = 65536, PIECE_PAGES = 512, TRIES = 4, FIGURES_BYTES = 4096 };
 
-/* 4 TiB in use take ten seconds. What a process says of itself may have no end. */
+/* What a process says of itself may have no end. */
 enum { LATE_MS = 30000 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 bool snapshot_is_late(struct snapshot *snapshot) {
   snapshot->late = snapshot->late || now_ms() - snapshot->started_ms > LATE_MS;

@@ -70,7 +70,7 @@ struct snapshot {
   bool counted; /* of the page that it keeps for us: sums alone, without classes and threads */
   double age;   /* of that, in seconds */
   bool late;    /* reading it was given up: see snapshot_is_late */
-  int64_t started_ms;
+  uint64_t started_ms;
   bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;

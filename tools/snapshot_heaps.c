@@ -5,7 +5,7 @@
 #include "slab/size_class.h"
 #include "snapshot.h"
 
-enum { HEAPS_MOST = 100000, BATCHES_MOST = 20000 };
+enum { BATCHES_MOST = 20000 };
 
 /* Batches of one class that hang on a word of a heap. */
 struct chain {

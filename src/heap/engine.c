@@ -60,13 +60,11 @@ void engine_call(void) {
 
 atomic_bool engine_called_again;
 
-/* A plain look first: this is called at each overflow while the helper runs. Finding it set is enough: the helper clears it before
- * it looks at heaps, each under its lock. If it has looked at the caller's since, the caller, who held that lock before it came here, sees
- * it cleared. seq_cst: here and where the helper ends, each side writes one word and then reads the other, so that one of the two sees what
- * the other has written. */
+/* The helper clears the note, then looks at memory. Who finds the note set has been in time: what it has freed comes before its look at
+ * the note (the fence), and the helper's clearing before its looks (the fence in `work`), so either the look sees the memory, or the
+ * caller sees the note cleared. So the note is written only where it is clear: this is called at each overflow while the helper runs.
+ * seq_cst: here the note is written and the state read, where the helper ends it is the other way round. One of the two sees the other. */
 uint32_t engine_call_again(void) {
-  /* For what no lock guards, inboxes and cached spans: what this thread has sent comes before its look, as the helper's note comes
-   * before its looks (work, background.c). */
   atomic_thread_fence(memory_order_seq_cst);
   if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
     atomic_store_explicit(&engine_called_again, true, memory_order_seq_cst);

@@ -95,8 +95,8 @@ static void call_for_parked_bins(void) {
   if (call != NULL) call();
 }
 
+/* A heap that is moved here. */
 static void park(struct heap *heap) {
-  parked_begin_to_move(heap, true);
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);

@@ -231,10 +231,10 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
     if (named->walked != NULL && slab_head(map_slab(block)) == named->walked) {
       link_set(block, named->walked_free[size_class]);
       named->walked_free[size_class] = block;
-    } else {
-      trims = bin_push(&heap->bins[size_class], block) && named->walker == 0;
+    } else if (bin_push(&heap->bins[size_class], block) && named->walker == 0) {
+      trim(heap, size_class);
+      trims = true;
     }
-    if (trims) trim(heap, size_class);
   }
   lock_release(&heap->lock);
   if (trims) superslab_settle();

@@ -24,10 +24,10 @@ struct hak_heap {
   uint64_t refused; /* allocations that the limit has refused */
   bool lost;        /* in the child of a fork: another thread was at work in it */
   uint32_t walker;  /* lock_self() of the thread that walks, 0: none does */
-  const struct slab
-      *walked; /* the slab that its visitor is at; NULL: none, or in a walk within a walk */
-  void *walked_free
-      [CLASS_COUNT]; /* lists of the blocks that the visitor has freed there: no walk comes to them again */
+  /* The slab that its visitor is at; NULL: none, or in a walk within a walk. */
+  const struct slab *walked;
+  /* Lists of the blocks that the visitor has freed there: no walk comes to them again. */
+  void *walked_free[CLASS_COUNT];
   char name[NAMED_BYTES];
   /* Once. */
   uint16_t number;

@@ -24,6 +24,15 @@ static void mark(struct free_map *is_free, const struct slab *slab, const void *
   is_free->words[number / 64] |= UINT64_C(1) << number % 64;
 }
 
+/* In a walk within a walk: what the outer one's visitor has freed. At most as many as the heap has room for: a list that the program tied to a ring has no end. */
+static void find_walked(const struct hak_heap *named, const struct slab *slab,
+                        struct free_map *is_free) {
+  size_t left = slabs_owned(&named->heap) / slab_block_size(slab);
+  for (void *block = named->walked_free[slab->size_class]; block != NULL && left-- > 0;
+       block = link_follow(block))
+    if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
+}
+
 /* Under the lock. In the bin are blocks that were freed and are in no slab's list yet. */
 static void find_free(const struct hak_heap *named, const struct slab *slab,
                       struct free_map *is_free) {
@@ -35,10 +44,7 @@ static void find_free(const struct hak_heap *named, const struct slab *slab,
     mark(is_free, slab, block);
   for (void *block = bin->head; block != NULL && held-- > 0; block = link_follow(block))
     if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
-  /* In a walk within a walk; the outer one has left these behind. */
-  for (void *block = named->walked == NULL ? named->walked_free[slab->size_class] : NULL;
-       block != NULL; block = link_follow(block))
-    if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
+  if (named->walked == NULL) find_walked(named, slab, is_free);
   for (unsigned i = 0; i < slab_carved(slab); i++)
     if (hole_has(slab, i)) is_free->words[i / 64] |= UINT64_C(1) << i % 64;
 }

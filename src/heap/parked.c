@@ -1,15 +1,15 @@
 /* parked.c - see parked.h.
  *
- * A child of a fork in a handler that came between two steps here may find a count off by one heap: so neither is taken for exact,
- * nor goes below 0.
+ * A handler that comes between two steps here may fork. In its child a count may be wrong by one heap: it is not taken for exact, and
+ * does not go below 0.
  */
 #include "heap/parked.h"
 
 static struct heap *of_first_node HAK_START_DATA;
 static struct heap *of_others[NODES - 1];
-static _Atomic uint64_t count
-    HAK_START_DATA;              /* written under heap_list_lock; relaxed: read as a hint */
-static _Atomic size_t bin_bytes; /* relaxed: a hint */
+/* Written under heap_list_lock, read as a hint; relaxed, as is the other. */
+static _Atomic uint64_t count HAK_START_DATA;
+static _Atomic size_t bin_bytes;
 
 static struct heap **list_of(unsigned node) {
   return node == 0 ? &of_first_node : &of_others[node - 1];

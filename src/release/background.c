@@ -85,8 +85,8 @@ static bool is_called_again(void) {
   return atomic_load_explicit(&engine_called_again, memory_order_seq_cst);
 }
 
-/* Looks until too little waits, or no thread is left. Who called meanwhile may have freed what the last look had passed by then: the
- * marks are set, so that the same memory calls once, and there is another look. */
+/* Looks until too little waits and nobody has called since the last look began, or no thread is left. The marks are set before another
+ * look as well, so that the same memory calls once. */
 static void work(bool limits, int *trigger) {
   for (bool ends = false; !ends;) {
     /* acquire: with engine_hurry's release */
@@ -104,7 +104,7 @@ static void work(bool limits, int *trigger) {
   }
 }
 
-/* The helper is to be `state` from now on. False: somebody has called whom that would leave alone, and it goes on. */
+/* Takes that state, unless somebody has called meanwhile: then false, and the helper goes on. */
 static bool comes_to(uint32_t state) {
   atomic_store_explicit(&engine_helper, state, memory_order_seq_cst);
   return !is_called_again() || !threads_left() ||

@@ -54,17 +54,10 @@ static void start_to_count(void) {
   map_calls(calls_descriptor);
 }
 
-/* At the end of a process that found nothing. */
-static void count_calls(void) {
+void process_count(void) {
   const char *descriptor = getenv(CALLS_NAME);
   if (calls == NULL && descriptor != NULL) map_calls(atoi(descriptor));
   if (calls != NULL) atomic_fetch_add(calls, atomic_load(&run.done));
-}
-
-static void put_number(const char *name, int number) {
-  char text[16];
-  snprintf(text, sizeof text, "%d", number);
-  setenv(name, text, 1);
 }
 
 __attribute__((noreturn)) static void child(const struct header *options, const struct work *work) {
@@ -72,11 +65,13 @@ __attribute__((noreturn)) static void child(const struct header *options, const 
   options_set(options);
   if (run.calls->starts_late) {
     work->here(work->argument);
-    count_calls();
+    process_count();
     if (process_at_end != NULL) process_at_end();
     _exit(0);
   }
-  put_number(CALLS_NAME, calls_descriptor);
+  char text[16];
+  snprintf(text, sizeof text, "%d", calls_descriptor);
+  setenv(CALLS_NAME, text, 1);
   execv("/proc/self/exe", work->again);
   fuzz_fail("cannot start %s: %s", work->again[0], strerror(errno));
 }
@@ -96,11 +91,6 @@ bool process_do(const struct header *options, const struct work *work) {
             strsignal(WTERMSIG(status)));
   else fprintf(stderr, "FINDING: ended with exit status %d\n", WEXITSTATUS(status));
   return false;
-}
-
-int process_done_here(void) {
-  count_calls();
-  return 0;
 }
 
 /* --- one input ---------------------------------------------------------------------------------------------- */
@@ -139,5 +129,6 @@ int process_run_here(int descriptor) {
   if (length < 0) fuzz_fail("cannot read the input: %s", strerror(errno));
   close(descriptor);
   actions_run(bytes, (size_t)length);
-  return process_done_here();
+  process_count();
+  return 0;
 }

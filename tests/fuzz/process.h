@@ -16,16 +16,16 @@ struct work {
   void (*here)(void *argument);
   void *argument;
   unsigned seconds; /* after which it hangs; on a machine with other work it may take long */
-  char *const *
-      again; /* how a program is called that does the same: for a library that has started with this one */
+  /* How a program is called that does the same: for a library that has started with this one. */
+  char *const *again;
 };
 
 /** Does it in a process of its own, from the library's very first call on, under these options. True unless there is a finding,
  * of which the child has said on stderr what it is. */
 bool process_do(const struct header *options, const struct work *work);
 
-/** At the end of a program that was called so: its calls are counted. Returns its exit status. */
-int process_done_here(void);
+/** At the end of a program that was called so, and found nothing: its calls are counted. */
+void process_count(void);
 
 /** An input in a process of its own, under the options that it chooses; `self` is this program. True unless there is a finding. */
 bool process_run(const uint8_t *bytes, size_t length, const char *self);

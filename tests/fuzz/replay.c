@@ -36,6 +36,11 @@ static size_t read_whole(const char *path, uint8_t *bytes, size_t room) {
   return length;
 }
 
+static void add_to_series(const char *path) {
+  static uint8_t bytes[LONGEST];
+  series_add(bytes, read_whole(path, bytes, sizeof bytes));
+}
+
 static void one_file(const char *path) {
   static uint8_t bytes[LONGEST];
   size_t length = read_whole(path, bytes, sizeof bytes);
@@ -45,7 +50,7 @@ static void one_file(const char *path) {
   fprintf(stderr, "FAILED: %s\n", path);
 }
 
-static void one_folder(const char *path) {
+static void each_of_folder(const char *path, void (*visit)(const char *path)) {
   struct dirent **entries;
   int count = scandir(path, &entries, NULL, alphasort);
   if (count < 0) {
@@ -55,7 +60,7 @@ static void one_folder(const char *path) {
   for (int i = 0; i < count; i++) {
     char name[PATH_LENGTH];
     snprintf(name, sizeof name, "%s/%s", path, entries[i]->d_name);
-    if (entries[i]->d_name[0] != '.') one_file(name);
+    if (entries[i]->d_name[0] != '.') visit(name);
     free(entries[i]);
   }
   free(entries);
@@ -89,12 +94,6 @@ static void one_random(uint64_t seed, uint64_t number) {
 
 /* --- long ones, many in a process --------------------------------------------------------------------------- */
 
-static void read_folder(const char *folder) {
-  if (series_read(folder)) return;
-  perror(folder);
-  exit(2);
-}
-
 static void one_of_series(const char *seed, uint64_t number, const char *folder) {
   char text[32];
   snprintf(text, sizeof text, "%llu", (unsigned long long)number);
@@ -107,10 +106,15 @@ static void one_of_series(const char *seed, uint64_t number, const char *folder)
 
 static int series(const char *mode, const char *seed, const char *limit, const char *folder) {
   uint64_t bound = strtoull(limit, NULL, 10), number = 0;
-  read_folder(folder);
+  each_of_folder(folder, add_to_series);
+  if (!series_has_enough()) {
+    fprintf(stderr, "%s: too little to make inputs of\n", folder);
+    exit(2);
+  }
   if (strcmp(mode, "--series-here") == 0) {
     series_run_here(strtoull(seed, NULL, 10), bound);
-    return process_done_here();
+    process_count();
+    return 0;
   }
   if (strcmp(mode, "--series-of") == 0) one_of_series(seed, bound, folder);
   else
@@ -138,7 +142,8 @@ int main(int argc, char **argv) {
   } else {
     for (; next < argc; next++) {
       struct stat status;
-      if (stat(argv[next], &status) == 0 && S_ISDIR(status.st_mode)) one_folder(argv[next]);
+      if (stat(argv[next], &status) == 0 && S_ISDIR(status.st_mode))
+        each_of_folder(argv[next], one_file);
       else one_file(argv[next]);
     }
   }

@@ -1,7 +1,7 @@
 /* series.c - see series.h.
  *
  * What takes time in an input of its own (a start, a fork, a wait, the end) is seldom here, so calls are many: a library that
- * has been in use for long. Everything follows from the seed, the number of the process and the files in the folder.
+ * has been in use for long. Everything follows from the seed, the number of the process and what was added.
  */
 #include "series.h"
 
@@ -9,48 +9,30 @@
 #include "process.h"
 #include "random.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-  SECONDS = 600,  /* of a process; it takes five */
+  SECONDS = 600,  /* of a process that hangs */
   INPUTS = 8,     /* of a process */
   LENGTH = 16384, /* bytes of an input, */
   PIECE = 256,    /* of a piece of it, at most */
   HEADER = 3,     /* input.h */
-  CHANGED = 24    /* one byte of so many is another than in the folder */
+  CHANGED = 24    /* one byte of so many is another than was added */
 };
 
-/* All inputs of the folder without their headers, one behind the other. */
+/* All inputs without their headers, one behind the other. */
 static uint8_t pool[1 << 20];
 static size_t pool_length;
 
-static void read_file(const char *folder, const char *name) {
-  char path[4096];
-  uint8_t header[HEADER];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) return;
-  if (fread(header, 1, HEADER, file) == HEADER)
-    pool_length += fread(pool + pool_length, 1, sizeof pool - pool_length, file);
-  fclose(file);
+void series_add(const uint8_t *bytes, size_t length) {
+  size_t room = sizeof pool - pool_length;
+  if (length <= HEADER) return;
+  length = length - HEADER < room ? length - HEADER : room;
+  memcpy(pool + pool_length, bytes + HEADER, length);
+  pool_length += length;
 }
 
-bool series_read(const char *folder) {
-  struct dirent **entries;
-  int count = scandir(folder, &entries, NULL, alphasort);
-  if (count < 0) return false;
-  for (int i = 0; i < count; i++) {
-    if (entries[i]->d_name[0] != '.') read_file(folder, entries[i]->d_name);
-    free(entries[i]);
-  }
-  free(entries);
-  errno = ENODATA;
-  return pool_length > PIECE;
-}
+bool series_has_enough(void) { return pool_length > PIECE; }
 
 static uint64_t first_state(uint64_t seed, uint64_t number) {
   return random_mixed(random_mixed(seed) ^ number);
@@ -71,7 +53,7 @@ static void draw_kept(uint64_t *state, uint8_t *bytes, size_t length) {
   }
 }
 
-/* As busy programs are: many blocks of up to 255 bytes, or of up to 8 KiB; some of all are freed, by any thread. */
+/* As busy programs are: many blocks of up to 255 bytes, or of up to 4 KiB; some of all are freed, by any thread. */
 static void draw_busy(uint64_t *state, uint8_t *bytes, size_t length) {
   enum { TAKEN = 8 };
   for (size_t i = 0; i + TAKEN <= length; i += TAKEN) {

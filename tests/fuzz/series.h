@@ -3,10 +3,13 @@
 #define HAK_FUZZ_SERIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/** Reads the inputs of a folder, which the long ones are made of. False: it cannot be read, or holds none; errno says why. */
-bool series_read(const char *folder);
+/** An input of which the long ones are made, before the first of them. Beyond 1 MiB in all they are left out. */
+void series_add(const uint8_t *bytes, size_t length);
+/** False: too little was added to draw from. */
+bool series_has_enough(void);
 
 /** All inputs of one process of a seed, in this one. */
 void series_run_here(uint64_t seed, uint64_t number);
