@@ -72,6 +72,13 @@ enum heap_state {
   HEAP_LOST     /* of a fork's parent: its lock was another's */
 };
 
+/* How many samples a thread takes (sample/sample.c). */
+struct sample_pace {
+  uint64_t window_ms; /* os_clock_ms() when the window began */
+  uint32_t in_window; /* samples since then, of those as far apart as now */
+  uint32_t doublings; /* of the rate */
+};
+
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
@@ -107,6 +114,7 @@ struct heap {
   uint8_t ride_skips;            /* slow paths that pass before it looks again */
   uint8_t ride_skipped;          /* how many passed before its last look, at most */
   struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
+  struct sample_pace pace;       /* the next thread that has the heap goes on with it */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */

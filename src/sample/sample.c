@@ -16,9 +16,7 @@ static _Thread_local struct {
   int64_t rate; /* that the bytes left were drawn with; 0: not drawn yet, RATE_OFF */
   int64_t rate_of_sample;
   uint64_t random;
-  uint64_t window_ms; /* os_clock_ms() at its start */
-  uint32_t in_window; /* samples since then, of those as far apart as now */
-  uint32_t doublings; /* of the rate */
+  struct sample_pace pace;
 } mine __attribute__((tls_model("initial-exec")));
 
 enum { RATE_OFF = -1 };
@@ -35,8 +33,8 @@ static bool are_lost(void) {
 static int64_t rate_now(void) {
   int64_t rate = LOAD(samples.rate);
   if (HAK_LIKELY(rate == 0))
-    rate =
-        option_value(PROF_RATE) > 0 ? (int64_t)option_value(PROF_RATE) << mine.doublings : RATE_OFF;
+    rate = option_value(PROF_RATE) > 0 ? (int64_t)option_value(PROF_RATE) << mine.pace.doublings
+                                       : RATE_OFF;
   return are_lost() || heap_calls_libc() ? RATE_OFF : rate;
 }
 
@@ -45,25 +43,40 @@ static int64_t rate_now(void) {
  * seen as before. */
 enum { WINDOW_MS = 16, DOUBLINGS_MOST = 6 };
 
-static void reconsider(uint32_t most, uint64_t now, uint64_t elapsed) {
-  uint64_t in_one = mine.in_window * (uint64_t)WINDOW_MS / elapsed;
-  for (; mine.doublings > 0 && 2 * in_one <= most; in_one *= 2) mine.doublings--;
-  mine.window_ms = now;
-  mine.in_window = 0;
+static uint32_t most_in_window(void) {
+  return (uint32_t)option_value(PROF_MOST) * WINDOW_MS / 1000;
+}
+
+/* Whether a new window begins. */
+static void look_at_clock(struct sample_pace *pace) {
+  uint64_t now = os_clock_ms(), elapsed = now - pace->window_ms;
+  if (elapsed < WINDOW_MS) return;
+  uint64_t in_one = pace->in_window * (uint64_t)WINDOW_MS / elapsed;
+  for (; pace->doublings > 0 && 2 * in_one <= most_in_window(); in_one *= 2) pace->doublings--;
+  pace->window_ms = now;
+  pace->in_window = 0;
+}
+
+static void take_one(struct sample_pace *pace) {
+  look_at_clock(pace);
+  if (++pace->in_window <= most_in_window() || pace->doublings == DOUBLINGS_MOST) return;
+  pace->in_window /= 2;
+  pace->doublings++;
 }
 
 /* After each sample. A rate that a tool has set is kept: somebody looks. */
 static void pace(void) {
-  uint32_t most = (uint32_t)option_value(PROF_MOST) * WINDOW_MS / 1000;
-  if (option_value(PROF_MOST) == 0 || LOAD(samples.rate) != 0) {
-    mine.doublings = 0;
-    return;
-  }
-  uint64_t now = os_clock_ms(), elapsed = now - mine.window_ms;
-  if (elapsed >= WINDOW_MS) reconsider(most, now, elapsed);
-  if (++mine.in_window <= most || mine.doublings == DOUBLINGS_MOST) return;
-  mine.in_window /= 2;
-  mine.doublings++;
+  struct heap *heap = heap_if_any();
+  if (option_value(PROF_MOST) == 0 || LOAD(samples.rate) != 0) mine.pace.doublings = 0;
+  else take_one(&mine.pace);
+  if (heap != NULL) heap->pace = mine.pace;
+}
+
+/* Threads that live for a millisecond, one after the other, are limited together. */
+static void pace_of(const struct heap *heap) {
+  if (heap == NULL) return;
+  mine.pace = heap->pace;
+  look_at_clock(&mine.pace);
 }
 
 static void draw(void) {
@@ -99,6 +112,7 @@ bool sample_is_due(size_t size) {
     const struct heap *heap = heap_of_thread();
     if (heap == NULL && heap_calls_libc()) return false;
     mine.random = seed(heap);
+    pace_of(heap);
     if (!crosses_anew(size)) return false;
   } else if (sample_is_asked()) {
     if (!crosses_anew(size)) return false;

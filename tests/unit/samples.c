@@ -362,6 +362,38 @@ static void samples_a_second_are_limited(void **state) {
   weight_of_next_sample();
 }
 
+static void *allocate_shortly(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 20000; i++) hak_free(hak_malloc(2048));
+  return NULL;
+}
+
+/* Each would take its first samples without a limit, if it did not go on where the last one was. */
+static void threads_one_after_the_other_share_the_limit(void **state) {
+  (void)state;
+  const uint64_t most = 2000;
+  SET_OPTION(PROF_RATE, (int32_t)(2 * MIB));
+  SET_OPTION(PROF_MOST, (int32_t)most);
+  atomic_store(&samples.rate, 0);
+  struct sums before = sums();
+  uint64_t start = os_clock_ms(), passed = 0, threads = 0;
+  for (; passed < 400; passed = os_clock_ms() - start, threads++) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_shortly, NULL), 0);
+    pthread_join(thread, NULL);
+  }
+  struct sums after = sums();
+  uint64_t taken = after.allocated_samples - before.allocated_samples;
+  uint64_t unlimited = threads * 20000 * 2048 / (2 * MIB);
+  print_message("%llu threads took %llu samples of %llu\n", (unsigned long long)threads,
+                (unsigned long long)taken, (unsigned long long)unlimited);
+  assert_true(taken <= most * passed / 1000 * 3 / 2 + 100);
+  SET_OPTION(PROF_MOST, 0);
+  SET_OPTION(PROF_RATE, 0);
+  atomic_store(&samples.rate, RATE);
+  weight_of_next_sample();
+}
+
 /* --- all at once ------------------------------------------------------------------------------- */
 
 enum { THREADS = 3, SHARED = 512, ROUNDS = 15000 * MEETINGS };
@@ -493,6 +525,7 @@ int main(void) {
     cmocka_unit_test(impossible_sizes_leave_the_count_alone),
     cmocka_unit_test(huge_blocks_that_grow_are_samples_by_their_size),
     cmocka_unit_test(samples_a_second_are_limited),
+    cmocka_unit_test(threads_one_after_the_other_share_the_limit),
     cmocka_unit_test(wrong_frees_of_samples_are_told),
     cmocka_unit_test(nothing_is_sampled_when_it_is_off),
     cmocka_unit_test(threads_and_forks_lose_no_record),
