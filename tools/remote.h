@@ -36,7 +36,7 @@ struct remote {
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
 
-/* The list of heaps is believed as far. */
+/* So many heaps are read at most: a list may have no end. */
 enum { HEAPS_MOST = 100000 };
 
 /** Copies `bytes` from there; false when they cannot be read. */

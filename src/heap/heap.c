@@ -95,7 +95,7 @@ static void call_for_parked_bins(void) {
   if (call != NULL) call();
 }
 
-/* A heap that is moved here. */
+/* The caller is the heap's mover (parked_begin_to_move). */
 static void park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);

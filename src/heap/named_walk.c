@@ -24,7 +24,8 @@ static void mark(struct free_map *is_free, const struct slab *slab, const void *
   is_free->words[number / 64] |= UINT64_C(1) << number % 64;
 }
 
-/* In a walk within a walk: what the outer one's visitor has freed. At most as many as the heap has room for: a list that the program tied to a ring has no end. */
+/* In a walk within a walk: what the outer one's visitor has freed. No more than the heap has room for: the program may have tied
+ * the list to a ring. */
 static void find_walked(const struct hak_heap *named, const struct slab *slab,
                         struct free_map *is_free) {
   size_t left = slabs_owned(&named->heap) / slab_block_size(slab);

@@ -47,7 +47,7 @@ static uint32_t most_in_window(void) {
   return (uint32_t)option_value(PROF_MOST) * WINDOW_MS / 1000;
 }
 
-/* Whether a new window begins. */
+/* Begins a new window when this one is over. */
 static void look_at_clock(struct sample_pace *pace) {
   uint64_t now = os_clock_ms(), elapsed = now - pace->window_ms;
   if (elapsed < WINDOW_MS) return;
@@ -73,10 +73,10 @@ static void pace(void) {
 }
 
 /* Threads that live for a millisecond, one after the other, are limited together. */
-static void pace_of(const struct heap *heap) {
+static void go_on_with_pace(const struct heap *heap) {
   if (heap == NULL) return;
   mine.pace = heap->pace;
-  look_at_clock(&mine.pace);
+  if (mine.pace.doublings > 0) look_at_clock(&mine.pace);
 }
 
 static void draw(void) {
@@ -112,7 +112,7 @@ bool sample_is_due(size_t size) {
     const struct heap *heap = heap_of_thread();
     if (heap == NULL && heap_calls_libc()) return false;
     mine.random = seed(heap);
-    pace_of(heap);
+    go_on_with_pace(heap);
     if (!crosses_anew(size)) return false;
   } else if (sample_is_asked()) {
     if (!crosses_anew(size)) return false;

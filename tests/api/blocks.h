@@ -112,10 +112,10 @@ static inline bool is_aligned(const void *p, size_t alignment) {
   return ((uintptr_t)p & (alignment - 1)) == 0;
 }
 
-/* Wherever it lies. Read and written as it is: tests that are compiled without builtins would call memcmp for each. */
+/* At any address. Not by memcpy and memcmp: tests that are compiled without builtins would call them for each word. */
 typedef uint64_t word_anywhere __attribute__((aligned(1), may_alias));
 
-/* The word of a block filled under `seed`. */
+/* The word at `index` of a block filled under `seed`. */
 static inline uint64_t pattern_word(uint64_t seed, size_t index) {
   return (seed + 1) * 0x9e3779b97f4a7c15u + index * 0x100000001b3u;
 }

@@ -51,10 +51,11 @@ def sources() -> set[str]:
     return {path.stem for path in (ROOT / "bench").glob("*.c")} - {"allocator"}
 
 
-# Programs that are no row of the suite, with arguments of a short run: what they show is memory
+# Programs that are no row of the suite, with arguments of a short run: what they show is memory or speed
 # over time, single waits, or an interface of few allocators, where a row is a throughput and a peak.
 APART = {
     "at_rest": ["others", "2", "4", "1024", "1", "1"],
+    "order": ["1", "64", "100", "64", "10", "4"],
     "sleepers": ["20", "1000", "1000", "1"],
     "huge": ["20000", "1", "16", "128", "512", "4096", "4096", "10", "1"],
     "own_heaps": ["2", "20", "100", "1000", "1"],

@@ -116,7 +116,7 @@ def states(output: str) -> int:
 
 
 def quick_compiler(compiler: str) -> str:
-    """A mutant is found sooner than it is compiled: tcc takes a tenth of a second, gcc one."""
+    """For mutants, whose searches are shorter than gcc takes to compile them."""
     return shutil.which("tcc") or compiler
 
 

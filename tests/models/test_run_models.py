@@ -42,7 +42,7 @@ class Runner(unittest.TestCase):
             model.write_text(text, encoding="utf-8")
             environment = dict(os.environ)
             if shutil.which("tcc"):
-                environment["HAKMEM_TEST_CC"] = "tcc"  # a tenth of a second instead of one, for each
+                environment["HAKMEM_TEST_CC"] = "tcc"  # compiles faster
             if path is not None:
                 environment["PATH"] = path
             done = subprocess.run(

@@ -324,15 +324,26 @@ static uint64_t weight_of_next_sample(void) {
   return weight;
 }
 
+/* The options count again, not a tool's rate. */
+static void limit_samples(uint64_t rate, uint64_t most) {
+  SET_OPTION(PROF_RATE, (int32_t)rate);
+  SET_OPTION(PROF_MOST, (int32_t)most);
+  atomic_store(&samples.rate, 0);
+  weight_of_next_sample(); /* draws with the options */
+}
+
+static void limit_no_longer(void) {
+  SET_OPTION(PROF_MOST, 0);
+  atomic_store(&samples.rate, RATE);
+  weight_of_next_sample();
+}
+
 /* Less often from a thread that allocates much, with the right weights, and as before once it allocates little. */
 static void samples_a_second_are_limited(void **state) {
   (void)state;
   enum { SIZE = 2048, AT_ONCE = 10000 };
   const uint64_t most = 2000, rate = 8 * MIB;
-  SET_OPTION(PROF_RATE, (int32_t)rate);
-  SET_OPTION(PROF_MOST, (int32_t)most);
-  atomic_store(&samples.rate, 0);
-  weight_of_next_sample(); /* draws with the options */
+  limit_samples(rate, most);
   struct sums before = sums(), last = before;
   uint64_t start = os_clock_ms(), passed = 0, freed = 0;
   double squares = 0; /* of the weights */
@@ -357,9 +368,7 @@ static void samples_a_second_are_limited(void **state) {
   }
   uint64_t weight = weight_of_next_sample();
   assert_true(weight == rate || weight == rate + 1); /* rounded */
-  SET_OPTION(PROF_MOST, 0);
-  atomic_store(&samples.rate, RATE);
-  weight_of_next_sample();
+  limit_no_longer();
 }
 
 static void *allocate_shortly(void *unused) {
@@ -372,9 +381,7 @@ static void *allocate_shortly(void *unused) {
 static void threads_one_after_the_other_share_the_limit(void **state) {
   (void)state;
   const uint64_t most = 2000;
-  SET_OPTION(PROF_RATE, (int32_t)(2 * MIB));
-  SET_OPTION(PROF_MOST, (int32_t)most);
-  atomic_store(&samples.rate, 0);
+  limit_samples(2 * MIB, most);
   struct sums before = sums();
   uint64_t start = os_clock_ms(), passed = 0, threads = 0;
   for (; passed < 400; passed = os_clock_ms() - start, threads++) {
@@ -388,10 +395,7 @@ static void threads_one_after_the_other_share_the_limit(void **state) {
   print_message("%llu threads took %llu samples of %llu\n", (unsigned long long)threads,
                 (unsigned long long)taken, (unsigned long long)unlimited);
   assert_true(taken <= most * passed / 1000 * 3 / 2 + 100);
-  SET_OPTION(PROF_MOST, 0);
-  SET_OPTION(PROF_RATE, 0);
-  atomic_store(&samples.rate, RATE);
-  weight_of_next_sample();
+  limit_no_longer();
 }
 
 /* --- all at once ------------------------------------------------------------------------------- */
