@@ -172,6 +172,32 @@ static bool get_memory(struct heap *heap, unsigned size_class) {
   return true;
 }
 
+/* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
+ * much waits in the heap, each refill of a class puts some thousand blocks back into slabs beside the batch that it takes, until
+ * none of the class wait: most of the slabs become empty on the way, and are carved anew in order (docs/decisions/0034). */
+#define SORT_FROM ((int64_t)(4 * MIB))
+/* With more heaps too many slabs have blocks elsewhere as well, and do not become empty. */
+enum { SORT_HOLDS = 8, SORT_HEAPS_MOST = 2 * FEW_HEAPS };
+
+/* Under the heap's lock, which it lets go of between two holds. */
+static HAK_COLD void sort_some(struct heap *heap, unsigned size_class) {
+  bool more = heap_active() <= SORT_HEAPS_MOST;
+  for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
+    more = slabs_put_batches(heap, size_class);
+    lock_release_in_turn(&heap->lock);
+    superslab_settle();
+    lock_acquire(&heap->lock);
+  }
+  heap->sorts = more ? (uint8_t)(size_class + 1) : 0;
+}
+
+/* A class that is begun is gone through, so that its slabs become empty; one at a time, whichever was asked for last. */
+static void sort_sent_back(struct heap *heap, unsigned size_class) {
+  int64_t waits = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed); /* a hint */
+  if (HAK_UNLIKELY(waits >= SORT_FROM || heap->sorts == size_class + 1))
+    sort_some(heap, size_class);
+}
+
 static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **list) {
   unsigned count = remote_take_batch(heap, size_class, list);
   slabs_count(heap, size_class, COUNT_FROM_OTHERS, count);
@@ -231,6 +257,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   heap->quiet[size_class] = 0;
   heap->freed_in_a_row = 0;
   bool grows = false;
+  sort_sent_back(heap, size_class);
   unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0 && needs_new_page(heap, size_class)) {
     if (any_larger && (list = loan_take(heap, size_class)) != NULL) {

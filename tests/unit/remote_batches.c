@@ -242,6 +242,49 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   free_all(COUNT);
 }
 
+/* --- many blocks ----------------------------------------------------------------------------- */
+
+enum { MANY = 131072, MANY_SIZE = 64, MANY_STEP = 9973, FEW = MANY / 4 };
+static void *many[MANY];
+
+/* How often a block of the owner's next `count` ones is of another slab than the one before, of these many to be had. */
+static unsigned changes_of_slab(size_t count) {
+  const struct slab *last = NULL;
+  unsigned changes = 0;
+  for (size_t i = 0; i < count; i++) {
+    assert_non_null(many[i] = hak_malloc(MANY_SIZE));
+    const struct slab *slab = slab_head(map_slab(many[i]));
+    changes += slab != last;
+    last = slab;
+  }
+  return changes;
+}
+
+/* In an order in which no two blocks of a slab follow each other. */
+static void send_mixed(size_t count) {
+  for (size_t i = 0, at = 0; i < count; i++, at = (at + MANY_STEP) % count) send(other, many[at]);
+  remote_flush(other);
+}
+
+/* Two MiB are handed out as they came. Of eight the most go back into slabs while the first ones are handed out, and come slab by
+ * slab. */
+static void many_blocks_come_slab_by_slab(void **state) {
+  (void)state;
+  (void)changes_of_slab(MANY);
+  send_mixed(MANY);
+  assert_true(inbox_bytes(owner) == (int64_t)MANY * MANY_SIZE);
+  unsigned changes = changes_of_slab(MANY);
+  print_message("%d blocks: %u changes of slab\n", MANY, changes);
+  assert_true(changes < MANY / 8);
+  assert_int_equal(owner->sorts, 0);
+  for (size_t i = FEW; i < MANY; i++) hak_free(many[i]);
+  send_mixed(FEW);
+  changes = changes_of_slab(FEW);
+  print_message("%d blocks: %u changes of slab\n", FEW, changes);
+  assert_true(changes > FEW / 2);
+  for (size_t i = 0; i < FEW; i++) hak_free(many[i]);
+}
+
 /* --- many owners ------------------------------------------------------------------------------ */
 
 enum { OWNERS = 200, OWNER_CLASSES = 3, ROUNDS = 256 };
@@ -515,6 +558,7 @@ int main(void) {
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(who_sleeps_is_taken_from),
       cmocka_unit_test(what_the_engine_has_is_found_after_it),
+      cmocka_unit_test(many_blocks_come_slab_by_slab),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };
   return cmocka_run_group_tests_name("remote batches", tests, start, end);

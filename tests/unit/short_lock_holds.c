@@ -112,6 +112,24 @@ static void a_trim_sorts_an_inbox_in_pieces(void **state) {
   heap_return(other);
 }
 
+/* Its owner does, when it asks for more: some thousand at a time. */
+static void a_refill_sorts_an_inbox_in_pieces(void **state) {
+  (void)state;
+  struct heap *owner = borrow(), *other = borrow();
+  fill(owner, SIZE);
+  while (owner->bins[class_for(SIZE)].head != NULL) (void)from_heap(owner, SIZE);
+  send_back(other);
+  start_blocks();
+  void *block = from_heap(owner, SIZE);
+  end_blocks("inbox, by a refill", 2048);
+  assert_true(in_all < BLOCKS / 2);
+  assert_non_null(block);
+  remote_free_now(map_bin(block), block);
+  heap_return(owner);
+  heap_return(other);
+  release_purge();
+}
+
 /* A thread without memory takes some of what a sleeping one has. What that one took from its inbox before is nearly used up, so
  * that the rest has to be sorted. */
 static void an_adoption_sorts_a_part(void **state) {
@@ -264,6 +282,17 @@ static void emptied_memory_goes_back_outside_of_holds(void **state) {
   for (int i = 0; i < MIDS; i++) remote_free(other, map_bin(blocks[i]), blocks[i]);
   remote_flush(other);
   start_calls();
+  void *block = from_heap(owner, MID);
+  end_calls("refill out of an inbox");
+  assert_non_null(block);
+  remote_free_now(map_bin(block), block);
+  for (int i = 0; i < MIDS; i++) {
+    assert_non_null(blocks[i] = from_heap(owner, MID));
+    *(char *)blocks[i] = 1;
+  }
+  for (int i = 0; i < MIDS; i++) remote_free(other, map_bin(blocks[i]), blocks[i]);
+  remote_flush(other);
+  start_calls();
   release_purge();
   end_calls("trim of an inbox");
   heap_return(owner);
@@ -386,6 +415,7 @@ static int start(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_trim_sorts_an_inbox_in_pieces),
+      cmocka_unit_test(a_refill_sorts_an_inbox_in_pieces),
       cmocka_unit_test(an_adoption_sorts_a_part),
       cmocka_unit_test(a_bin_is_emptied_in_pieces),
       cmocka_unit_test(an_ended_threads_bin_is_emptied_in_pieces),
