@@ -130,9 +130,9 @@ struct heap {
   size_t
       trade_most; /* most_bytes from which it is: what was given back last time was soon wanted */
   bool traded;    /* what is in holes was given back by that, not because it rested */
-  uint8_t sorts;  /* the class of which refills put batches back into slabs, and 1; 0: none */
-  uint8_t trade_class; /* where it goes on; its thread's, under engine_pass_lock */
-  size_t free_bytes;   /* in the slabs' free lists */
+  uint8_t trade_class;     /* where it goes on; its thread's, under engine_pass_lock */
+  bool sorts[CLASS_COUNT]; /* refills put batches of the class back into slabs (refill.c) */
+  size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t
       free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
   size_t

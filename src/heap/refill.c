@@ -173,29 +173,35 @@ static bool get_memory(struct heap *heap, unsigned size_class) {
 }
 
 /* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
- * much waits in the heap, each refill of a class puts some thousand blocks back into slabs beside the batch that it takes, until
- * none of the class wait: most of the slabs become empty on the way, and are carved anew in order (docs/decisions/0034). */
+ * much waits in the heap, each refill of a class with SORT_BATCHES of it puts some thousand blocks back into slabs beside the batch
+ * that it takes, until none of the class wait: most of the slabs become empty on the way, and are carved anew in order
+ * (docs/decisions/0034). Not of more than SORT_MOST: of blocks in any order the last few empty nearly all SuperSlabs, and to give
+ * one back takes half a millisecond. */
 #define SORT_FROM ((int64_t)(4 * MIB))
+#define SORT_MOST ((int64_t)(32 * MIB))
 /* With more heaps too many slabs have blocks elsewhere as well, and do not become empty. */
-enum { SORT_HOLDS = 8, SORT_HEAPS_MOST = 2 * FEW_HEAPS };
+enum { SORT_HOLDS = 8, SORT_BATCHES = 64, SORT_HEAPS_MOST = 2 * FEW_HEAPS };
 
-/* Under the heap's lock, which it lets go of between two holds. */
-static HAK_COLD void sort_some(struct heap *heap, unsigned size_class) {
-  bool more = heap_active() <= SORT_HEAPS_MOST;
+static bool sort_is_due(struct heap *heap, unsigned size_class) {
+  int64_t waits = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed); /* a hint */
+  if (HAK_LIKELY(waits < SORT_FROM && !heap->sorts[size_class])) return false;
+  /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
+  return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
+         heap_active() <= SORT_HEAPS_MOST &&
+         (heap->sorts[size_class] || remote_has_batches(heap, size_class, SORT_BATCHES));
+}
+
+/* Under the heap's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
+static bool sort_sent_back(struct heap *heap, unsigned size_class) {
+  bool due = sort_is_due(heap, size_class), more = due;
   for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
     more = slabs_put_batches(heap, size_class);
     lock_release_in_turn(&heap->lock);
-    superslab_settle();
     lock_acquire(&heap->lock);
   }
-  heap->sorts = more ? (uint8_t)(size_class + 1) : 0;
-}
-
-/* A class that is begun is gone through, so that its slabs become empty; one at a time, whichever was asked for last. */
-static void sort_sent_back(struct heap *heap, unsigned size_class) {
-  int64_t waits = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed); /* a hint */
-  if (HAK_UNLIKELY(waits >= SORT_FROM || heap->sorts == size_class + 1))
-    sort_some(heap, size_class);
+  heap->sorts[size_class] = more;
+  if (HAK_UNLIKELY(due)) heap->wants |= engine_is_due(heap) ? WANTS_ENGINE : WANTS_LOOK;
+  return due;
 }
 
 static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **list) {
@@ -257,11 +263,12 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   heap->quiet[size_class] = 0;
   heap->freed_in_a_row = 0;
   bool grows = false;
-  sort_sent_back(heap, size_class);
+  bool sorted = sort_sent_back(heap, size_class);
   unsigned count = take_sent_back(heap, size_class, &list);
   if (count == 0 && needs_new_page(heap, size_class)) {
     if (any_larger && (list = loan_take(heap, size_class)) != NULL) {
       lock_release(&heap->lock);
+      if (HAK_UNLIKELY(sorted)) superslab_settle();
       return list;
     }
     loan_end(heap, size_class);
@@ -281,7 +288,7 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   }
   bool trades = grows && engine_trade_is_due(heap);
   lock_release(&heap->lock);
-  if (grows || count == 0) superslab_settle();
+  if (grows || sorted || count == 0) superslab_settle();
   if (count == 0) return NULL;
   probe_refill(heap, class_size(size_class), count);
   to_bin(bin, list, count);

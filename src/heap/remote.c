@@ -204,6 +204,22 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
   }
 }
 
+void remote_send_strays(struct strays *strays) {
+  for (unsigned i = 0; i < STRAY_SLOTS; i++) (void)send(&strays->slots[i]);
+}
+
+void remote_gather_strays(struct strays *strays, struct bin *owner, void *first, unsigned count) {
+  struct outgoing *slot = &strays->slots[mixed(owner) % STRAY_SLOTS];
+  if (slot->owner != owner) {
+    (void)send(slot);
+    give_slot_to(slot, owner, first);
+  }
+  for (void *next; count > 0; first = next, count--) {
+    next = count > 1 ? link_follow_on(first) : NULL;
+    if (remote_gather(slot, first)) (void)send(slot);
+  }
+}
+
 void remote_free_now(struct bin *owner, void *block) {
   bool wants_look;
   if (!freed_to_named(owner, block, &wants_look)) remote_send_list(owner, block, 1);
@@ -215,14 +231,17 @@ void remote_flush(struct heap *heap) {
     (void)send(&heap->more_outgoing[i]);
 }
 
+/* What was sent since this was last asked. */
+static struct batch *take_inbox(struct heap *heap, unsigned size_class) {
+  /* A plain look first: an exchange would pull the line to us each time for nothing. */
+  if (atomic_load_explicit(&heap->inbox[size_class], memory_order_relaxed) == NULL) return NULL;
+  /* acquire: pairs with the pushes' release */
+  return atomic_exchange_explicit(&heap->inbox[size_class], NULL, memory_order_acquire);
+}
+
 /* The heap's pile of the class, with what came meanwhile when it is empty. */
 static struct batch *pile_of(struct heap *heap, unsigned size_class) {
-  if (heap->pile[size_class] == NULL &&
-      /* A plain look first: an exchange would pull the line to us each time for nothing. */
-      atomic_load_explicit(&heap->inbox[size_class], memory_order_relaxed) != NULL)
-    /* acquire: pairs with the pushes' release */
-    heap->pile[size_class] =
-        atomic_exchange_explicit(&heap->inbox[size_class], NULL, memory_order_acquire);
+  if (heap->pile[size_class] == NULL) heap->pile[size_class] = take_inbox(heap, size_class);
   return heap->pile[size_class];
 }
 
@@ -248,6 +267,12 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   return count;
 }
 
+bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches) {
+  const struct batch *batch = pile_of(heap, size_class);
+  for (; batch != NULL && batches > 0; batches--) batch = batch_next(batch);
+  return batches == 0;
+}
+
 bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few) {
   struct batch *first = pile_of(from, size_class), *last = first;
   if (first == NULL) return false;
@@ -271,8 +296,15 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, boo
 
 /* --- around fork ------------------------------------------------------------------------------------------ */
 
+/* Where a pile is left it comes behind what was sent since. */
 void remote_settle(struct heap *heap) {
-  for (unsigned c = 0; c < CLASS_COUNT; c++) (void)pile_of(heap, c);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    struct batch *first = take_inbox(heap, c), *last = first;
+    if (first == NULL) continue;
+    while (batch_next(last) != NULL) last = batch_next(last);
+    last->next_and_count = (uintptr_t)heap->pile[c] | (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
+    heap->pile[c] = first;
+  }
 }
 
 /* However long the piles are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a

@@ -44,7 +44,17 @@ void remote_free(struct heap *heap, struct bin *owner, void *block);
 /** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
 void remote_send_list(struct bin *owner, void *first, unsigned count);
 
-/** The same with one block, for callers without a heap. */
+/** Where blocks of a class that turn out to be others' are gathered, all zero at first: so that they do not go home one by one. */
+enum { STRAY_SLOTS = 8 };
+struct strays {
+  struct outgoing slots[STRAY_SLOTS];
+};
+/** As remote_send_list, with all that is there. */
+void remote_send_strays(struct strays *strays);
+/** Gathers `count` linked blocks of one slice, whose slab belongs to the heap of `owner`. */
+void remote_gather_strays(struct strays *strays, struct bin *owner, void *first, unsigned count);
+
+/** remote_send_list of one block, for callers without a heap. */
 void remote_free_now(struct bin *owner, void *block);
 
 /** Sends everything gathered. */
@@ -61,6 +71,9 @@ void remote_forget_inbox(struct heap *heap);
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
  * heap->lock. */
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
+
+/** Do others' frees of the class fill so many batches? The caller holds heap->lock. */
+bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches);
 
 /** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves, when there are
  * fewer. `few`: fewer will do where the first of them has STEAL_LONG blocks. The caller holds the locks of both. */

@@ -83,9 +83,11 @@ void slabs_give_up(struct heap *heap, struct slab *slab) {
 /* --- back into slabs ------------------------------------------------------------------------------------ */
 
 /* The slab changed owners while they were under way. */
-static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count) {
+static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count,
+                                   struct strays *strays) {
   if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
-  remote_send_list(bin, first, count);
+  if (strays != NULL) remote_gather_strays(strays, bin, first, count);
+  else remote_send_list(bin, first, count);
 }
 
 void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
@@ -124,11 +126,11 @@ static bool are_blocks(const struct slab *slice, const void *first, const void *
 
 /* `count` blocks of one slice, linked from `first` to `last`. */
 HAK_INLINE void put_run(struct heap *heap, struct slab *slice, void *first, void *last,
-                        unsigned count, bool keep_last) {
+                        unsigned count, bool keep_last, struct strays *strays) {
   struct bin *bin = map_bin(first);
   if (HAK_LIKELY(heap_has_bin(heap, bin)))
     slabs_put_run(heap, slab_head(slice), first, last, count, keep_last);
-  else put_elsewhere(bin, first, count);
+  else put_elsewhere(bin, first, count, strays);
 }
 
 /* Does the second lie in the slice of the first, at a place that a block may have? */
@@ -139,8 +141,9 @@ static bool may_follow(const void *first, const void *second) {
 /* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
  * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked, and is looked up once. No link
  * is followed that leads out of our memory. A block that was freed twice may link a list to itself: a run ends where no slice has more
- * blocks, and slab_put finds them too many. */
-static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last) {
+ * blocks, and slab_put finds them too many. `strays`: where others' blocks are gathered; NULL: they are sent run by run. */
+static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last,
+                         struct strays *strays) {
   void *next = *list;
   const void *from = next;
   unsigned put = 0;
@@ -155,7 +158,7 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
       count++;
     } while (next != NULL && may_follow(first, next) && count < SLICE_BYTES / BLOCK_ALIGNMENT);
     if (HAK_UNLIKELY(!are_blocks(slice, first, last, size_class))) link_report(from);
-    put_run(heap, slice, first, last, count, keep_last);
+    put_run(heap, slice, first, last, count, keep_last, strays);
     from = last;
     put += count;
   }
@@ -165,7 +168,8 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
 
 void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
   for (;;) {
-    slabs_count(heap, size_class, COUNT_TO_SLABS, put_some(heap, size_class, &list, keep_last));
+    slabs_count(heap, size_class, COUNT_TO_SLABS,
+                put_some(heap, size_class, &list, keep_last, NULL));
     if (HAK_LIKELY(list == NULL)) return;
     lock_release_in_turn(&heap->lock);
     lock_acquire(&heap->lock);
@@ -173,18 +177,19 @@ void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool kee
 }
 
 bool slabs_put_batches(struct heap *heap, unsigned size_class) {
-  void *list;
-  for (unsigned put = 0, count; put < BLOCKS_A_HOLD; put += count) {
+  struct strays strays = {0};
+  unsigned put = 0, count = 1;
+  for (void *list; put < BLOCKS_A_HOLD && count > 0; put += count) {
     count = remote_take_batch(heap, size_class, &list);
-    if (count == 0) return false;
-    while (list != NULL) (void)put_some(heap, size_class, &list, true);
+    while (count > 0 && list != NULL) (void)put_some(heap, size_class, &list, true, &strays);
   }
-  return true;
+  remote_send_strays(&strays);
+  return count > 0;
 }
 
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
-  unsigned put = put_some(heap, size_class, &bin->head, true);
+  unsigned put = put_some(heap, size_class, &bin->head, true, NULL);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;
