@@ -70,7 +70,8 @@ size_t api_usable_size(const void *pointer) {
   if (HAK_LIKELY(usable != 0)) return usable;
   struct block block = block_look_up(pointer);
   if (HAK_LIKELY(block.wrong == NULL))
-    return full_is_on() ? full_size(&block, pointer) : block_usable(&block, pointer);
+    return full_is_on() ? full_size("malloc_usable_size", &block, pointer)
+                        : block_usable(&block, pointer);
   if (heap_calls_libc()) return libc_usable_size((void *)(uintptr_t)pointer);
   block_refuse("malloc_usable_size", pointer, block.wrong);
   return 0;

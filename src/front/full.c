@@ -126,8 +126,8 @@ static size_t checked_size(const char *function, const struct block *block, cons
   return size;
 }
 
-size_t full_size(const struct block *block, const void *pointer) {
-  return checked_size("malloc_usable_size", block, pointer);
+size_t full_size(const char *function, const struct block *block, const void *pointer) {
+  return checked_size(function, block, pointer);
 }
 
 size_t full_size_told(const struct block *block, const void *pointer) {
@@ -158,30 +158,30 @@ void *full_allocate(size_t alignment, size_t size, bool zero) {
   return block;
 }
 
-static void free_other(void *pointer) {
+static void free_other(void *pointer, bool was_checked) {
   struct block block = block_look_up(pointer);
   if (HAK_LIKELY(block.wrong == NULL)) {
-    (void)checked_size("free", &block, pointer);
+    if (!was_checked) (void)checked_size("free", &block, pointer);
     if (block.tier >= BLOCK_LARGE) *size_entry(&block) = NULL;
   }
   front_free(pointer); /* says what is wrong */
 }
 
-void full_free(void *pointer) {
-  if (pointer == NULL) return;
+/* `was_checked`: its end, which is not there any more. */
+HAK_INLINE void put_away(void *pointer, bool was_checked, const void *caller) {
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
   struct heap *heap = heap_of_thread();
   _Atomic uint8_t *state = bin != NULL ? map_state(pointer) : NULL;
   /* relaxed: see link_state */
   unsigned value = bin != NULL ? atomic_load_explicit(state, memory_order_relaxed) : STATE_NONE;
   if (HAK_UNLIKELY(value < STATE_LIVE || heap == NULL || (uintptr_t)pointer % STATE_BYTES != 0)) {
-    free_other(pointer);
+    free_other(pointer, was_checked);
     return;
   }
   unsigned size_class = value - STATE_LIVE;
-  if (HAK_UNLIKELY(size_of_small(pointer, class_size(size_class)) == SIZE_MAX))
+  if (HAK_UNLIKELY(!was_checked && size_of_small(pointer, class_size(size_class)) == SIZE_MAX))
     report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
-  release_note_caller(__builtin_return_address(0));
+  release_note_caller(caller);
   link_clear(pointer, size_class);
   guard_set_free(state, size_class);
   /* What waits must not outlive a heap that is destroyed. */
@@ -189,6 +189,12 @@ void full_free(void *pointer) {
   else quarantine_put(heap, pointer, size_class);
   release_answer(heap);
 }
+
+void full_free(void *pointer) {
+  if (pointer != NULL) put_away(pointer, false, __builtin_return_address(0));
+}
+
+void full_retire(void *pointer) { put_away(pointer, true, __builtin_return_address(0)); }
 
 HAK_NOINLINE void *full_or_other_allocate(size_t size) {
   return full_find_mode() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);

@@ -32,10 +32,12 @@ void full_set_end(void *pointer, size_t size);
 /** As front_allocate_aligned; `zero`: reads as zeros. */
 void *full_allocate(size_t alignment, size_t size, bool zero);
 void full_free(void *pointer);
+/** The same with a block of which full_reallocate has taken what told of its end. */
+void full_retire(void *pointer);
 /** As front_reallocate. */
 void *full_reallocate(void *pointer, const struct block *block, size_t size);
-/** The bytes that the program asked for. */
-size_t full_size(const struct block *block, const void *pointer);
+/** The bytes that the program asked for. `function`: whose name a report has. */
+size_t full_size(const char *function, const struct block *block, const void *pointer);
 /** The same in constant time, of a block that may be free or damaged: 0 then, unless the damage lies between the program's bytes and
  * the canary. */
 size_t full_size_told(const struct block *block, const void *pointer);
@@ -56,10 +58,12 @@ HAK_INLINE void *full_allocate(size_t alignment, size_t size, bool zero) {
   return zero ? front_allocate_zeroed(size) : front_allocate_aligned(alignment, size);
 }
 HAK_INLINE void full_free(void *pointer) { front_free(pointer); }
+HAK_INLINE void full_retire(void *pointer) { front_free(pointer); }
 HAK_INLINE void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   return front_reallocate(pointer, block, size);
 }
-HAK_INLINE size_t full_size(const struct block *block, const void *pointer) {
+HAK_INLINE size_t full_size(const char *function, const struct block *block, const void *pointer) {
+  (void)function;
   return block_usable(block, pointer);
 }
 HAK_INLINE size_t full_size_told(const struct block *block, const void *pointer) {

@@ -5,6 +5,7 @@
 
 #include "front/front.h"
 #include "front/full.h"
+#include "heap/samples.h"
 #include "observe/report.h"
 
 HAK_COLD void guard_refuse(const void *block) {
@@ -27,6 +28,8 @@ void guard_kept_size(void) { atomic_store_explicit(&a_size_was_kept, true, memor
 static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
   if (size > usable) return false;
   if (atomic_load_explicit(&a_size_was_kept, memory_order_relaxed)) return true;
+  if (block->tier == BLOCK_SAMPLE && heap_samples_lost)
+    return true; /* and its size with the records */
   if (block->tier <= BLOCK_SAMPLE) {
     unsigned size_class = class_for_aligned(front_grown_most(size), alignment);
     return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);
@@ -46,7 +49,7 @@ void guard_check_size(const char *function, const void *pointer, size_t size, si
   if (block.wrong != NULL) return; /* free() says so */
   if (alignment == 0) alignment = 1;
   guard_check_alignment(function, pointer, alignment);
-  bool right = full_is_on() ? full_size(&block, pointer) == size
+  bool right = full_is_on() ? full_size(function, &block, pointer) == size
                             : fits(&block, block_usable(&block, pointer), size, alignment);
   if (!right) report_bad_pointer(function, pointer, REPORT_WRONG_SIZE);
 }

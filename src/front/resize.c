@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "front/front.h"
+#include "front/full.h"
 #include "front/guard.h"
 #include "front/named_front.h"
 #include "front/sampled.h"
@@ -55,7 +56,8 @@ static void *move_to(void *moved, void *pointer, size_t usable, size_t size, int
     return pointer;
   }
   memcpy(moved, pointer, size < usable ? size : usable);
-  front_free(pointer);
+  if (full_is_on()) full_retire(pointer);
+  else front_free(pointer);
   return moved;
 }
 

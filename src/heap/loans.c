@@ -53,6 +53,8 @@ void *loan_take(struct heap *heap, unsigned size_class) {
   unsigned last = size_class + (many ? MANY_LENDERS : LENDERS);
   for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < last;) {
     if (class_size(++c) > most) break;
+    /* hardened: blocks of the class read as zeros, those of larger ones may not (HAKMEM_GUARD_ZERO) */
+    if (link_zeroes(size_class) && !link_zeroes(c)) break;
     void *block = bin_pop(&heap->bins[c]);
     if (block == NULL) continue;
     if (own) heap->borrowed[size_class]++;

@@ -29,9 +29,9 @@ HAK_INLINE bool guard_pages_wanted(void) {
   return option_guard() != GUARD_OFF && option_value(SS_HUGEPAGE) != HUGEPAGE_EXPLICIT;
 }
 
-/** Is there a guard behind new slabs? */
+/** Is there a guard behind new slabs? Not where a page is all that a slab may have. */
 HAK_INLINE bool guard_pages_behind_slabs(void) {
-  return option_guard() == GUARD_FULL && guard_pages_wanted();
+  return option_guard() == GUARD_FULL && guard_pages_wanted() && os_page_size() < SLICE_BYTES;
 }
 
 /* Units of a Huge block and the one in front of it, with both guards in place. */

@@ -1,6 +1,8 @@
 /* refill_before_new_pages.c - where a refill takes its blocks from before it touches new pages. */
 #include "unit_test.h"
 
+#include <string.h>
+
 #include "hakmem.h"
 #include "heap/bins.h"
 #include "heap/heap.h"
@@ -56,6 +58,27 @@ static void a_larger_block_serves_before_a_new_page(void **state) {
   assert_ptr_equal(mine()->bins[class_for(448)].head, lent[1]);
   hak_free(lent[0]);
   hak_free(own);
+}
+
+/* hardened: blocks of 128 bytes are cleared, those of 144 are not, by HAKMEM_GUARD_ZERO's default. */
+static void what_is_lent_is_as_clean_as_its_own(void **state) {
+  (void)state;
+  needs_loans();
+  enum { SIZE = 128, LENDER = 144 };
+  void *own[64];
+  int count = 0;
+  while (mine()->bins[class_for(SIZE)].head != NULL && count < 64) own[count++] = allocate(SIZE);
+  char *lender = allocate(LENDER);
+  memset(lender, 'S', LENDER);
+  hak_free(lender);
+  mine()->loans = 2;
+  mine()->loans_since = UINT64_MAX / 2;
+  char *block = allocate(SIZE);
+  if (HAK_HARDENED)
+    for (int i = 0; i < SIZE; i++) assert_int_equal(block[i], 0);
+  else assert_ptr_equal(block, lender);
+  hak_free(block);
+  while (count > 0) hak_free(own[--count]);
 }
 
 /* realloc asks for up to twice what the program did, so the block it is lent may have more than that. */
@@ -247,6 +270,7 @@ static void bins_shrink_while_a_class_is_only_freed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_larger_block_serves_before_a_new_page),
+      cmocka_unit_test(what_is_lent_is_as_clean_as_its_own),
       cmocka_unit_test(a_growing_program_gets_new_pages),
       cmocka_unit_test(loans_are_counted_while_threads_end),
       cmocka_unit_test(a_class_of_pages_borrows_until_a_block_of_its_own_has_paid),

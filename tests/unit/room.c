@@ -169,6 +169,24 @@ static void what_was_never_a_block(void **state) {
 }
 
 /* The canary says how much was asked for. Bytes between the two are not looked at: in constant time. */
+/* Where freed blocks wait, those that realloc leaves do, too. */
+static void what_realloc_leaves_is_not_reused_at_once(void **state) {
+  (void)state;
+  char *block = hak_malloc(100);
+  assert_non_null(block);
+  bool is_sample = block_find(block).tier != BLOCK_SMALL;
+  uintptr_t left = (uintptr_t)block;
+  block[99] = 'x';
+  char *moved = hak_realloc(block, 5000);
+  assert_non_null(moved);
+  assert_int_equal(moved[99], 'x');
+  void *next = hak_malloc(100);
+  assert_non_null(next);
+  if (is_full() && !is_sample) assert_true((uintptr_t)next != left);
+  hak_free(next);
+  hak_free(moved);
+}
+
 static void a_damaged_end_is_no_end(void **state) {
   (void)state;
   if (!is_full()) return;
@@ -272,6 +290,7 @@ int main(void) {
       cmocka_unit_test(while_the_sampler_is_busy),
       cmocka_unit_test(freed_blocks),
       cmocka_unit_test(what_was_never_a_block),
+      cmocka_unit_test(what_realloc_leaves_is_not_reused_at_once),
       cmocka_unit_test(a_damaged_end_is_no_end),
       cmocka_unit_test(others_memory),
       cmocka_unit_test(asked_while_others_work),
