@@ -1,6 +1,8 @@
 /* samples.c - see samples.h. */
 #include "heap/samples.h"
 
+#include <string.h>
+
 #include "heap/engine.h"
 #include "heap/refill.h"
 #include "heap/slabs.h"
@@ -37,14 +39,46 @@ static struct slab *new_slab(unsigned size_class) {
   return slab;
 }
 
+#if HAK_HARDENED
+
+/* A slot is longer than the block in it may be: it is zero as far as the longest blocks that are when they are free. */
+static size_t zeros_end(unsigned size_class) {
+  size_t end = link_zeros_end[size_class], size = class_size(size_class);
+  return end < link_zeros_most ? (link_zeros_most < size ? link_zeros_most : size) : end;
+}
+
+static void look_or_clear(void *block, unsigned size_class, bool was_free) {
+  size_t end = zeros_end(size_class);
+  if (was_free) (void)link_look_far(block, end);
+  else if (end > LINK_WORDS_BYTES) memset(block, 0, end);
+}
+
+static void clear(void *block, unsigned size_class) {
+  size_t end = zeros_end(size_class);
+  if (end > LINK_WORDS_BYTES) memset((char *)block + LINK_WORDS_BYTES, 0, end - LINK_WORDS_BYTES);
+}
+
+#else
+
+static void look_or_clear(void *block, unsigned size_class, bool was_free) {
+  (void)block, (void)size_class, (void)was_free;
+}
+static void clear(void *block, unsigned size_class) { (void)block, (void)size_class; }
+
+#endif
+
 void *heap_samples_take(unsigned size_class) {
   struct class_slabs *slabs = &heap_samples.classes[size_class];
   if (slabs->first == NULL && !refill_take_back(&heap_samples, size_class)) new_slab(size_class);
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
   int64_t free_before = slab_free_count(slab);
+  bool was_free = slab->free_list != NULL;
   void *block = slab_take_one(slab);
-  if (block != NULL && option_guard() != GUARD_OFF) link_hand_out(block, size_class);
+  if (block != NULL && option_guard() != GUARD_OFF) {
+    link_hand_out(block, size_class);
+    look_or_clear(block, size_class, was_free);
+  }
   slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
   if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
   if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
@@ -53,7 +87,7 @@ void *heap_samples_take(unsigned size_class) {
 
 void heap_samples_put(struct slab *slab, void *block) {
   if (option_guard() != GUARD_OFF) {
-    link_clear(block, slab->size_class);
+    clear(block, slab->size_class);
     link_set_state(block, STATE_FREE + slab->size_class);
   }
   slabs_put_run(&heap_samples, slab, block, block, 1, true);

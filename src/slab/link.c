@@ -13,6 +13,7 @@ HAK_COLD void link_report(const void *block) {
 struct link_secret link_secret;
 uint8_t link_mode;
 uint32_t link_zeros_end[LINK_CLASSES];
+uint32_t link_zeros_most;
 _Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
 _Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told apart");
 
@@ -45,6 +46,7 @@ void link_start(void) {
   uint32_t most = (uint32_t)option_value(GUARD_ZERO);
   if (most == 0) most = option_guard() == GUARD_FULL ? ZERO_FULL : ZERO_LIGHT;
   if (option_guard() == GUARD_OFF) most = 0;
+  link_zeros_most = most & ~(uint32_t)(BLOCK_ALIGNMENT - 1);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     link_zeros_end[c] = class_size(c) <= most ? class_size(c) : LINK_WORDS_BYTES;
 }

@@ -119,6 +119,9 @@ HAK_INLINE link_pair *link_step(void *block, size_t end, size_t step) {
   return (link_pair *)(void *)((char *)block + (at < last ? at : last));
 }
 
+/** Free blocks of at most so many bytes are zeros, a multiple of 16; 0: none are. */
+extern uint32_t link_zeros_most HAK_HIDDEN;
+
 /** Ends the program unless they are zeros: the bytes of a block from its third word on. Gives the block. */
 void *link_look_far(void *block, size_t end);
 
