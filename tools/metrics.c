@@ -318,10 +318,19 @@ void metrics_add(struct metrics *metrics, const struct snapshot *snapshot,
   put_process(metrics, remote);
 }
 
-/* --- hakmem stats --format openmetrics ------------------------------------------------------------------- */
+/* --- hakmem stats --format openmetrics or prometheus ------------------------------------------------------ */
 
-void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
-  struct metrics *metrics = metrics_open(METRICS_OPEN);
+static void write_one(enum metrics_format format, const struct snapshot *snapshot,
+                      const struct remote *remote, FILE *out) {
+  struct metrics *metrics = metrics_open(format);
   if (metrics != NULL) metrics_add(metrics, snapshot, remote);
   if (metrics == NULL || !metrics_close(metrics, out)) complain("out of memory");
+}
+
+void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
+  write_one(METRICS_OPEN, snapshot, remote, out);
+}
+
+void stats_metrics_plain(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
+  write_one(METRICS_PLAIN, snapshot, remote, out);
 }

@@ -211,7 +211,7 @@ struct arguments {
 enum { KEY_FORMAT = 1000 };
 
 static const struct argp_option options[] = {
-    {"format", KEY_FORMAT, "FORMAT", 0, "text (default), json or openmetrics", 0},
+    {"format", KEY_FORMAT, "FORMAT", 0, "text (default), json, openmetrics or prometheus", 0},
     {0},
 };
 
@@ -243,6 +243,7 @@ static write_format *find_format(const char *name) {
   if (name == NULL || strcmp(name, "text") == 0) return stats_text;
   if (strcmp(name, "json") == 0) return stats_json;
   if (strcmp(name, "openmetrics") == 0) return stats_metrics;
+  if (strcmp(name, "prometheus") == 0) return stats_metrics_plain;
   return NULL;
 }
 
@@ -252,7 +253,7 @@ int command_stats(int argc, char **argv) {
   if (error != 0) return EXIT_USAGE;
   write_format *format = find_format(arguments.format);
   if (format == NULL) {
-    complain("--format=%s: unknown; accepted: text|json|openmetrics", arguments.format);
+    complain("--format=%s: unknown; accepted: text|json|openmetrics|prometheus", arguments.format);
     return EXIT_USAGE;
   }
   struct remote *remote = calloc(1, sizeof *remote);

@@ -36,6 +36,9 @@ char *stats_age(uint64_t ms, char text[32]);
 
 void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+/** As OpenMetrics 1.0. */
 void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+/** As Prometheus' text format 0.0.4. */
+void stats_metrics_plain(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 
 #endif

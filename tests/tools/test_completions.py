@@ -68,7 +68,7 @@ class Shell:
         self.assert_offers("hakmem run --stats=j", {"json"})
         self.assert_offers("hakmem run --variant=o", {"observe"})
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
-        self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics"})
+        self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics", "prometheus"})
         self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof", "html"})
         if "in this build" not in hakmem("serve").err:
             with open("/proc/self/comm", encoding="ascii") as file:

@@ -334,6 +334,19 @@ class Formats(StatsCase):
                 if name != "hakmem_processes":
                     self.assertEqual((labels["pid"], labels["program"]), (str(pid), "held"), name)
 
+    def test_prometheus_text_has_the_same_samples_and_no_types_that_it_does_not_know(self):
+        [(pid, _)] = self.start(HELD, "threads")
+        result = hakmem("stats", str(pid), "--format=prometheus")
+        self.assert_code(result, 0)
+        self.assertNotRegex(result.out, r"(?m)^# (UNIT|EOF)")
+        types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", result.out, re.MULTILINE))
+        self.assertEqual(set(types.values()), {"counter", "gauge"})
+        named = re.findall(r"^(hakmem\w+)", result.out, re.MULTILINE)
+        self.assertLessEqual(set(named), set(types))
+        self.assertEqual(types["hakmem_info"], "gauge")
+        other = hakmem("stats", str(pid), "--format=openmetrics").out
+        self.assertEqual(named, re.findall(r"^(hakmem\w+)", other, re.MULTILINE))
+
     def test_openmetrics_tells_of_samples_faults_and_age(self):
         started = time.time()
         [(pid, live)] = self.start(HELD, "threads", HAKMEM_PROF_RATE="65536")
@@ -368,7 +381,7 @@ class Refusals(StatsCase):
         self.refused("0", 2)
         self.assert_code(hakmem("stats"), 2)
         self.assert_code(hakmem("stats", "1", "2"), 2)
-        self.assertIn("accepted: text|json|openmetrics", hakmem("stats", "--format=xml", "1").err)
+        self.assertIn("accepted: text|json|openmetrics|prometheus", hakmem("stats", "--format=xml", "1").err)
 
     def test_no_hakmem_in_it(self):
         [(pid, _)] = self.start(HELD, "fresh", preload=None)
