@@ -111,7 +111,7 @@ static const struct argp parser = {
         "or less than BEFORE: files of --format=pprof.",
 };
 
-static int wait_and_read(struct profile *profile, const struct remote *remote,
+static int wait_and_read(struct profile *profile, struct remote *remote,
                          const struct prof_order *order) {
   int code = profile_read(profile, remote);
   if (code != 0 || order->view != VIEW_GROWTH) return code;
@@ -119,14 +119,14 @@ static int wait_and_read(struct profile *profile, const struct remote *remote,
   *profile = (struct profile){0}; /* what it had is the other one's now */
   struct timespec time = {.tv_sec = order->seconds};
   nanosleep(&time, NULL);
-  code = remote_report(remote, remote_look(remote));
+  code = remote_report(remote, remote_look_on(remote));
   if (code == 0) code = profile_read(profile, remote);
   if (code == 0) profile_subtract(profile, &before);
   profile_free(&before);
   return code;
 }
 
-static int show(const struct remote *remote, const struct prof_order *order) {
+static int show(struct remote *remote, const struct prof_order *order) {
   struct profile profile = {0};
   struct report report = {0};
   int code = wait_and_read(&profile, remote, order);

@@ -75,6 +75,10 @@ enum remote_state {
 };
 /** What has become of it since remote_open. */
 enum remote_state remote_look(const struct remote *remote);
+/** True: the thread by which it is read has ended, and from now on it is another one. */
+bool remote_follow(struct remote *remote);
+/** As remote_look, by another thread where need be. */
+enum remote_state remote_look_on(struct remote *remote);
 /** A complaint that says so, and an exit code; nothing and 0 while it is there. */
 int remote_report(const struct remote *remote, enum remote_state state);
 

@@ -209,6 +209,21 @@ enum remote_state remote_look(const struct remote *remote) {
   return REMOTE_OTHER;
 }
 
+bool remote_follow(struct remote *remote) {
+  struct status status = read_status(remote->task);
+  /* The number of a thread that has ended may be another process's by now. */
+  if (status.found && !status.ended && status.process == remote->pid) return false;
+  int task = read_birth(remote->pid) == remote->birth ? find_task(remote->pid) : 0;
+  if (task != 0) remote->task = task;
+  return task != 0;
+}
+
+enum remote_state remote_look_on(struct remote *remote) {
+  enum remote_state state = remote_look(remote);
+  while (state != REMOTE_THERE && remote_follow(remote)) state = remote_look(remote);
+  return state;
+}
+
 int remote_report(const struct remote *remote, enum remote_state state) {
   struct remote now = {.pid = remote->pid};
   switch (state) {

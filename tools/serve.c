@@ -107,7 +107,7 @@ static void announce(const struct served *served, int fd) {
 /* Drops those that have ended, of the processes that were given by number. */
 static void look(struct served *served) {
   for (size_t i = served->count; i-- > 0;)
-    if (remote_look(served->remotes[i]) == REMOTE_ENDED) {
+    if (remote_look_on(served->remotes[i]) == REMOTE_ENDED) {
       remote_report(served->remotes[i], REMOTE_ENDED);
       served_drop(served, i);
     }

@@ -45,7 +45,7 @@ struct wish {
 };
 
 /** Starts making a heap profile. NULL: too many at once, or no memory. SIGCHLD comes when it is ready. */
-struct job *job_start(const struct remote *remote, const struct wish *wish, void *owner);
+struct job *job_start(struct remote *remote, const struct wish *wish, void *owner);
 /** The owner of one that has become ready since; NULL: none has. */
 void *job_ended(void);
 /** Of one that is ready: a file, the caller's from now on, with the profile, or where it was not made with the reason. */

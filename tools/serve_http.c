@@ -97,8 +97,10 @@ static unsigned add_all(struct metrics *metrics, const struct served *served) {
   unsigned read = 0;
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   for (size_t i = 0; snapshot != NULL && i < served->count; i++) {
-    const struct remote *remote = served->remotes[i];
-    if (remote_report(remote, snapshot_take(snapshot, remote)) != 0) continue;
+    struct remote *remote = served->remotes[i];
+    enum remote_state state = snapshot_take(snapshot, remote);
+    while (state != REMOTE_THERE && remote_follow(remote)) state = snapshot_take(snapshot, remote);
+    if (remote_report(remote, state) != 0) continue;
     metrics_add(metrics, snapshot, remote);
     snapshot_free(snapshot);
     read++;
@@ -141,7 +143,7 @@ static bool get_number(struct MHD_Connection *connection, const char *name, long
   return text[0] >= '0' && text[0] <= '9' && *end == 0 && *number >= least && *number <= most;
 }
 
-static const struct remote *find_process(const struct served *served, long pid) {
+static struct remote *find_process(const struct served *served, long pid) {
   for (size_t i = 0; i < served->count; i++)
     if (served->remotes[i]->pid == pid || (pid == 0 && served->count == 1))
       return served->remotes[i];
@@ -157,7 +159,7 @@ static struct answer start_profile(struct MHD_Connection *connection, struct ser
       !get_number(connection, "seconds", 1, SECONDS_MOST, &wish.seconds))
     return say(MHD_HTTP_BAD_REQUEST, "accepted: pid=NUMBER, seconds=1..%d\n", SECONDS_MOST);
   if (served->count == 0) return nobody(NULL);
-  const struct remote *remote = find_process(served, pid);
+  struct remote *remote = find_process(served, pid);
   if (remote == NULL && pid != 0)
     return say(MHD_HTTP_NOT_FOUND, "process %ld is not served; / names those that are\n", pid);
   if (remote == NULL)

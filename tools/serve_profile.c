@@ -28,19 +28,20 @@ static struct job *jobs[JOBS_MOST];
 
 /* --- the child -------------------------------------------------------------------------------------------- */
 
-static bool read_profile(struct profile *profile, const struct remote *remote, long seconds) {
+static bool read_profile(struct profile *profile, struct remote *remote, long seconds) {
+  remote_follow(remote); /* it was looked at a second ago, perhaps */
   if (profile_read(profile, remote) != 0) return false;
   if (seconds == 0) return true;
   struct profile before = *profile;
   struct timespec time = {.tv_sec = seconds};
   nanosleep(&time, NULL);
-  if (remote_report(remote, remote_look(remote)) != 0 || profile_read(profile, remote) != 0)
+  if (remote_report(remote, remote_look_on(remote)) != 0 || profile_read(profile, remote) != 0)
     return false;
   profile_subtract(profile, &before);
   return true;
 }
 
-static void child(const struct remote *remote, const struct wish *wish, int fd) {
+static void child(struct remote *remote, const struct wish *wish, int fd) {
   struct profile profile;
   char *said = NULL;
   size_t length = 0;
@@ -57,7 +58,7 @@ static void child(const struct remote *remote, const struct wish *wish, int fd) 
 
 /* --- the parent ------------------------------------------------------------------------------------------- */
 
-struct job *job_start(const struct remote *remote, const struct wish *wish, void *owner) {
+struct job *job_start(struct remote *remote, const struct wish *wish, void *owner) {
   size_t i = 0;
   while (i < JOBS_MOST && jobs[i] != NULL) i++;
   struct job *job = i < JOBS_MOST ? calloc(1, sizeof *job) : NULL;

@@ -76,7 +76,7 @@ static void open_again(struct remote *remote) {
 
 void served_refresh(struct served *served) {
   for (size_t i = served->count; i-- > 0;) {
-    enum remote_state state = remote_look(served->remotes[i]);
+    enum remote_state state = remote_look_on(served->remotes[i]);
     if (served->name == NULL && state == REMOTE_OTHER) open_again(served->remotes[i]);
     if (served->name != NULL && state != REMOTE_THERE) served_drop(served, i);
   }

@@ -1,9 +1,9 @@
 /* held.c - a program that comes to rest with memory of a known kind, for tests that look at it from outside.
  *
- * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec|orphan
+ * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec|orphan|leave
  * Prints "ready PID LIVE" when it rests (one line for each process): LIVE bytes were asked for and are held, all of them
  * written. Ends when its standard input does, or has a line. private: no other process of its user may look at it. exec: becomes sleep.
- * orphan: its first thread ends, another one goes on.
+ * orphan: its first thread ends, another one goes on. leave: the same after a line, and another "ready".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -156,11 +156,15 @@ int main(int argc, char **argv) {
     if (pthread_create(&thread, NULL, storm, (void *)(i + 1)) != 0) abort();
     pthread_detach(thread);
   }
-  if (strcmp(what, "orphan") == 0) {
+  if (strcmp(what, "orphan") == 0 || strcmp(what, "leave") == 0) {
     static pthread_t first;
     pthread_t other;
     first = pthread_self();
     if (pthread_create(&other, NULL, go_on, &first) != 0) abort();
+    if (strcmp(what, "leave") == 0) {
+      ready(0);
+      rest();
+    }
     pthread_exit(NULL);
   }
   if (strcmp(what, "private") == 0) {

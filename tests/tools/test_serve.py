@@ -371,6 +371,27 @@ class Processes(ServeCase):
         for pid in (first, second):
             self.assertIn(f"process {pid} (held) has ended", said)
 
+    def test_first_thread_that_ends_while_others_live(self):
+        [(pid, _)] = self.start(HELD, "leave", HAKMEM_PROF_RATE="65536")
+        server = self.serve(pid)
+        self.assertEqual(self.processes(server.families()), {str(pid)})
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        if os.environ.get("HAKMEM_TEST_PPROF") == "1":
+            connection.request("GET", "/debug/pprof/heap?seconds=2")
+            while not server.children():
+                time.sleep(0.01)
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.assertEqual(self.process.stdout.readline().split()[:2], ["ready", str(pid)])
+        time.sleep(2.5)  # it looks whether the process is there
+        families = server.families()
+        self.assertEqual(self.processes(families), {str(pid)})
+        self.assertGreater(families["hakmem_in_use_bytes"]["samples"][0][2], 5 << 20)
+        if os.environ.get("HAKMEM_TEST_PPROF") == "1":
+            self.assertEqual(connection.getresponse().status, 200)
+        self.assertIsNone(server.process.poll())
+
     def test_one_that_becomes_another_program(self):
         script = """if True:
             import os, sys

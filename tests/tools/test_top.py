@@ -62,6 +62,18 @@ class Top(TestCase):
         # A pipe is no terminal.
         self.assertEqual(re.sub(r"\d", "", hakmem("top", str(pid)).out.split("\n")[0]), re.sub(r"\d", "", lines[0]))
 
+    def test_first_thread_that_ends_while_others_live(self):
+        process, pid = self.start("leave")
+        top, terminal = self.open(pid)
+        self.read_until(terminal, [f"held ({pid})"])
+        process.stdin.write("\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(1)
+        self.assertIsNone(top.poll())
+        os.write(terminal, b"q")
+        self.assertEqual(top.wait(timeout=30), 0)
+
     def test_places_are_named(self):
         if not NAMES:
             self.skipTest("libdw is not installed")
