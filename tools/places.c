@@ -172,6 +172,7 @@ struct places *places_make(const struct profile *profile, const struct remote *r
   places->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   places->rate = profile->rate;
   places->age_ms = profile->age_ms;
+  places->growth_ms = profile->growth_ms;
   places_comment(places, "%s (%d), hakmem %s (%s)", remote->program, remote->pid,
                  remote->layout.release, remote->layout.variant);
   places_comment(places, "%llu samples alive of %llu taken; %llu were dropped",

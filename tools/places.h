@@ -40,7 +40,8 @@ struct places {
   struct place *places;
   size_t object_count, frame_count, count;
   int64_t rate, time_ns; /* since 1970 */
-  uint64_t age_ms;       /* of the first sample */
+  uint64_t age_ms;       /* of the first sample; 0 where it was read from a file */
+  uint64_t growth_ms;    /* of the time in which it grew; 0: it is no growth */
   const char **comments; /* who it is, and what the samples cover */
   size_t comment_count;
   struct obstack memory; /* what all of these lie in */

@@ -78,7 +78,8 @@ static void add_head(struct writer *writer, const struct places *places, enum pl
   profile->period_type = value_type(writer, "space", "bytes");
   profile->period = places->rate > 0 ? places->rate : 0;
   profile->time_nanos = places->time_ns;
-  profile->duration_nanos = (int64_t)places->age_ms * 1000000;
+  /* As Go's heap profiles: Parca takes one with a duration for the growth of that time. */
+  profile->duration_nanos = (int64_t)places->growth_ms * 1000000;
   profile->n_comment = places->comment_count;
   profile->comment = array(writer, places->comment_count, sizeof *profile->comment);
   for (size_t i = 0; i < places->comment_count; i++)

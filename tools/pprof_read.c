@@ -225,7 +225,7 @@ static bool take_all(struct reader *reader) {
   struct places *places = reader->places;
   places->rate = profile->period;
   places->time_ns = profile->time_nanos;
-  places->age_ms = profile->duration_nanos > 0 ? (uint64_t)profile->duration_nanos / 1000000 : 0;
+  places->growth_ms = profile->duration_nanos > 0 ? (uint64_t)profile->duration_nanos / 1000000 : 0;
   for (size_t i = 0; i < profile->n_comment; i++)
     places_comment(places, "%s", look_up(reader, profile->comment[i]));
   bool ok = take_objects(reader) && take_locations(reader) && take_samples(reader);

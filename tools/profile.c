@@ -166,6 +166,7 @@ static bool read_records(struct profile *profile, const struct remote *remote,
 
 const char *profile_look(struct profile *profile, const struct remote *remote) {
   memset(profile, 0, sizeof *profile);
+  profile->read_ms = now_ms();
   if (remote->shared) return "may not be read: try as its user, or as root";
   if (remote->samples == 0)
     return "this build of hakmem has no sampler (the variant fast): run it on another one";
@@ -205,6 +206,7 @@ int profile_read(struct profile *profile, const struct remote *remote) {
 }
 
 void profile_subtract(struct profile *profile, const struct profile *before) {
+  profile->growth_ms = profile->read_ms - before->read_ms;
   for (size_t i = 0; i < profile->site_count; i++) {
     struct site *site = &profile->sites[i];
     const struct site *was = profile_site(before, site->place);

@@ -1,6 +1,7 @@
 """hakmem prof --format=pprof, read by the real pprof: the one that comes with Go."""
 
 import re
+import time
 
 from common import *
 from profiles import *
@@ -65,6 +66,15 @@ class Pprof(ProfCase):
         notes = execute(["readelf", "-n", SITES]).out
         if NAMES:
             self.assertIn("Build ID: " + first[2], notes)
+
+    def test_growth_alone_has_a_duration(self):
+        pid, _ = self.start("1")
+        self.prof(pid, "--rate=16384")
+        time.sleep(1.1)
+        for arguments in ((), ("--allocated",)):
+            self.assertNotIn("Duration:", self.pprof("-raw", self.save(pid, "a.pb.gz", *arguments)))
+        duration = re.search(r"^Duration: ([\d.]+)", self.pprof("-raw", self.save(pid, "a.pb.gz", "--growth=2")), re.MULTILINE)
+        self.assertTrue(2 <= float(duration[1]) < 10, duration)
 
     def test_difference_of_two(self):
         pid, _ = self.start("1")
