@@ -3,6 +3,7 @@
 #include "prof.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,7 +50,7 @@ static error_t set_number(const char *name, const char *text, long long least, l
                           long long *number) {
   if (number_of(text, most, number) && *number >= least) return 0;
   complain("--%s=%s: accepted: %lld..%lld", name, text, least, most);
-  return ARGP_ERR_UNKNOWN;
+  return EINVAL;
 }
 
 static bool set_format(const char *name, enum prof_format *format) {

@@ -115,10 +115,12 @@ class Wrong(ProfCase):
             (["1", "--rate=-1"], "accepted: 0..1073741824"),
             (["1", "--leaks", "--format=pprof"], "accepted with it: table|folded|html"),
             (["1", "-n", "0"], "accepted: 1..1000000"),
+            (["1", "--sites=x"], "accepted: 1..1000000"),
         ):
             result = hakmem("prof", *arguments)
             self.assert_code(result, 2)
             self.assertIn(says, result.err)
+            self.assertNotIn("PROGRAM ERROR", result.err)
 
 
 HOLDS = r"""
