@@ -53,6 +53,15 @@ static error_t set_number(const char *name, const char *text, long long least, l
   return EINVAL;
 }
 
+static error_t set_view(struct prof_order *order, enum prof_view view) {
+  if (order->view != VIEW_LIVE && order->view != view) {
+    complain("--allocated, --growth and --leaks exclude each other");
+    return EINVAL;
+  }
+  order->view = view;
+  return 0;
+}
+
 static bool set_format(const char *name, enum prof_format *format) {
   for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
     if (name != NULL && strcmp(name, formats[i]) != 0) continue;
@@ -75,16 +84,13 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->order.output = value;
     return 0;
   case KEY_ALLOCATED:
-    arguments->order.view = VIEW_ALLOCATED;
-    return 0;
+    return set_view(&arguments->order, VIEW_ALLOCATED);
   case KEY_LEAKS:
-    arguments->order.view = VIEW_LEAKS;
-    return 0;
+    return set_view(&arguments->order, VIEW_LEAKS);
   case KEY_GROWTH:
-    arguments->order.view = VIEW_GROWTH;
     error = set_number("growth", value, 1, 86400, &number);
     arguments->order.seconds = (long)number;
-    return error;
+    return error != 0 ? error : set_view(&arguments->order, VIEW_GROWTH);
   case 'n':
     error = set_number("sites", value, 1, 1000000, &number);
     arguments->order.sites = (long)number;

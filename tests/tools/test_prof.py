@@ -115,6 +115,9 @@ class Wrong(ProfCase):
             (["1", "--rate=-1"], "accepted: 0..1073741824"),
             (["1", "--leaks", "--format=pprof"], "accepted with it: table|folded|html"),
             (["1", "-n", "0"], "accepted: 1..1000000"),
+            (["1", "--growth=2", "--allocated"], "exclude each other"),
+            (["1", "--leaks", "--growth=2"], "exclude each other"),
+            (["--allocated", "--leaks", "--", "true"], "exclude each other"),
             (["1", "--sites=x"], "accepted: 1..1000000"),
         ):
             result = hakmem("prof", *arguments)
