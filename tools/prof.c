@@ -20,7 +20,7 @@ enum { WORDS_MOST = 3 }; /* "diff" and two files */
 
 struct arguments {
   struct prof_order order;
-  char *format;
+  char *format, *output;
   char *words[WORDS_MOST];
   unsigned word_count;
   char **program; /* and its arguments; NULL: a process, or files */
@@ -81,7 +81,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->format = value;
     return 0;
   case 'o':
-    arguments->order.output = value;
+    arguments->output = value;
     return 0;
   case KEY_ALLOCATED:
     return set_view(&arguments->order, VIEW_ALLOCATED);
@@ -166,20 +166,21 @@ static int look_at_process(const char *text, const struct prof_order *order) {
 }
 
 /* False after a complaint. */
-static bool makes_sense(const struct prof_order *order) {
+static bool makes_sense(const struct arguments *arguments) {
+  const struct prof_order *order = &arguments->order;
   if (order->format != FORMAT_PPROF) return true;
   if (order->view == VIEW_LEAKS)
     complain("--leaks: pprof's format has no ages; accepted with it: table|folded|html");
   else if (!pprof_is_built())
     complain("--format=pprof: this hakmem was built without libprotobuf-c and zlib");
-  else if (order->output == NULL && isatty(STDOUT_FILENO))
+  else if (arguments->output == NULL && isatty(STDOUT_FILENO))
     complain("--format=pprof is nothing for a terminal: name a file, by -o FILE");
   else return true;
   return false;
 }
 
-static int diff(const struct arguments *arguments) {
-  fill_standard_descriptors();
+/* 0: its arguments make sense; else an exit code after a complaint. */
+static int refuse_diff(const struct arguments *arguments) {
   const struct prof_order *order = &arguments->order;
   if (arguments->word_count != WORDS_MOST)
     complain("diff: name two files, which --format=pprof -o FILE has made");
@@ -190,8 +191,28 @@ static int diff(const struct arguments *arguments) {
   else if (order->format == FORMAT_PPROF)
     complain("diff: pprof -diff_base=%s does that; accepted here: --format=table|folded",
              arguments->words[1]);
-  else return prof_diff(order, arguments->words[1], arguments->words[2]);
+  else return 0;
   return EXIT_USAGE;
+}
+
+/* What it looks at: files, a program, or a process. */
+static int look(struct arguments *arguments, bool files) {
+  struct prof_order *order = &arguments->order;
+  struct prof_output output;
+  if (arguments->output != NULL) {
+    if (!prof_open(&output, arguments->output)) return EXIT_USAGE;
+    order->output = &output;
+  }
+  int code;
+  if (arguments->program != NULL) {
+    code = prof_program(order, arguments->program);
+  } else {
+    fill_standard_descriptors();
+    code = files ? prof_diff(order, arguments->words[1], arguments->words[2])
+                 : look_at_process(arguments->words[0], order);
+  }
+  prof_close(order->output);
+  return code;
 }
 
 int command_prof(int argc, char **argv) {
@@ -214,14 +235,14 @@ int command_prof(int argc, char **argv) {
     complain("either a process or a program: '%s' stands before --", arguments.words[0]);
     return EXIT_USAGE;
   }
-  if (arguments.word_count > 0 && strcmp(arguments.words[0], "diff") == 0) return diff(&arguments);
+  if (arguments.word_count > 0 && strcmp(arguments.words[0], "diff") == 0) {
+    int code = refuse_diff(&arguments);
+    return code != 0 ? code : look(&arguments, true);
+  }
   if (arguments.word_count > 1) {
     complain("one process at a time: '%s' is one word too many; a program stands behind --",
              arguments.words[1]);
     return EXIT_USAGE;
   }
-  if (!makes_sense(&arguments.order)) return EXIT_USAGE;
-  if (arguments.program != NULL) return prof_program(&arguments.order, arguments.program);
-  fill_standard_descriptors();
-  return look_at_process(arguments.words[0], &arguments.order);
+  return makes_sense(&arguments) ? look(&arguments, false) : EXIT_USAGE;
 }

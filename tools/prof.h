@@ -9,10 +9,17 @@
 enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS };
 enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF, FORMAT_HTML };
 
+/* Where a report is written to. */
+struct prof_output {
+  const char *path;
+  int fd;
+  bool made, written; /* it is a new file; there is a report in it */
+};
+
 struct prof_order {
   enum prof_view view;
   enum prof_format format;
-  const char *output; /* NULL: standard output */
+  struct prof_output *output; /* NULL: standard output */
   long seconds, sites;
   long long rate; /* -1: stays */
   bool program;   /* it is run; growth counts from so many seconds after its start on */
@@ -47,6 +54,10 @@ void prof_forget(struct report *report);
 int prof_program(const struct prof_order *order, char **argv);
 /** A table or lines that compare two files; an exit code. */
 int prof_diff(const struct prof_order *order, const char *before, const char *after);
+/** Opens the file and leaves what is in it, so that a wrong name is told before anybody waits; false after a complaint. */
+bool prof_open(struct prof_output *output, const char *path);
+/** Removes one that was made for nothing. */
+void prof_close(struct prof_output *output);
 /** Into the file that was asked for; 0, or an exit code after a complaint. */
 int prof_write(const struct report *report);
 /** Fills in the rows of a report that has the rest; false: out of memory. */

@@ -304,7 +304,10 @@ static int end(struct run *run) {
   if (!run->asked && !run->has_report && !run->tried)
     complain("the program's threads ended too fast to be looked at");
   if (!run->asked) write_it(run);
-  if (WIFSIGNALED(run->status)) program_end_by(WTERMSIG(run->status));
+  if (WIFSIGNALED(run->status)) {
+    prof_close(run->order->output);
+    program_end_by(WTERMSIG(run->status));
+  }
   code = (unsigned char)WEXITSTATUS(run->status);
   return code == 0 ? run->code : code;
 }

@@ -1,8 +1,10 @@
 /* prof_report.c - a profile of a process as it is shown: made while the process is there, written whenever. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "pprof.h"
@@ -103,9 +105,44 @@ void prof_forget(struct report *report) {
   *report = (struct report){0};
 }
 
+/* --- where it goes ------------------------------------------------------------------------------------- */
+
+bool prof_open(struct prof_output *output, const char *path) {
+  enum { RIGHTS = 0666, FIRST = STDERR_FILENO + 1 };
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, RIGHTS);
+  *output = (struct prof_output){.path = path, .made = fd >= 0};
+  if (fd < 0) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, RIGHTS);
+  if (fd >= 0 &&
+      fd < FIRST) { /* of us or of the program: it was closed, and is not to be this file */
+    int low = fd;
+    fd = fcntl(low, F_DUPFD_CLOEXEC, FIRST);
+    close(low);
+  }
+  output->fd = fd;
+  if (fd < 0) complain("-o %s: %s", path, strerror(errno));
+  return fd >= 0;
+}
+
+void prof_close(struct prof_output *output) {
+  if (output == NULL) return;
+  close(output->fd);
+  if (output->made && !output->written) unlink(output->path);
+}
+
+/* A stream of its own each time: a program's profile is written anew at each SIGINT. */
+static FILE *begin(struct prof_output *output) {
+  output->written = true;
+  /* Only files have an end and a place in them: not a pipe. */
+  if (ftruncate(output->fd, 0) == 0) lseek(output->fd, 0, SEEK_SET);
+  int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+  FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+  if (out == NULL && fd >= 0) close(fd);
+  return out;
+}
+
 int prof_write(const struct report *report) {
   const struct prof_order *order = report->order;
-  FILE *out = order->output != NULL ? fopen(order->output, "we") : stdout;
+  FILE *out = order->output != NULL ? begin(order->output) : stdout;
   bool ok = out != NULL, told = false;
   if (ok && order->format == FORMAT_PPROF) {
     enum place_value shown = order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
@@ -122,6 +159,8 @@ int prof_write(const struct report *report) {
     ok = ferror(out) == 0 && ok;
     ok = fclose(out) == 0 && ok;
   }
-  if (!ok && !told) complain("%s: %s", order->output, strerror(errno));
+  if (!ok && !told)
+    complain("%s: %s", order->output != NULL ? order->output->path : "standard output",
+             strerror(errno));
   return ok ? 0 : 1;
 }

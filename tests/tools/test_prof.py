@@ -125,6 +125,30 @@ class Wrong(ProfCase):
             self.assertIn(says, result.err)
             self.assertNotIn("PROGRAM ERROR", result.err)
 
+    def test_file_that_cannot_be_written(self):
+        ran, there = self.path("ran"), self.write("there", "as it was")
+        pid, _ = self.start("1")
+        for path, says in ((self.path("none/such"), "No such file"), (self.directory, "Is a directory")):
+            for arguments in (("--growth=3000", str(pid)), ("--", "touch", ran)):
+                result = hakmem("prof", "-o", path, *arguments)
+                self.assert_code(result, 2)
+                self.assertEqual(result.err, f"hakmem prof: -o {path}: {os.strerror(2 if 'none' in path else 21)}\n")
+                self.assertIn(says, result.err)
+        self.assertFalse(os.path.exists(ran))
+        # What was there stays where there is no report, and nothing new is left.
+        for path in (there, self.path("new")):
+            self.assert_code(hakmem("prof", "-o", path, "--", "/none/such"), 127)
+            self.assert_code(hakmem("prof", "-o", path, str(os.getpid())), 126)
+        with open(there, encoding="ascii") as file:
+            self.assertEqual(file.read(), "as it was")
+        self.assertFalse(os.path.exists(self.path("new")))
+        # A report replaces all of it.
+        self.write("there", "x" * 100000)
+        self.assertEqual(self.prof(pid, "-o", there), "")
+        with open(there, encoding="ascii") as file:
+            self.assertRegex(file.read(), r"\Acovers ")
+        self.assertLess(os.path.getsize(there), 100000)
+
 
 HOLDS = r"""
 #include <stdio.h>

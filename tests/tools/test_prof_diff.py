@@ -142,7 +142,7 @@ class Damaged(ProfCase):
             self.assert_code(result, 2)
             self.assertIn(says, result.err)
         result = hakmem("prof", "diff", self.good, self.good, "-o", self.path("no/such/place"))
-        self.assert_code(result, 1)
+        self.assert_code(result, 2)
         self.assertIn("No such file", result.err)
 
 

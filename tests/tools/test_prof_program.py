@@ -103,7 +103,7 @@ class Program(ProfCase):
         with open(file, encoding="utf-8") as lines:
             self.assertTrue(all(re.fullmatch(r"[^ ;].* \d+\n", line) for line in lines))
         result = hakmem("prof", "-o", self.path("no/file"), "--", "true")
-        self.assert_code(result, 1)
+        self.assert_code(result, 2)
         self.assertIn("No such file", result.err)
         # What the program wrote stands before.
         result = hakmem("prof", "--", "echo", "--growth=x")
