@@ -49,6 +49,7 @@ static int print_all(const struct remote *remote, const struct option_row *only,
              remote->program, layout->variant);
     return EXIT_CANNOT_RUN;
   }
+  if (json->out != NULL) json_open_group(json, NULL, '[');
   for (uint32_t i = 0; i < layout->options.count; i++) {
     uint64_t row = remote->option_table + (uint64_t)i * layout->options.stride;
     if (!remote_read(remote, row + layout->options.name.at, name, bytes) ||
@@ -61,6 +62,10 @@ static int print_all(const struct remote *remote, const struct option_row *only,
         profile >= 0 && profile < PROFILE_COUNT && option->defaults[profile] != option->defaults[1];
     print(option, value, source_of(remote, i, differs), json);
   }
+  if (json->out != NULL) {
+    json_close_group(json, ']');
+    putchar('\n');
+  }
   return 0;
 }
 
@@ -69,11 +74,6 @@ int effective_options(const char *pid, const struct option_row *only, bool as_js
   struct json json = {.out = as_json ? stdout : NULL};
   int error = remote_open(&remote, pid);
   if (error != 0) return error;
-  if (as_json) json_open_group(&json, NULL, '[');
-  error = print_all(&remote, only, &json);
-  if (as_json) {
-    json_close_group(&json, ']');
-    putchar('\n');
-  }
-  return error;
+  /* The page that it keeps has no options. */
+  return remote.shared ? remote_refuse(&remote) : print_all(&remote, only, &json);
 }

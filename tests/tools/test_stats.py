@@ -500,6 +500,12 @@ input()
         text = hakmem("stats", str(pid), tool=tool, **self.nobody())
         self.assertIn("may not be read: sums that it wrote", text.out)
         self.assert_code(hakmem("top", "--once", str(pid), tool=tool, **self.nobody()), 0)
+        # Nor is there any option in it.
+        for arguments in ((), ("--format=json",), ("HAKMEM_BINS_KB",)):
+            refused = hakmem("options", "--effective", str(pid), *arguments, tool=tool, **self.nobody())
+            self.assert_code(refused, 126)
+            self.assertEqual((refused.out, len(refused.err.splitlines())), ("", 1))
+            self.assertIn(f"process {pid} cannot be read", refused.err)
         # What is not known is not 0 but not there.
         families = metrics.parse(hakmem("stats", "--format=openmetrics", str(pid), tool=tool, **self.nobody()).out)
         unknown = {name for name, family in families.items() if not family["samples"]}
