@@ -24,6 +24,24 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 
 static const struct argp parser = {.parser = parse, .args_doc = "[FILE]", .doc = documentation};
 
+static bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
+
+/* Of the path that ends there. The library's own lines start with its name and blanks, and loggers write time, host and program before
+ * that. A path may have blanks within. */
+static const char *start_of_path(const char *line, const char *end) {
+  static const char ours[] = "hakmem:";
+  const char *start = line;
+  for (const char *at = line; (at = strstr(at, ours)) != NULL && at < end;) {
+    at += sizeof ours - 1;
+    if (is_blank(*at)) start = at;
+  }
+  start += strspn(start, " \t");
+  if (start[0] == '/') return start;
+  for (const char *at = start; at + 1 < end; at++)
+    if (is_blank(at[0]) && at[1] == '/') return at + 1;
+  return start;
+}
+
 /* Where the last "PATH+0xADDRESS" of the line ends it; false: it has none. `path` is cut off there. */
 static bool find_place(const char *line, char **path, unsigned long long *address) {
   const char *plus = strrchr(line, '+');
@@ -31,11 +49,8 @@ static bool find_place(const char *line, char **path, unsigned long long *addres
   if (plus == NULL || strncmp(plus, "+0x", 3) != 0) return false;
   *address = strtoull(plus + 1, &end, 16);
   if (*end != '\n' && *end != 0) return false;
-  const char *start = line;
-  /* The library's own lines start with its name and blanks; a path may have some within. */
-  if (strncmp(start, "hakmem:", 7) == 0) start += 7;
-  start += strspn(start, " \t");
-  if (start == plus) return false;
+  const char *start = start_of_path(line, plus);
+  if (start >= plus) return false;
   *path = strndup(start, (size_t)(plus - start));
   return *path != NULL;
 }

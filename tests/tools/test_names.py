@@ -51,6 +51,10 @@ class Names(TestCase):
             self.assertIn(wanted, told)
         without = re.sub(r"(\+0x[0-9a-f]+)  .*", r"\1", out.stdout)
         self.assertEqual(without, report)
+        # As loggers write it, with the library's name in the line or without.
+        for before, named in (("Nov 27 10:00:00 host srv[12]: ", True), ("2026-11-27T10:00:00 hakmem: srv[1]: ", True), ("Nov 27 host srv[12]: ", False)):
+            logged = "".join(before + (line if named else line.removeprefix("hakmem:")) for line in report.splitlines(True))
+            self.assertEqual(re.findall(r"/freed\+0x[0-9a-f]+  (\w+) \(freed.c:(\d+)\)", names(given=logged).stdout), told)
         file = self.folder / "report"
         file.write_text(report)
         self.assertEqual(names(file).stdout, out.stdout)
