@@ -57,6 +57,10 @@ class Options(TestCase):
         self.assertEqual(lean["HAKMEM_PROFILE"], "lean (environment)")
         self.assertEqual(lean["HAKMEM_SS_MEM_LEAN"], "1 (profile)")
         self.assertEqual(lean["HAKMEM_SS_OS_STATS"], "1 (environment)")
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("HAKMEM_BINS_KB=77\n")
+            file.flush()
+            self.assertEqual(current(HAKMEM_CONF=file.name)["HAKMEM_BINS_KB"], "77 (file)")
         wrong = current(HAKMEM_SS_OS_STATS="yes")
         self.assertIn("'yes' in the environment is not understood", wrong["HAKMEM_SS_OS_STATS"])
 
