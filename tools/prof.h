@@ -43,6 +43,7 @@ struct report {
   struct row *rows; /* what has something to show, the largest first */
   size_t count;
   double sum;
+  double less; /* of VIEW_GROWTH: what other places have less, as a positive number */
   unsigned suspects;
 };
 

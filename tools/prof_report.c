@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,13 @@ struct source {
   const struct remote *remote;
 };
 
+static void write_net(const struct report *report, FILE *out) {
+  char net[16], more[16], less[16];
+  double sum = report->sum - report->less;
+  fprintf(out, "; net %c%s (+%s, -%s)", sum < 0 ? '-' : '+', stats_bytes(fabs(sum), net),
+          stats_bytes(report->sum, more), stats_bytes(report->less, less));
+}
+
 static void write_head(const struct report *report, const struct source *source, FILE *out) {
   const struct profile *profile = source->profile;
   const struct snapshot *snapshot = source->snapshot;
@@ -37,6 +45,7 @@ static void write_head(const struct report *report, const struct source *source,
   if (order->view == VIEW_GROWTH)
     fprintf(out, order->program ? " since its first %ld s" : " in %ld s", order->seconds);
   fprintf(out, ", at %zu places", report->count);
+  if (order->view == VIEW_GROWTH) write_net(report, out);
   if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
   if (profile->dropped > 0)
     fprintf(out, "; %llu samples were dropped, for want of memory",

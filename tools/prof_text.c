@@ -26,6 +26,7 @@ bool prof_rows(struct report *report) {
     row->before = place->before[bytes];
     row->bytes = place->values[bytes] - place->before[bytes];
     row->blocks = place->values[blocks] - place->before[blocks];
+    if (report->order->view == VIEW_GROWTH && row->bytes < 0) report->less -= row->bytes;
     if (row->bytes == 0 || (row->bytes < 0 && !report->difference)) continue;
     report->count++;
     report->sum += row->bytes;

@@ -205,6 +205,8 @@ int profile_read(struct profile *profile, const struct remote *remote) {
   return EXIT_CANNOT_RUN;
 }
 
+static uint64_t less(uint64_t number, uint64_t by) { return number > by ? number - by : 0; }
+
 void profile_subtract(struct profile *profile, const struct profile *before) {
   profile->growth_ms = profile->read_ms - before->read_ms;
   for (size_t i = 0; i < profile->site_count; i++) {
@@ -215,6 +217,8 @@ void profile_subtract(struct profile *profile, const struct profile *before) {
     site->live_blocks -= was->live_blocks;
     site->allocated_bytes -= was->allocated_bytes;
     site->allocated_blocks -= was->allocated_blocks;
+    site->samples.allocated = less(site->samples.allocated, was->samples.allocated);
+    site->samples.live = less(site->samples.live, was->samples.live);
   }
 }
 

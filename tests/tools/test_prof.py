@@ -52,6 +52,24 @@ class Live(ProfCase):
         if NAMES:
             self.assertTrue(rows[0][2][1].startswith("leaked "), rows)
 
+    def test_growth_tells_what_went_and_its_own_samples(self):
+        program = self.build("grows", GROWS, "-O1")
+        process = self.launch(program=program, HAKMEM_PROF_RATE="65536")
+        with subprocess.Popen([TOOL, "prof", "--growth=4", str(process.pid)], env=environment(), stdout=subprocess.PIPE, text=True) as tool:
+            time.sleep(2)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            out = tool.communicate(timeout=60)[0]
+        head = re.search(r": ([\d.]+) MiB grown in 4 s, at \d+ places; net -([\d.]+) MiB \(\+([\d.]+) MiB, -([\d.]+) MiB\)\n", out)
+        self.assertTrue(head, out)
+        grown, net, more, less = map(float, head.groups())
+        self.assertEqual(grown, more)
+        self.assertLess(abs(less - more - net), 0.2)
+        self.assert_estimate(more * (1 << 20), 8e6, 122)
+        self.assert_estimate(less * (1 << 20), 32e6, 488)
+        # Not those that the place had before.
+        self.assert_estimate(self.rows(out)[0][1], 122, 122)
+
     def test_a_leak_is_before_larger_caches(self):
         pid, _ = self.start("1", HAKMEM_PROF_RATE="16384")
         rows, out = [], ""
@@ -149,6 +167,27 @@ class Wrong(ProfCase):
             self.assertRegex(file.read(), r"\Acovers ")
         self.assertLess(os.path.getsize(there), 100000)
 
+
+GROWS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) void *went(void) { return malloc(1000); }
+__attribute__((noinline)) void *grew(void) { return malloc(1000); }
+int main(void) {
+  static void *volatile all[32000], *volatile kept[16000];
+  for (int i = 0; i < 32000; i++) all[i] = went();
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 8000; i++) kept[8000 * round + i] = grew();
+    if (round == 0) {
+      puts("ready");
+      fflush(stdout);
+      getchar();
+    }
+  }
+  for (int i = 0; i < 32000; i++) free(all[i]);
+  return getchar() == 'x';
+}
+"""
 
 HOLDS = r"""
 #include <stdio.h>

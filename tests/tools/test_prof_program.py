@@ -160,7 +160,7 @@ class Running(ProfCase):
         time.sleep(2)
         out, err = tool.communicate(timeout=60)
         self.assertEqual((tool.returncode, err), (0, ""))
-        self.assertRegex(out, r" grown since its first 1 s, at \d+ places\n")
+        self.assertRegex(out, r" grown since its first 1 s, at \d+ places; net [+-][\d.]+ \w+ \(\+[\d.]+ \w+, -[\d.]+ \w+\)\n")
         if NAMES:
             self.assertGreater(self.of(self.rows(out), "leaked")[0], 0)
         result = hakmem("prof", "--growth=3600", "--", "true")
