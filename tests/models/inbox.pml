@@ -1,6 +1,6 @@
 /* inbox.pml - the stack in which other threads send batches of blocks back to a heap.
  *
- * Models: src/heap/remote.c (push, pile_of, remote_take_batch, count_inbox, remote_steal) and how
+ * Models: src/heap/remote.c (push, take_inbox, pile_of, remote_take_batch, count_inbox, remote_steal) and how
  * src/heap/refill.c calls them (refill, adopt, put_sent_back), for one class.
  * Senders send batches of one or two blocks to a heap for ever. The threads of two heaps take batch
  * by batch under their heap's lock; who finds none tries the other's lock, and steals or takes
