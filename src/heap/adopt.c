@@ -47,7 +47,7 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
 static void take_slabs_of_batches(struct heap *heap, struct heap *from, unsigned size_class,
                                   bool parked) {
   const struct batch *batch = heap->pile[size_class];
-  for (; batch != NULL; batch = batch_next(batch)) {
+  for (; batch != NULL; batch = batch_follow(batch, size_class)) {
     if (map_bin(batch) != &from->bins[size_class]) continue; /* adopted before */
     struct slab *slab = slab_head(map_slab(batch));
     if (!slab->purging && may_take(slab, parked)) take_slab(heap, from, slab);

@@ -259,7 +259,7 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
   if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
-  heap->pile[size_class] = batch_next(batch);
+  heap->pile[size_class] = batch_follow(batch, size_class);
   link_restore(batch);
   check_restored(batch, count, size_class);
   (void)count_inbox(heap, size_class, -(int64_t)count);
@@ -269,7 +269,7 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
 
 bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches) {
   const struct batch *batch = pile_of(heap, size_class);
-  for (; batch != NULL && batches > 0; batches--) batch = batch_next(batch);
+  for (; batch != NULL && batches > 0; batches--) batch = batch_follow(batch, size_class);
   return batches == 0;
 }
 
@@ -279,13 +279,13 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, boo
   few = few && count_of(first) >= STEAL_LONG;
   int64_t blocks = count_of(first);
   for (unsigned i = 1; i < STEAL_BATCHES; i++) {
-    struct batch *next = batch_next(last);
+    struct batch *next = batch_follow(last, size_class);
     if (next == NULL && !few) return false;
     if (next == NULL) break;
     last = next;
     blocks += count_of(last);
   }
-  from->pile[size_class] = batch_next(last);
+  from->pile[size_class] = batch_follow(last, size_class);
   last->next_and_count = (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
   HAK_CHECK(heap->pile[size_class] == NULL);
   heap->pile[size_class] = first;
@@ -301,7 +301,7 @@ void remote_settle(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     struct batch *first = take_inbox(heap, c), *last = first;
     if (first == NULL) continue;
-    while (batch_next(last) != NULL) last = batch_next(last);
+    for (struct batch *next; (next = batch_follow(last, c)) != NULL;) last = next;
     last->next_and_count = (uintptr_t)heap->pile[c] | (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
     heap->pile[c] = first;
   }
@@ -315,7 +315,7 @@ void remote_forget_inbox(struct heap *heap) {
     if (atomic_load_explicit(&heap->inbox[c], memory_order_relaxed) != NULL)
       atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
     int64_t size = class_size(c);
-    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = batch_next(batch))
+    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = batch_follow(batch, c))
       bytes += count_of(batch) * size;
   }
   if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) != bytes)

@@ -20,6 +20,17 @@ HAK_INLINE struct batch *batch_next(const struct batch *batch) {
                                      ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
 }
 
+/** The same where blocks of this class wait. In the hardened variant it ends the program where what the program wrote to a freed block makes
+ * it lead to anything but a free block of the class. */
+HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_class) {
+  struct batch *next = batch_next(batch);
+  if (HAK_HARDENED && HAK_UNLIKELY(next != NULL && (!map_has_entry(next) || map_bin(next) == NULL ||
+                                                    (uintptr_t)next % BLOCK_ALIGNMENT != 0 ||
+                                                    !link_is_free(next, size_class))))
+    link_report(batch);
+  return next;
+}
+
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
   /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */

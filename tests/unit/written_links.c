@@ -79,6 +79,48 @@ static void led_out_of_a_batch(size_t size) {
   take(3000, size);
 }
 
+#if HAK_HARDENED
+
+/* Its second word leads to the batch that was sent before. One byte of it is another one. */
+static void write_second_word(size_t size, int byte, unsigned char change) {
+  pthread_t thread;
+  for (int i = 0; i < 1000; i++) blocks[i] = hak_malloc(size);
+  if (pthread_create(&thread, NULL, free_some, NULL) != 0) _exit(2);
+  pthread_join(thread, NULL);
+  blocks[999][sizeof(void *) + (size_t)byte] ^= change;
+}
+
+static void led_to_no_start_of_a_block(size_t size) {
+  write_second_word(size, 0, 8);
+  take(3000, size);
+}
+
+static void led_to_a_live_block(size_t size) {
+  pthread_t thread;
+  unsigned char *live = hak_malloc(size);
+  for (int i = 0; i < 1000; i++) blocks[i] = hak_malloc(size);
+  if (pthread_create(&thread, NULL, free_some, NULL) != 0) _exit(2);
+  pthread_join(thread, NULL);
+  uint64_t word;
+  memcpy(&word, blocks[999] + sizeof word, sizeof word);
+  word = word >> 48 << 48 | (uintptr_t)live;
+  memcpy(blocks[999] + sizeof word, &word, sizeof word);
+  take(3000, size);
+}
+
+static void led_out_of_our_memory(size_t size) {
+  write_second_word(size, 5, 0x10);
+  take(3000, size);
+}
+
+static void led_out_before_a_fork(size_t size) {
+  write_second_word(size, 5, 0x10);
+  if (fork() == 0) _exit(0);
+  take(3000, size);
+}
+
+#endif
+
 /* How the child ends: 0, or the signal. */
 static int end_of(void (*misuse)(size_t), size_t size, const char *rate) {
   pid_t child = fork();
@@ -136,6 +178,18 @@ __attribute__((unused)) static void links_of_batches_end_with_a_message(void **s
     assert_int_equal(end_of(led_out_of_a_batch, sizes[i], "0"), SIGABRT);
 }
 
+__attribute__((unused)) static void second_words_of_batches_end_with_a_message(void **state) {
+  (void)state;
+#if HAK_HARDENED
+  for (int i = 0; i < SIZES; i++) {
+    assert_int_equal(end_of(led_to_no_start_of_a_block, sizes[i], "0"), SIGABRT);
+    assert_int_equal(end_of(led_to_a_live_block, sizes[i], "0"), SIGABRT);
+    assert_int_equal(end_of(led_out_of_our_memory, sizes[i], "0"), SIGABRT);
+    assert_int_equal(end_of(led_out_before_a_fork, sizes[i], "0"), SIGABRT);
+  }
+#endif
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(rings_end_with_a_message_or_go_on),
@@ -143,6 +197,7 @@ int main(void) {
     cmocka_unit_test(links_of_samples_end_with_a_message),
 #if !defined(UNIT_EMULATED) /* qemu-user cannot start a thread in a forked child */
     cmocka_unit_test(links_of_batches_end_with_a_message),
+    cmocka_unit_test(second_words_of_batches_end_with_a_message),
 #endif
   };
   return cmocka_run_group_tests_name("written links", tests, NULL, NULL);
