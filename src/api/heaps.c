@@ -69,10 +69,25 @@ HAK_EXPORT int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats) 
   return api_copy_known(stats, &all, stats->size, sizeof all);
 }
 
+struct visitor {
+  bool (*visit)(void *block, size_t usable, void *argument);
+  void *argument;
+};
+
+/* Behind what the program asked for there is what tells of its end. */
+static bool visit_in_full(void *block, size_t usable, void *argument) {
+  const struct visitor *visitor = argument;
+  struct block found = block_find(block);
+  usable = full_size_told(&found, block);
+  return visitor->visit(block, usable, visitor->argument);
+}
+
 HAK_EXPORT bool hak_heap_walk(hak_heap *heap,
                               bool (*visit)(void *block, size_t usable, void *argument),
                               void *argument) {
-  return named_walk(heap, visit, argument);
+  struct visitor visitor = {visit, argument};
+  return full_is_on() ? named_walk(heap, visit_in_full, &visitor)
+                      : named_walk(heap, visit, argument);
 }
 
 HAK_EXPORT bool hak_heap_each(bool (*visit)(hak_heap *heap, void *argument), void *argument) {

@@ -4,6 +4,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "front/block.h"
 #include "heap/samples.h"
@@ -215,6 +218,62 @@ static void a_damaged_end_is_no_end(void **state) {
   }
 }
 
+static bool is_told_as_usable(void *block, size_t usable, void *argument) {
+  assert_int_equal(usable, hak_usable_size(block));
+  assert_int_equal(usable, hak_room(block));
+  ++*(int *)argument;
+  return true;
+}
+
+static void a_walk_tells_what_is_usable(void **state) {
+  (void)state;
+  int walked = 0;
+  hak_heap *heap = hak_heap_create("told", 0);
+  for (int i = 0; i < TEST_SIZE_COUNT; i++) {
+    unsigned char *block = hak_heap_malloc(heap, test_sizes[i]);
+    assert_non_null(block);
+    fill_block(block, test_sizes[i], 1);
+  }
+  assert_true(hak_heap_walk(heap, is_told_as_usable, &walked));
+  assert_int_equal(walked, TEST_SIZE_COUNT);
+  hak_heap_destroy(heap);
+}
+
+/* What a child says in which the byte behind the block is written, and which then does this. */
+static bool says_when_damaged(void (*use)(void *block), const char *message) {
+  int ends[2], status;
+  char said[256] = "";
+  unsigned char *block = opaque(hak_malloc(40));
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 2);
+    os_note_stderr();
+    block[40] ^= 1;
+    use(block);
+    _exit(0);
+  }
+  close(ends[1]);
+  assert_true(read(ends[0], said, sizeof said - 1) >= 0);
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  hak_free(block);
+  return strncmp(said, message, strlen(message)) == 0 && strstr(said, "beyond its end") != NULL;
+}
+
+static void free_sized(void *block) { hak_free_sized(block, 40); }
+static void ask_for_size(void *block) { (void)hak_usable_size(block); }
+static void resize(void *block) { hak_free(hak_realloc(block, 50)); }
+
+static void a_damaged_end_is_told_of_by_the_function_that_finds_it(void **state) {
+  (void)state;
+  if (!is_full() || guarded_has(hak_malloc(40))) return;
+  assert_true(says_when_damaged(hak_free, "hakmem: free(): "));
+  assert_true(says_when_damaged(free_sized, "hakmem: free(): "));
+  assert_true(says_when_damaged(ask_for_size, "hakmem: malloc_usable_size(): "));
+  assert_true(says_when_damaged(resize, "hakmem: realloc(): "));
+}
+
 static char in_data[100] = {1};
 static char in_bss[100];
 static const char in_text[] = "read-only";
@@ -306,6 +365,8 @@ int main(void) {
       cmocka_unit_test(small_blocks_of_hardened_read_as_zeros),
       cmocka_unit_test(what_realloc_leaves_is_not_reused_at_once),
       cmocka_unit_test(a_damaged_end_is_no_end),
+      cmocka_unit_test(a_walk_tells_what_is_usable),
+      cmocka_unit_test(a_damaged_end_is_told_of_by_the_function_that_finds_it),
       cmocka_unit_test(others_memory),
       cmocka_unit_test(asked_while_others_work),
   };
