@@ -212,6 +212,7 @@ static int look(struct arguments *arguments, bool files) {
                  : look_at_process(arguments->words[0], order);
   }
   prof_close(order->output);
+  order->output = NULL;
   return code;
 }
 
