@@ -21,6 +21,7 @@ enum { WORDS_MOST = 3 }; /* "diff" and two files */
 struct arguments {
   struct prof_order order;
   char *format, *output;
+  struct prof_output file; /* it, open */
   char *words[WORDS_MOST];
   unsigned word_count;
   char **program; /* and its arguments; NULL: a process, or files */
@@ -198,10 +199,9 @@ static int refuse_diff(const struct arguments *arguments) {
 /* What it looks at: files, a program, or a process. */
 static int look(struct arguments *arguments, bool files) {
   struct prof_order *order = &arguments->order;
-  struct prof_output output;
   if (arguments->output != NULL) {
-    if (!prof_open(&output, arguments->output)) return EXIT_USAGE;
-    order->output = &output;
+    if (!prof_open(&arguments->file, arguments->output)) return EXIT_USAGE;
+    order->output = &arguments->file;
   }
   int code;
   if (arguments->program != NULL) {
@@ -212,7 +212,6 @@ static int look(struct arguments *arguments, bool files) {
                  : look_at_process(arguments->words[0], order);
   }
   prof_close(order->output);
-  order->output = NULL;
   return code;
 }
 

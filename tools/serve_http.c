@@ -98,9 +98,7 @@ static unsigned add_all(struct metrics *metrics, const struct served *served) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   for (size_t i = 0; snapshot != NULL && i < served->count; i++) {
     struct remote *remote = served->remotes[i];
-    enum remote_state state = snapshot_take(snapshot, remote);
-    while (state != REMOTE_THERE && remote_follow(remote)) state = snapshot_take(snapshot, remote);
-    if (remote_report(remote, state) != 0) continue;
+    if (remote_report(remote, snapshot_take_on(snapshot, remote)) != 0) continue;
     metrics_add(metrics, snapshot, remote);
     snapshot_free(snapshot);
     read++;

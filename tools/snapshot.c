@@ -220,6 +220,12 @@ enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *
   return take(snapshot, remote, false);
 }
 
+enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote) {
+  enum remote_state state = snapshot_take(snapshot, remote);
+  while (state != REMOTE_THERE && remote_follow(remote)) state = snapshot_take(snapshot, remote);
+  return state;
+}
+
 enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote) {
   return take(snapshot, remote, true);
 }

@@ -92,6 +92,8 @@ struct snapshot {
 
 /** Reads it all; only where it returns REMOTE_THERE there is anything to free. Complains of nothing. */
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote);
+/** The same by another thread where need be, as remote_look_on. */
+enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote);
 /** The same with a close look: which free blocks lie on pages with live ones (the lists of free blocks are read), and what the largest
  * mappings of the program are. */
 enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote);

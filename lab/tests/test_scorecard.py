@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from samples import soak_csv
 from scorecard_samples import (
+    COSTS,
     ROOT,
     ROUNDS,
     ROWS,
@@ -37,6 +38,7 @@ from hakmem_lab.scorecard.verdicts import (
     INTERVAL,
     ROW_TIME,
     RULES,
+    SURELY_OUTSIDE,
     UPPER_END,
     Found,
     Part,
@@ -59,6 +61,8 @@ CALLS = "R3: mmap, munmap and madvise an operation, in each profile"
 AT_REST = "300 MB that others freed, that spans cache, that heaps park: 5 s later"
 IDLE = "95% of 512 MiB freed, resident 5 s later"
 WAKE_UPS = "wake-ups in the minute after that"
+SLOWER_SERVERS = "servers that are slower than on their best peer with certainty"
+LEAN_SERVERS = "servers whose memory is the lowest after 10 s without load"
 SOAK = "R4: soak of balanced: memory and throughput hold"
 
 
@@ -107,6 +111,8 @@ BARS = {
     "programs: geometric mean of CPU time / mimalloc 3": "≤ 1.00, upper end ≤ 1.03",
     "programs: geometric mean of peak / mimalloc 3": "≤ 0.82",
     "programs that are slower than on glibc with certainty": "none",
+    SLOWER_SERVERS: "none",
+    LEAN_SERVERS: "> 50%",
     "instructions of a malloc and its free: fast, without the sampler": "≤ 36",
     "instructions of a malloc and its free: standard, with its countdown": "≤ 38",
     "standard / fast, instructions of a malloc and its free": "≤ 1.01",
@@ -176,6 +182,9 @@ BAR = at_most(1.0, "1.00")
         (CERTAIN_MISS, 1.05, 1.02, 1.08, 6, "met"),
         (CERTAIN_MISS, 1.05, 1.04, 1.08, 6, "not met"),
         (CERTAIN_MISS, 1.05, 1.04, 1.08, 3, "not certain"),
+        (SURELY_OUTSIDE, 1.05, 1.0, 1.08, 6, "met"),
+        (SURELY_OUTSIDE, 1.05, 1.01, 1.08, 6, "not met"),
+        (SURELY_OUTSIDE, 1.05, 1.01, 1.08, 5, "not certain"),
         (EVERY_RUN, 1.0, None, None, 6, "met"),
         (EVERY_RUN, 1.0, None, None, 5, "not certain"),
         (EVERY_RUN, 2.0, None, None, 3, "not met"),
@@ -406,6 +415,39 @@ def test_a_program_with_another_output(card: MakeCard) -> None:
     found = card(result)
     assert found["programs that are slower than on glibc with certainty"]["verdict"] == "not met"
     assert "output differs" in found[result.rows[2].name]["verdict"]
+
+
+def servers(slower: int, above: int, peers: int = len(COSTS) - 3) -> Result:
+    """Ten of the suite's rows as servers: on hakmem so many make 5% less than on their best peer,
+    and so many hold more than on their leanest."""
+    names = ["hakmem", *[n for n in COSTS if n not in ("hakmem", "speed", "lean")][:peers]]
+    result = suite(lambda row, name, _round: COSTS["mimalloc3"] / COSTS[name], names=names)
+    result.kind = "servers"
+    del result.rows[10:]
+    for number, row in enumerate(result.rows):
+        row.runs = [
+            replace(
+                run,
+                throughput_per_s=(run.throughput_per_s or 0)
+                * (0.95 if run.allocator == "hakmem" and number < slower else 1),
+                figures={"rss_after_idle_kb": 101.0 if run.allocator == "hakmem" and number < above else 100.0},
+            )
+            for run in row.runs
+        ]
+    return result
+
+
+def test_servers(card: MakeCard) -> None:
+    found = card(servers(slower=0, above=4))
+    assert found[SLOWER_SERVERS]["verdict"] == found[LEAN_SERVERS]["verdict"] == "met"
+    assert found[LEAN_SERVERS]["figure"] == "60% (6 of 10)"
+    # Half of them are not most.
+    found = card(servers(slower=1, above=5))
+    assert found[SLOWER_SERVERS]["verdict"] == found[LEAN_SERVERS]["verdict"] == "not met"
+    assert found[SLOWER_SERVERS]["figure"] == "9 of 10 inside"
+    found = card(servers(slower=0, above=0, peers=2))
+    assert found[SLOWER_SERVERS]["verdict"].startswith("not certain: without mimalloc2, ")
+    assert found[LEAN_SERVERS]["verdict"].startswith("not certain: without mimalloc2, ")
 
 
 # --- variants, instructions, start-up -------------------------------------------------------------

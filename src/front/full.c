@@ -120,14 +120,10 @@ static size_t size_of(const struct block *block, const void *pointer) {
   return word_at((const char *)pointer + size) == canary_of(pointer, 0) ? size : SIZE_MAX;
 }
 
-static size_t checked_size(const char *function, const struct block *block, const void *pointer) {
+size_t full_size(const char *function, const struct block *block, const void *pointer) {
   size_t size = size_of(block, pointer);
   if (HAK_UNLIKELY(size == SIZE_MAX)) report_bad_pointer(function, pointer, REPORT_WRITTEN_BEYOND);
   return size;
-}
-
-size_t full_size(const char *function, const struct block *block, const void *pointer) {
-  return checked_size(function, block, pointer);
 }
 
 size_t full_size_told(const struct block *block, const void *pointer) {
@@ -161,7 +157,7 @@ void *full_allocate(size_t alignment, size_t size, bool zero) {
 static void free_other(void *pointer, bool was_checked) {
   struct block block = block_look_up(pointer);
   if (HAK_LIKELY(block.wrong == NULL)) {
-    if (!was_checked) (void)checked_size("free", &block, pointer);
+    if (!was_checked) (void)full_size("free", &block, pointer);
     if (block.tier >= BLOCK_LARGE) *size_entry(&block) = NULL;
   }
   front_free(pointer); /* says what is wrong */
@@ -211,7 +207,7 @@ void *full_reallocate(void *pointer, const struct block *block, size_t size) {
     errno = ENOMEM;
     return NULL;
   }
-  size_t old = checked_size("realloc", block, pointer), room = room_of(block);
+  size_t old = full_size("realloc", block, pointer), room = room_of(block);
   /* What tells of the end here is not for the program. */
   size_t end = is_small(block) ? room : old + CANARY_BYTES;
   memset((char *)pointer + old, 0, end - old);

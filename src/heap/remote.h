@@ -20,8 +20,8 @@ HAK_INLINE struct batch *batch_next(const struct batch *batch) {
                                      ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
 }
 
-/** The same where blocks of this class wait. In the hardened variant it ends the program where what the program wrote to a freed block makes
- * it lead to anything but a free block of the class. */
+/** The same where blocks of this class wait. The hardened variant ends the program when it is no free block of the class: the program
+ * has written to a freed one. */
 HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_class) {
   struct batch *next = batch_next(batch);
   if (HAK_HARDENED && HAK_UNLIKELY(next != NULL && (!map_has_entry(next) || map_bin(next) == NULL ||
@@ -55,7 +55,7 @@ void remote_free(struct heap *heap, struct bin *owner, void *block);
 /** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
 void remote_send_list(struct bin *owner, void *first, unsigned count);
 
-/** Where blocks of a class that turn out to be others' are gathered, all zero at first: so that they do not go home one by one. */
+/** Where others' blocks of a class are gathered, so that they do not go home one by one. All zero at first. */
 enum { STRAY_SLOTS = 8 };
 struct strays {
   struct outgoing slots[STRAY_SLOTS];

@@ -41,29 +41,31 @@ static struct slab *new_slab(unsigned size_class) {
 
 #if HAK_HARDENED
 
-/* A slot is longer than the block in it may be: it is zero as far as the longest blocks that are when they are free. */
+/* Of a free slot so much is zero: it is longer than the block in it may be. */
 static size_t zeros_end(unsigned size_class) {
-  size_t end = link_zeros_end[size_class], size = class_size(size_class);
-  return end < link_zeros_most ? (link_zeros_most < size ? link_zeros_most : size) : end;
+  size_t size = class_size(size_class);
+  return size < link_zeros_most ? size : link_zeros_most;
 }
 
-static void look_or_clear(void *block, unsigned size_class, bool was_free) {
-  size_t end = zeros_end(size_class);
-  if (was_free) (void)link_look_far(block, end);
-  else if (end > LINK_WORDS_BYTES) memset(block, 0, end);
-}
-
-static void clear(void *block, unsigned size_class) {
+static void clear_slot(void *block, unsigned size_class) {
   size_t end = zeros_end(size_class);
   if (end > LINK_WORDS_BYTES) memset((char *)block + LINK_WORDS_BYTES, 0, end - LINK_WORDS_BYTES);
 }
 
+/* A new one may lie in memory that was used before. */
+static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
+  if (is_new) clear_slot(block, size_class);
+  link_hand_out(block, size_class);
+  if (zeros_end(size_class) > LINK_WORDS_BYTES) (void)link_look_far(block, zeros_end(size_class));
+}
+
 #else
 
-static void look_or_clear(void *block, unsigned size_class, bool was_free) {
-  (void)block, (void)size_class, (void)was_free;
+static void clear_slot(void *block, unsigned size_class) { link_clear(block, size_class); }
+static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
+  (void)is_new;
+  link_hand_out(block, size_class);
 }
-static void clear(void *block, unsigned size_class) { (void)block, (void)size_class; }
 
 #endif
 
@@ -73,12 +75,9 @@ void *heap_samples_take(unsigned size_class) {
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
   int64_t free_before = slab_free_count(slab);
-  bool was_free = slab->free_list != NULL;
+  bool is_new = slab->free_list == NULL;
   void *block = slab_take_one(slab);
-  if (block != NULL && option_guard() != GUARD_OFF) {
-    link_hand_out(block, size_class);
-    look_or_clear(block, size_class, was_free);
-  }
+  if (block != NULL && option_guard() != GUARD_OFF) hand_out_slot(block, size_class, is_new);
   slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
   if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
   if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
@@ -87,7 +86,7 @@ void *heap_samples_take(unsigned size_class) {
 
 void heap_samples_put(struct slab *slab, void *block) {
   if (option_guard() != GUARD_OFF) {
-    clear(block, slab->size_class);
+    clear_slot(block, slab->size_class);
     link_set_state(block, STATE_FREE + slab->size_class);
   }
   slabs_put_run(&heap_samples, slab, block, block, 1, true);

@@ -179,9 +179,10 @@ void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool kee
 bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   struct strays strays = {0};
   unsigned put = 0, count = 1;
-  for (void *list; put < BLOCKS_A_HOLD && count > 0; put += count) {
-    count = remote_take_batch(heap, size_class, &list);
-    while (count > 0 && list != NULL) (void)put_some(heap, size_class, &list, true, &strays);
+  void *list;
+  while (put < BLOCKS_A_HOLD && (count = remote_take_batch(heap, size_class, &list)) > 0) {
+    while (list != NULL) (void)put_some(heap, size_class, &list, true, &strays);
+    put += count;
   }
   remote_send_strays(&strays);
   return count > 0;

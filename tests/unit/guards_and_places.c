@@ -11,6 +11,7 @@
 #include "large/large.h"
 #include "observe/counters.h"
 #include "policy/options.h"
+#include "slab/slab.h"
 #include "superslab/guard_pages.h"
 #include "superslab/random_place.h"
 #include "superslab/warm.h"
@@ -309,6 +310,26 @@ static void slabs_end_with_a_guard(void **state) {
   }
 }
 
+/* What the library is told a page has; 0: the truth. */
+static size_t told_page;
+size_t __real_os_page_size(void);
+size_t __wrap_os_page_size(void);
+size_t __wrap_os_page_size(void) { return told_page != 0 ? told_page : __real_os_page_size(); }
+
+/* Where a page is a slice, a guard would leave nothing of a slab of one slice. */
+static void slabs_have_no_guard_where_pages_are_slices(void **state) {
+  (void)state;
+  told_page = SLICE_BYTES;
+  struct slab *slab = slab_new(class_for(8 * KIB), NULL, PAGES_SMALL);
+  told_page = 0;
+  assert_non_null(slab);
+  assert_int_equal(slab->slices, 1);
+  assert_int_equal(slab->capacity, SLICE_BYTES / (8 * KIB));
+  assert_true(is_open(slab_base(slab), SLICE_BYTES));
+  slab_release(slab);
+  superslab_settle();
+}
+
 /* --- places ----------------------------------------------------------------------------------------- */
 
 enum { UNITS = 200 };
@@ -438,6 +459,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(guards_are_as_the_kernel_can),
       cmocka_unit_test(processes_place_differently),
       cmocka_unit_test(a_child_places_differently),
+      cmocka_unit_test_setup(slabs_have_no_guard_where_pages_are_slices, with_full),
       cmocka_unit_test_setup(slabs_end_with_a_guard, with_full),
   };
   return cmocka_run_group_tests_name("guards and places", tests, start, NULL);

@@ -1,5 +1,5 @@
 /* remote_batches.c - blocks that others free: batches as they were sent, whoever takes them. */
-#include "unit_test.h"
+#include "two_heaps.h"
 
 #include <pthread.h>
 
@@ -22,25 +22,6 @@ static unsigned batch_of(size_t size) {
   return blocks > 128 ? 128 : blocks == 0 ? 1 : (unsigned)blocks;
 }
 
-static int64_t inbox_bytes(struct heap *heap) { return atomic_load(&heap->inbox_bytes); }
-
-/* The heap of this thread, which owns the blocks, and another that frees them. */
-static struct heap *owner, *other;
-
-static int start(void **state) {
-  (void)state;
-  hak_free(hak_malloc(1));
-  owner = heap_of_thread();
-  other = heap_borrow();
-  return owner != NULL && other != NULL ? 0 : -1;
-}
-
-static int end(void **state) {
-  (void)state;
-  heap_return(other);
-  return 0;
-}
-
 static void *blocks[BLOCKS_MOST];
 
 static void allocate(size_t count, size_t size) {
@@ -49,12 +30,6 @@ static void allocate(size_t count, size_t size) {
     assert_non_null(blocks[i]);
     assert_ptr_equal(heap_of_bin(map_bin(blocks[i]), class_for(size)), owner);
   }
-}
-
-/* As free does it. */
-static void send(struct heap *heap, void *block) {
-  guard_freed(block, map_bin(block));
-  remote_free(heap, map_bin(block), block);
 }
 
 static void send_now(void *block) {
@@ -240,126 +215,6 @@ static void strays_of_one_slice_come_in_batches(void **state) {
   takes_nothing(owner, size);
   for (int i = 0; i < COUNT; i++) guard_allocated(blocks[i], class_for(size));
   free_all(COUNT);
-}
-
-/* --- many blocks ----------------------------------------------------------------------------- */
-
-enum { MANY = 131072, MANY_SIZE = 64, MANY_STEP = 9973, FEW = MANY / 4 };
-static void *many[MANY];
-
-/* How often a block of the owner's next `count` ones is of another slab than the one before, of these many to be had. */
-static unsigned changes_of_slab(size_t count) {
-  const struct slab *last = NULL;
-  unsigned changes = 0;
-  for (size_t i = 0; i < count; i++) {
-    assert_non_null(many[i] = hak_malloc(MANY_SIZE));
-    const struct slab *slab = slab_head(map_slab(many[i]));
-    changes += slab != last;
-    last = slab;
-  }
-  return changes;
-}
-
-/* In an order in which no two blocks of a slab follow each other. */
-static void send_mixed(size_t count) {
-  for (size_t i = 0, at = 0; i < count; i++, at = (at + MANY_STEP) % count) send(other, many[at]);
-  remote_flush(other);
-}
-
-static void free_many(size_t from, size_t to) {
-  for (size_t i = from; i < to; i++) hak_free(many[i]);
-}
-
-/* Two MiB are handed out as they came. Of eight the most go back into slabs while the first ones are handed out, and come slab by
- * slab; not in the hardened variant, whose slabs have no order. */
-static void many_blocks_come_slab_by_slab(void **state) {
-  (void)state;
-  (void)changes_of_slab(MANY);
-  send_mixed(MANY);
-  assert_true(inbox_bytes(owner) == (int64_t)MANY * MANY_SIZE);
-  unsigned changes = changes_of_slab(MANY);
-  print_message("%d blocks: %u changes of slab\n", MANY, changes);
-  if (HAK_HARDENED) assert_true(changes > MANY / 2);
-  else assert_true(changes < MANY / 8);
-  assert_false(owner->sorts[class_for(MANY_SIZE)]);
-  free_many(FEW, MANY);
-  send_mixed(FEW);
-  changes = changes_of_slab(FEW);
-  print_message("%d blocks: %u changes of slab\n", FEW, changes);
-  assert_true(changes > FEW / 2);
-  free_many(0, FEW);
-}
-
-/* What waits of one class is no reason to put another's back. */
-static void a_class_of_which_little_waits_is_not_sorted(void **state) {
-  (void)state;
-  enum { OTHER_SIZE = 112, COUNT = 300 };
-  unsigned size_class = class_for(OTHER_SIZE);
-  (void)changes_of_slab(MANY);
-  allocate(COUNT, OTHER_SIZE);
-  while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(OTHER_SIZE));
-  send_mixed(MANY);
-  for (size_t i = 0; i < COUNT; i++) send(other, blocks[i]);
-  remote_flush(other);
-  void *block = hak_malloc(OTHER_SIZE);
-  assert_ptr_equal(block, blocks[COUNT - 1]);
-  assert_false(owner->sorts[size_class]);
-  hak_free(block);
-  (void)changes_of_slab(MANY);
-  free_many(0, MANY);
-}
-
-/* To empty hundreds of SuperSlabs would take longer than a malloc may. Blocks above 1 KiB are taken a few at a time in any case. */
-static void too_much_is_not_sorted_nor_what_is_large(void **state) {
-  (void)state;
-  static const size_t each[] = {288, 2 * KIB}; /* 36 MiB, 16 MiB */
-  static const size_t counts[] = {MANY, MANY / 16};
-  for (int i = 0; i < 2; i++) {
-    unsigned size_class = class_for(each[i]);
-    for (size_t k = 0; k < counts[i]; k++) assert_non_null(many[k] = hak_malloc(each[i]));
-    while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(each[i]));
-    send_mixed(counts[i]);
-    int64_t before = inbox_bytes(owner);
-    hak_free(hak_malloc(each[i]));
-    assert_false(owner->sorts[size_class]);
-    assert_true(before - inbox_bytes(owner) <= (int64_t)(128 * each[i]));
-    hak_purge();
-  }
-}
-
-/* A slab that changed its owner while its blocks were under way: they go on to it in long batches, in whichever order they come. */
-static void strays_in_any_order_come_in_long_batches(void **state) {
-  (void)state;
-  unsigned size_class = class_for(MANY_SIZE), batches = 0, taken = 0, count;
-  struct heap *third = heap_borrow();
-  assert_non_null(third);
-  (void)changes_of_slab(FEW);
-  send_mixed(FEW);
-  lock_acquire(&owner->lock);
-  lock_acquire(&third->lock);
-  for (size_t i = 0; i < FEW; i++) {
-    struct slab *slab = slab_head(map_slab(many[i]));
-    if (map_bin(many[i]) != &owner->bins[size_class] || (uintptr_t)slab / sizeof *slab % 2 != 0)
-      continue;
-    slabs_disown(owner, slab);
-    slab_set_bin(slab, &third->bins[size_class]);
-    slabs_own(third, slab);
-    if (slab_has_room(slab)) slabs_enlist(third, slab);
-  }
-  lock_release(&third->lock);
-  while (slabs_put_batches(owner, size_class)) continue;
-  lock_release(&owner->lock);
-  lock_acquire(&third->lock);
-  for (void *list; (count = remote_take_batch(third, size_class, &list)) > 0; taken += count) {
-    slabs_put_list(third, size_class, list, true);
-    batches++;
-  }
-  lock_release(&third->lock);
-  superslab_settle();
-  print_message("%u strays in %u batches\n", taken, batches);
-  assert_true(taken > FEW / 4);
-  assert_true(batches < taken / 16);
-  heap_return(third);
 }
 
 /* In its child what others send later is lost; nothing else is. */
@@ -654,10 +509,6 @@ int main(void) {
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(who_sleeps_is_taken_from),
       cmocka_unit_test(what_the_engine_has_is_found_after_it),
-      cmocka_unit_test(many_blocks_come_slab_by_slab),
-      cmocka_unit_test(a_class_of_which_little_waits_is_not_sorted),
-      cmocka_unit_test(too_much_is_not_sorted_nor_what_is_large),
-      cmocka_unit_test(strays_in_any_order_come_in_long_batches),
       cmocka_unit_test(a_fork_takes_all_that_was_sent),
       cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
   };

@@ -171,20 +171,6 @@ static void what_was_never_a_block(void **state) {
   hak_free(block);
 }
 
-/* The canary says how much was asked for. Bytes between the two are not looked at: in constant time. */
-/* A sample lies in a slot that is longer. */
-static void small_blocks_of_hardened_read_as_zeros(void **state) {
-  (void)state;
-  for (int i = 0; i < 100; i++) {
-    char *block = hak_malloc(100);
-    assert_non_null(block);
-    if (HAK_HARDENED && knows_free_blocks() && block_find(block).tier != BLOCK_GUARDED)
-      for (int at = 0; at < 100; at++) assert_int_equal(block[at], 0);
-    memset(block, 'S', 100);
-    hak_free(block);
-  }
-}
-
 /* Where freed blocks wait, those that realloc leaves do, too. */
 static void what_realloc_leaves_is_not_reused_at_once(void **state) {
   (void)state;
@@ -203,6 +189,7 @@ static void what_realloc_leaves_is_not_reused_at_once(void **state) {
   hak_free(moved);
 }
 
+/* The canary says how much was asked for. Bytes between the two are not looked at: in constant time. */
 static void a_damaged_end_is_no_end(void **state) {
   (void)state;
   if (!is_full()) return;
@@ -362,7 +349,6 @@ int main(void) {
       cmocka_unit_test(while_the_sampler_is_busy),
       cmocka_unit_test(freed_blocks),
       cmocka_unit_test(what_was_never_a_block),
-      cmocka_unit_test(small_blocks_of_hardened_read_as_zeros),
       cmocka_unit_test(what_realloc_leaves_is_not_reused_at_once),
       cmocka_unit_test(a_damaged_end_is_no_end),
       cmocka_unit_test(a_walk_tells_what_is_usable),

@@ -8,6 +8,7 @@
 
 #include "front/block.h"
 #include "heap/samples.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
 #include "sample/chance.h"
 #include "sample/records.h"
@@ -490,6 +491,58 @@ static void wrong_frees_of_samples_are_told(void **state) {
   hak_free(neighbour);
 }
 
+#if HAK_HARDENED
+
+/* As other blocks of their size. */
+enum { CLEARED = 100, OTHERS = 500 };
+
+static void write_into_freed(void) {
+  unsigned char *volatile block = sample_of(16, CLEARED);
+  hak_free(block);
+  block[CLEARED / 2] = 1;
+  for (int i = 0; i < OTHERS; i++) sample_of(16, CLEARED);
+}
+
+static void freed_samples_are_cleared_and_looked_at(void **state) {
+  (void)state;
+  static unsigned char *others[OTHERS];
+  set_rate(-1);
+  for (int i = 0; i < OTHERS; i++) others[i] = memset(hak_malloc(1000), 'S', 1000);
+  for (int i = 0; i < OTHERS; i++) hak_free(others[i]);
+  slabs_drain_bins(heap_of_thread());
+  set_rate(1);
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < OTHERS; i++) {
+      others[i] = sample_of(16, CLEARED);
+      for (int at = 0; at < CLEARED; at++) assert_int_equal(others[i][at], 0);
+      memset(others[i], 'S', CLEARED);
+    }
+    for (int i = 0; i < OTHERS; i++) hak_free(others[i]);
+  }
+  ends_with(write_into_freed, "written to after");
+}
+
+#endif
+
+/* In a child of a fork that came while another thread wrote the records. */
+static void samples_without_records_are_freed_by_their_size(void **state) {
+  (void)state;
+  static const size_t sizes[] = {1, 100, 1000, 3000, 40000};
+  void *sized[5];
+  for (int i = 0; i < 5; i++) sized[i] = sample_of(16, sizes[i]);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    heap_samples_lost = true;
+    for (int i = 0; i < 5; i++) hak_free_sized(sized[i], sizes[i]);
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  for (int i = 0; i < 5; i++) hak_free_sized(sized[i], sizes[i]);
+}
+
 static void nothing_is_sampled_when_it_is_off(void **state) {
   (void)state;
   set_rate(-1);
@@ -531,6 +584,10 @@ int main(void) {
     cmocka_unit_test(samples_a_second_are_limited),
     cmocka_unit_test(threads_one_after_the_other_share_the_limit),
     cmocka_unit_test(wrong_frees_of_samples_are_told),
+#if HAK_HARDENED
+    cmocka_unit_test(freed_samples_are_cleared_and_looked_at),
+#endif
+    cmocka_unit_test(samples_without_records_are_freed_by_their_size),
     cmocka_unit_test(nothing_is_sampled_when_it_is_off),
     cmocka_unit_test(threads_and_forks_lose_no_record),
 #endif

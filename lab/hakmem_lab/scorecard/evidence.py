@@ -33,12 +33,14 @@ LEAN_PEERS = frozenset(name for names in PEERS[1:] for name in names)
 
 SUITE, PROGRAMS, STEADY_KIND, INSTRUCTIONS = "suite", "programs", "steady", "instructions"
 VARIANTS, SAMPLING, STARTUP, SOAK = "variants", "sampling", "startup", "soak"
+SERVERS = "servers"
 # Each purpose and the kind of result that it takes; the order of docs/scorecard.md's last sections.
 KINDS = {
     SUITE: "suite",
     STEADY_KIND: "steady",
     INSTRUCTIONS: "instructions",
     PROGRAMS: "programs",
+    SERVERS: "servers",
     VARIANTS: "suite",
     SAMPLING: "suite",
     STARTUP: "compare",

@@ -9,6 +9,7 @@ from hakmem_lab.scorecard.evidence import (
     INSTRUCTIONS,
     PROGRAMS,
     SAMPLING,
+    SERVERS,
     SOAK,
     STARTUP,
     STEADY_KIND,
@@ -45,6 +46,8 @@ from hakmem_lab.scorecard.rows import (
     rows_against_leanest,
     sampler_cost,
     scaling_against_peers,
+    servers_against_best,
+    servers_with_the_lowest_memory,
     share_of_mimalloc,
 )
 from hakmem_lab.scorecard.soak import soak_rule
@@ -53,8 +56,10 @@ from hakmem_lab.scorecard.verdicts import (
     COUNT,
     EPOCHS,
     EVERY_RUN,
+    FIGURE,
     INTERVAL,
     ROW_TIME,
+    SURELY_OUTSIDE,
     UPPER_END,
     Bar,
     Found,
@@ -65,14 +70,14 @@ from hakmem_lab.scorecard.verdicts import (
     verdict_on,
 )
 
-TARGETS, OF_RULES, OF_NAMES = "targets", "rules", "goals by name"
+TARGETS, OF_RULES, OF_NAMES, OF_SCALE = "targets", "rules", "goals by name", "goals for large services"
 
 
 @dataclass(frozen=True)
 class Goal:
     section: str
     name: str
-    source: str  # who set it: the table of targets, or docs/rules.md
+    source: str  # who set it: the table of targets, docs/rules.md, or the goals for large services
     bar: Bar
     rule: Rule
     evidence: str  # the purpose of the file that answers
@@ -143,6 +148,10 @@ GOALS = (
          at_most(0.82, "0.82"), INTERVAL, PROGRAMS, programs_mean(peaks), 3),
     Goal(PROGRAM, "programs that are slower than on glibc with certainty", TARGETS,
          Bar(1.0, "none"), CERTAIN_MISS, PROGRAMS, programs_against_glibc()),
+    Goal(PROGRAM, "servers that are slower than on their best peer with certainty", OF_SCALE,
+         Bar(1.0, "none"), SURELY_OUTSIDE, SERVERS, servers_against_best()),
+    Goal(PROGRAM, "servers whose memory is the lowest after 10 s without load", OF_SCALE,
+         Bar(50.1, "> 50%", at_most=False), FIGURE, SERVERS, servers_with_the_lowest_memory(), 0, "%"),
     Goal(COST, "instructions of a malloc and its free: fast, without the sampler", TARGETS,
          at_most(36, "36"), COUNT, INSTRUCTIONS, instructions("fast"), 2),
     Goal(COST, "instructions of a malloc and its free: standard, with its countdown", TARGETS,

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from hakmem_lab.analysis import summary
+from hakmem_lab.analysis.servers import judgements
 from hakmem_lab.analysis.statistics import Estimate, geometric_mean, median_estimate, paired_ratios
 from hakmem_lab.base.numbers import Floats
 from hakmem_lab.run.mimalloc_bench import ENTRIES
@@ -18,6 +19,7 @@ from hakmem_lab.scorecard.evidence import (
     MIMALLOC,
     PROGRAMS,
     SAMPLING,
+    SERVERS,
     SUITE,
     VARIANTS,
     Evidence,
@@ -86,6 +88,16 @@ def all_rows(evidence: Evidence) -> Sequence[str]:
 
 def sampled_rows(_evidence: Evidence) -> Sequence[str]:
     return SAMPLED_ROWS
+
+
+def rows_of(purpose: str) -> Callable[[Evidence], Sequence[str]]:
+    """Those that its result has."""
+
+    def names(evidence: Evidence) -> Sequence[str]:
+        source = evidence.of(purpose)
+        return [row.name for row in source.result.rows] if source else []
+
+    return names
 
 
 def hakmem_in(profile: str) -> Who:
@@ -176,15 +188,8 @@ def guard_cost(mode: str) -> Find:
 
 
 def programs_mean(figures: Figures) -> Find:
-    def find(evidence: Evidence, bar: Bar) -> Found | None:
-        source = evidence.of(PROGRAMS)
-        names = [row.name for row in source.result.rows] if source else []
-        rows = [("", lambda _evidence: names)]
-        return mean(PROGRAMS, hakmem_in(DEFAULT_PROFILE), called(MIMALLOC), figures, rows)(
-            evidence, bar
-        )
-
-    return find
+    rows = [("", rows_of(PROGRAMS))]
+    return mean(PROGRAMS, hakmem_in(DEFAULT_PROFILE), called(MIMALLOC), figures, rows)
 
 
 # --- single rows ----------------------------------------------------------------------------------
@@ -266,10 +271,32 @@ def programs_against_glibc() -> Find:
         differs = summary.output_verdict(row, name) == "differs"
         return replace(part, failed="its output differs from that on glibc" if differs else "")
 
+    return each_row(PROGRAMS, rows_of(PROGRAMS), judged, needs_peers=False)
+
+
+def servers_against_best() -> Find:
+    def judged(result: Result, row: RowResult, name: str, bar: Bar) -> Part:
+        return ratio_part(row, name, summary.best_by_cost(row, peers(result)), costs, bar)
+
+    return each_row(SERVERS, rows_of(SERVERS), judged, needs_peers=True)
+
+
+def servers_with_the_lowest_memory() -> Find:
+    """Percent of them, after the time without load."""
+
     def find(evidence: Evidence, bar: Bar) -> Found | None:
-        source = evidence.of(PROGRAMS)
-        names = [row.name for row in source.result.rows] if source else []
-        return each_row(PROGRAMS, lambda _evidence: names, judged, needs_peers=False)(evidence, bar)
+        source = evidence.of(SERVERS)
+        name = subject(source.result) if source else None
+        if source is None or name is None:
+            return None
+        ratios = [j.idle for j in judgements(source.result, name) if j.idle is not None]
+        if not ratios:
+            return None
+        lowest = sum(ratio.value <= 1 for ratio in ratios)
+        share = Estimate(100 * lowest / len(ratios), None, None, len(ratios))
+        part = Part("", share, bar, f"{lowest} of {len(ratios)}")
+        rounds = basis([ratio.count for ratio in ratios])
+        return Found([part], source.name, rounds, absent_peers(source.result))
 
     return find
 

@@ -115,13 +115,17 @@ def by_upper_end(part: Part) -> Verdict:
     return Verdict(NOT_CERTAIN if part.bar.holds(better) else NOT_MET)
 
 
-def by_certain_miss(part: Part) -> Verdict:
+def by_certain_miss(allowance: float) -> Callable[[Part], Verdict]:
     """Only what is outside with all of its interval counts."""
-    doubt = too_few(part, LEAST_FOR_INTERVAL)
-    if doubt is not None:
-        return doubt
-    better, _ = ends(part)
-    return Verdict(MET if part.bar.holds(better, ALLOWANCE) else NOT_MET)
+
+    def judge(part: Part) -> Verdict:
+        doubt = too_few(part, LEAST_FOR_INTERVAL)
+        if doubt is not None:
+            return doubt
+        better, _ = ends(part)
+        return Verdict(MET if part.bar.holds(better, allowance) else NOT_MET)
+
+    return judge
 
 
 def by_every_run(part: Part) -> Verdict:
@@ -167,8 +171,13 @@ UPPER_END = Rule(
 CERTAIN_MISS = Rule(
     "surely slower",
     "Not met: all of an interval is above the bar and its 3%. Else met.",
-    by_certain_miss,
+    by_certain_miss(ALLOWANCE),
     ALLOWANCE,
+)
+SURELY_OUTSIDE = Rule(
+    "surely outside",
+    "Not met: all of an interval is outside the bar. Else met.",
+    by_certain_miss(1.0),
 )
 EVERY_RUN = Rule(
     "every run", f"Met: each of {LEAST_FOR_INTERVAL} runs or more keeps the bar.", by_every_run
@@ -181,7 +190,8 @@ EPOCHS = Rule(
     " is no higher than glibc's.",
     by_interval(1.0, least=1),
 )
-RULES = (INTERVAL, ROW_TIME, UPPER_END, CERTAIN_MISS, EVERY_RUN, COUNT, EPOCHS)
+FIGURE = Rule("figure", "Met when the figure, of medians, keeps the bar.", by_figure)
+RULES = (INTERVAL, ROW_TIME, UPPER_END, CERTAIN_MISS, EVERY_RUN, COUNT, EPOCHS, SURELY_OUTSIDE, FIGURE)
 
 
 @dataclass(frozen=True)

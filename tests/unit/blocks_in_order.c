@@ -1,0 +1,152 @@
+/* blocks_in_order.c - blocks that others free come back slab by slab, in the order of their addresses, when many of them wait. */
+#include "two_heaps.h"
+
+#include "heap/refill.h"
+#include "heap/slabs.h"
+
+WITHOUT_SAMPLES;
+
+enum { MANY = 131072, MANY_SIZE = 64, MANY_STEP = 9973, FEW = MANY / 4 };
+static void *many[MANY];
+
+/* How often a block of the owner's next `count` ones is of another slab than the one before, of these many to be had. */
+static unsigned changes_of_slab(size_t count) {
+  const struct slab *last = NULL;
+  unsigned changes = 0;
+  for (size_t i = 0; i < count; i++) {
+    assert_non_null(many[i] = hak_malloc(MANY_SIZE));
+    const struct slab *slab = slab_head(map_slab(many[i]));
+    changes += slab != last;
+    last = slab;
+  }
+  return changes;
+}
+
+/* In an order in which no two blocks of a slab follow each other. */
+static void send_mixed(size_t count) {
+  for (size_t i = 0, at = 0; i < count; i++, at = (at + MANY_STEP) % count) send(other, many[at]);
+  remote_flush(other);
+}
+
+static void free_many(size_t from, size_t to) {
+  for (size_t i = from; i < to; i++) hak_free(many[i]);
+}
+
+/* Two MiB are handed out as they came. Of eight the most go back into slabs while the first ones are handed out, and come slab by
+ * slab; not in the hardened variant, whose slabs have no order. */
+static void many_blocks_come_slab_by_slab(void **state) {
+  (void)state;
+  (void)changes_of_slab(MANY);
+  send_mixed(MANY);
+  assert_true(inbox_bytes(owner) == (int64_t)MANY * MANY_SIZE);
+  unsigned changes = changes_of_slab(MANY);
+  print_message("%d blocks: %u changes of slab\n", MANY, changes);
+  if (HAK_HARDENED) assert_true(changes > MANY / 2);
+  else assert_true(changes < MANY / 8);
+  assert_false(owner->sorts[class_for(MANY_SIZE)]);
+  free_many(FEW, MANY);
+  send_mixed(FEW);
+  changes = changes_of_slab(FEW);
+  print_message("%d blocks: %u changes of slab\n", FEW, changes);
+  assert_true(changes > FEW / 2);
+  free_many(0, FEW);
+}
+
+/* What waits of one class is no reason to put another's back. */
+static void a_class_of_which_little_waits_is_not_sorted(void **state) {
+  (void)state;
+  enum { OTHER_SIZE = 112, COUNT = 300 };
+  static void *others[COUNT];
+  unsigned size_class = class_for(OTHER_SIZE);
+  (void)changes_of_slab(MANY);
+  for (int i = 0; i < COUNT; i++) assert_non_null(others[i] = hak_malloc(OTHER_SIZE));
+  while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(OTHER_SIZE));
+  send_mixed(MANY);
+  for (size_t i = 0; i < COUNT; i++) send(other, others[i]);
+  remote_flush(other);
+  void *block = hak_malloc(OTHER_SIZE);
+  assert_ptr_equal(block, others[COUNT - 1]);
+  assert_false(owner->sorts[size_class]);
+  hak_free(block);
+  (void)changes_of_slab(MANY);
+  free_many(0, MANY);
+}
+
+/* To empty hundreds of SuperSlabs would take longer than a malloc may. Blocks above 1 KiB are taken a few at a time in any case. */
+static void too_much_is_not_sorted_nor_what_is_large(void **state) {
+  (void)state;
+  static const size_t each[] = {288, 2 * KIB}; /* 36 MiB, 16 MiB */
+  static const size_t counts[] = {MANY, MANY / 16};
+  for (int i = 0; i < 2; i++) {
+    unsigned size_class = class_for(each[i]);
+    for (size_t k = 0; k < counts[i]; k++) assert_non_null(many[k] = hak_malloc(each[i]));
+    while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(each[i]));
+    send_mixed(counts[i]);
+    int64_t before = inbox_bytes(owner);
+    hak_free(hak_malloc(each[i]));
+    assert_false(owner->sorts[size_class]);
+    assert_true(before - inbox_bytes(owner) <= (int64_t)(128 * each[i]));
+    hak_purge();
+  }
+}
+
+/* Too many slabs have blocks elsewhere, and would not become empty. */
+static void with_many_heaps_none_is_sorted(void **state) {
+  (void)state;
+  enum { HEAPS = 80 };
+  static struct heap *heaps[HEAPS];
+  for (int i = 0; i < HEAPS; i++) assert_non_null(heaps[i] = heap_borrow());
+  (void)changes_of_slab(MANY);
+  send_mixed(MANY);
+  unsigned changes = changes_of_slab(MANY);
+  print_message("%d blocks, %d heaps: %u changes of slab\n", MANY, HEAPS, changes);
+  assert_true(changes > MANY / 2);
+  free_many(0, MANY);
+  for (int i = 0; i < HEAPS; i++) heap_return(heaps[i]);
+}
+
+/* A slab that changed its owner while its blocks were under way: they go on to it in long batches, in whichever order they come. */
+static void strays_in_any_order_come_in_long_batches(void **state) {
+  (void)state;
+  unsigned size_class = class_for(MANY_SIZE), batches = 0, taken = 0, count;
+  struct heap *third = heap_borrow();
+  assert_non_null(third);
+  (void)changes_of_slab(FEW);
+  send_mixed(FEW);
+  lock_acquire(&owner->lock);
+  lock_acquire(&third->lock);
+  for (size_t i = 0; i < FEW; i++) {
+    struct slab *slab = slab_head(map_slab(many[i]));
+    if (map_bin(many[i]) != &owner->bins[size_class] || (uintptr_t)slab / sizeof *slab % 2 != 0)
+      continue;
+    slabs_disown(owner, slab);
+    slab_set_bin(slab, &third->bins[size_class]);
+    slabs_own(third, slab);
+    if (slab_has_room(slab)) slabs_enlist(third, slab);
+  }
+  lock_release(&third->lock);
+  while (slabs_put_batches(owner, size_class)) continue;
+  lock_release(&owner->lock);
+  lock_acquire(&third->lock);
+  for (void *list; (count = remote_take_batch(third, size_class, &list)) > 0; taken += count) {
+    slabs_put_list(third, size_class, list, true);
+    batches++;
+  }
+  lock_release(&third->lock);
+  superslab_settle();
+  print_message("%u strays in %u batches\n", taken, batches);
+  assert_true(taken > FEW / 4);
+  assert_true(batches < taken / 16);
+  heap_return(third);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(many_blocks_come_slab_by_slab),
+      cmocka_unit_test(a_class_of_which_little_waits_is_not_sorted),
+      cmocka_unit_test(too_much_is_not_sorted_nor_what_is_large),
+      cmocka_unit_test(with_many_heaps_none_is_sorted),
+      cmocka_unit_test(strays_in_any_order_come_in_long_batches),
+  };
+  return cmocka_run_group_tests_name("blocks in order", tests, start, end);
+}
