@@ -16,6 +16,8 @@ env = {k: v for k, v in os.environ.items() if not k.startswith("HAKMEM_")}
 env["LD_PRELOAD"] = library
 if os.environ.get("BAD_POINTER_SAMPLED"):  # every block is one of the sampler's
     env.update(HAKMEM_PROF_RATE="1", HAKMEM_PROF_MOST="0")
+else:  # none is: a sample that was written to is found when it is handed out, which need not be the next time
+    env["HAKMEM_PROF_RATE"] = "0"
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
