@@ -5,6 +5,7 @@
 
 #include "heap/bins.h"
 #include "heap/remote.h"
+#include "heap/samples.h"
 
 /* One page of metadata for each thread. */
 enum { QUARANTINE_BLOCKS = 448, PUTS = 256 };
@@ -22,6 +23,10 @@ struct quarantine {
 static void release(struct heap *heap, void *block) {
   const uint64_t *words = block;
   if (HAK_UNLIKELY((words[0] | words[1]) != 0)) link_report(block);
+  if (heap == &heap_samples) {
+    heap_samples_return(map_slab(block), block);
+    return;
+  }
   struct bin *bin = map_bin(block);
   if (!heap_has_bin(heap, bin)) remote_free(heap, bin, block);
   else if (bin_push(bin, block)) bin_overflow(heap, bin);

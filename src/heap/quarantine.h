@@ -12,13 +12,19 @@
 
 #if HAK_HARDENED
 
-/** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. */
+/** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. The samples' heap,
+ * which has no thread, has one under its lock: its blocks go back into their slabs. */
 void quarantine_put(struct heap *heap, void *block, unsigned size_class);
 /** Lets all go; release_answer after it. */
 void quarantine_flush(struct heap *heap);
 
 #else
 
+HAK_INLINE void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
+  (void)heap;
+  (void)block;
+  (void)size_class;
+}
 HAK_INLINE void quarantine_flush(struct heap *heap) { (void)heap; }
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "heap/engine.h"
+#include "heap/quarantine.h"
 #include "heap/refill.h"
 #include "heap/slabs.h"
 
@@ -84,10 +85,23 @@ void *heap_samples_take(unsigned size_class) {
   return block;
 }
 
+void heap_samples_return(struct slab *slab, void *block) {
+  slabs_put_run(&heap_samples, slab_head(slab), block, block, 1, true);
+}
+
+void heap_samples_flush(void) {
+  if (option_guard() != GUARD_FULL || heap_samples_lost) return;
+  lock_acquire(&heap_samples.lock);
+  quarantine_flush(&heap_samples);
+  lock_release(&heap_samples.lock);
+  superslab_settle();
+}
+
 void heap_samples_put(struct slab *slab, void *block) {
   if (option_guard() != GUARD_OFF) {
     clear_slot(block, slab->size_class);
     link_set_state(block, STATE_FREE + slab->size_class);
   }
-  slabs_put_run(&heap_samples, slab, block, block, 1, true);
+  if (option_guard() == GUARD_FULL) quarantine_put(&heap_samples, block, slab->size_class);
+  else heap_samples_return(slab, block);
 }

@@ -15,7 +15,11 @@ bool heap_samples_start(void);
 
 /** One block of the class; NULL: no memory. Holds heap_samples.lock. */
 void *heap_samples_take(unsigned size_class);
-/** Puts it back into its slab; under the lock, and superslab_settle is to be called after it. */
+/** Puts it back into its slab; under the lock, and superslab_settle is to be called after it. With HAKMEM_GUARD=full it waits before. */
 void heap_samples_put(struct slab *slab, void *block);
+/** The same at once, of a block that is free and cleared. */
+void heap_samples_return(struct slab *slab, void *block);
+/** What waits goes back into slabs, and empty ones to the system's side. Takes the lock. */
+void heap_samples_flush(void);
 
 #endif

@@ -185,7 +185,11 @@ static struct slab *cache_take_guarded(struct span_cache *cache, size_t bytes) {
 }
 
 static struct slab *guarded(struct slab *span, size_t bytes) {
-  if (span == NULL || span_guard(span, round_to_page(bytes))) return span;
+  if (span == NULL) return NULL;
+  if (span_guard(span, round_to_page(bytes))) {
+    span_guard_front(span);
+    return span;
+  }
   span_release(span);
   return NULL;
 }

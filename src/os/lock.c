@@ -43,12 +43,15 @@ static bool change(struct lock *lock, uint32_t from, uint32_t to) {
                                                  memory_order_relaxed);
 }
 
-/* Enters where that needs no waiting: the lock is free, or the thread's own for a fork. */
+/* Enters where that needs no waiting: the lock is free, or the thread's own for a fork, or it is dying and holds it: then it keeps it
+ * as for a fork that never ends. */
 static bool enter(struct lock *lock, uint32_t state, uint32_t as) {
   if (state == 0) return change(lock, 0, as);
+  if ((state & ~LOCK_FLAGS) != lock_self()) return false;
+  if (HAK_UNLIKELY(os_dying))
+    return change(lock, state, state | LOCK_FOR_FORK | LOCK_KEPT | LOCK_INSIDE);
   /* Another may be taking it away just now: of the two one succeeds. */
-  bool mine_for_fork = (state & ~LOCK_FLAGS) == lock_self() && (state & LOCK_FOR_FORK) != 0;
-  return mine_for_fork && change(lock, state, state | LOCK_INSIDE);
+  return (state & LOCK_FOR_FORK) != 0 && change(lock, state, state | LOCK_INSIDE);
 }
 
 /* May fail for a lock that is the thread's own for a fork, when another marks it just now. */

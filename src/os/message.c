@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -27,6 +28,9 @@ HAK_AT_LOAD static bool identify(int file, struct file_id *id) {
   *id = (struct file_id){status.st_dev, status.st_ino};
   return true;
 }
+
+_Atomic(void (*)(void)) os_when_dying HAK_START_DATA;
+_Thread_local bool os_dying;
 
 enum { NOT_LOOKED, NONE, KNOWN };
 static int first_stderr_state HAK_START_DATA;
@@ -114,4 +118,11 @@ const char *os_error_text(int error) {
   }
 }
 
-_Noreturn void os_abort(void) { abort(); }
+/* Of a second report in the program's handler of SIGABRT the signal ends it: abort() would call the handler again. */
+_Noreturn void os_abort(void) {
+  if (os_dying) (void)signal(SIGABRT, SIG_DFL);
+  os_dying = true;
+  void (*leave)(void) = atomic_load_explicit(&os_when_dying, memory_order_relaxed);
+  if (leave != NULL) leave();
+  abort();
+}

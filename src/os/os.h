@@ -220,7 +220,12 @@ void os_write_error(const char *text, size_t length);
 /** The same to descriptor 2 whatever it is: for what the program itself asks for at this moment. */
 void os_write_error_here(const char *text, size_t length);
 
+/** Ends the program by SIGABRT, whose handler may allocate. */
 _Noreturn void os_abort(void);
+/** What os_abort calls first, in the thread that ends the program. */
+extern _Atomic(void (*)(void)) os_when_dying HAK_HIDDEN;
+/** Is the calling thread there? Then locks that it holds let it in again, and keep others out to the end. */
+extern _Thread_local bool os_dying HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
 /** The program's name without its path, cut to `room` - 1 bytes; "" where it is not known. */
 void os_program_name(char *name, size_t room);

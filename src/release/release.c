@@ -8,6 +8,7 @@
 #include "heap/parked.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
+#include "heap/samples.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "policy/options.h"
@@ -288,6 +289,7 @@ size_t release_pass(unsigned looks) {
 
 void release_own_caches(void) {
   struct heap *mine = heap_if_any();
+  heap_samples_flush();
   if (mine == NULL) return;
   quarantine_flush(mine);
   remote_flush(mine);

@@ -235,10 +235,25 @@ static const char *kind_of(const struct slot *slot, uintptr_t page, uintptr_t ad
   return address < slot->block ? "underflow" : "overflow";
 }
 
+/* Where it ends the program, one thread tells what it found: another's end would cut that off. relaxed: nothing else is written. */
+static void wait_for_who_tells(void) {
+  enum { PATIENCE_MS = 2000 };
+  static _Atomic uint32_t teller;
+  uint32_t self = (uint32_t)os_thread(), other = 0;
+  if (option_value(GUARD_RECOVER) ||
+      atomic_compare_exchange_strong_explicit(&teller, &other, self, memory_order_relaxed,
+                                              memory_order_relaxed) ||
+      other == self)
+    return;
+  uint64_t end = os_clock_ms() + PATIENCE_MS, now;
+  while ((now = os_clock_ms()) < end) os_sleep_on(&teller, other, (uint32_t)(end - now));
+}
+
 /* The first error of a block alone. Written without the lock: stderr may be slow. `what`: NULL: the processor found it. */
 static void tell(const char *what, struct slot *of, uintptr_t address, const struct event *event,
                  const char *happened) {
   struct report line;
+  wait_for_who_tells();
   bool acquired = acquire();
   struct slot copy = *of, *slot = &copy;
   of->told = true;

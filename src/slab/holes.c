@@ -172,6 +172,7 @@ void purge_end(struct purge *purge, bool gone) {
                   size, STATE_NONE);
   atomic_store_explicit(&slab->carved, (uint16_t)purge->carved, memory_order_relaxed);
   if (gone && purge->tail < slab->touched) slab->touched = purge->tail;
+  if (HAK_HARDENED) slab->was_used = true;
   if (purge->tail_end > purge->tail && purge->carved < slab->capacity) slab->tail_given = true;
   /* Blocks that came back meanwhile go in front: they are the warm ones. */
   if (slab->free_list == NULL) slab->free_list = purge->list;

@@ -62,6 +62,8 @@ bool span_fit(struct slab *span, size_t usable);
 void span_keep_usable(struct slab *span, size_t usable);
 /** Guards all that is no part of the span, to its end. */
 void span_guard_again(struct slab *span);
+/** Guards the slice in front of a span, if nobody has ever had it, as where an alignment has left it out. */
+void span_guard_front(struct slab *span);
 
 /** Guards what lies in front of a Huge block's units, and behind its usable bytes. */
 void units_fence(char *base, size_t units, size_t usable);
@@ -91,6 +93,7 @@ static inline bool span_guard_slab(struct slab *span) { return span != NULL; }
 static inline bool span_fit(struct slab *span, size_t usable) { return (void)usable, span != NULL; }
 static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
 static inline void span_guard_again(struct slab *span) { (void)span; }
+static inline void span_guard_front(struct slab *span) { (void)span; }
 static inline void units_fence(char *base, size_t units, size_t usable) {
   (void)base, (void)units, (void)usable;
 }

@@ -70,6 +70,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
   for (unsigned i = 0; i < slices; i++) {
+    if (HAK_HARDENED) span->was_used |= span[i].was_used;
     span[i].index = (uint8_t)(first + i);
     span[i].offset = (uint8_t)i;
     span[i].holes = 0;
@@ -81,7 +82,10 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
     span->stale = superslab->guards & mask;
     superslab->guards &= ~mask;
   }
-  if (kind == KIND_LARGE) superslab->ends |= UINT32_C(1) << (first + slices - 1);
+  if (kind == KIND_LARGE) {
+    superslab->ends |= UINT32_C(1) << (first + slices - 1);
+    *zeroed &= option_guard() == GUARD_OFF || !span->was_used;
+  }
   return span;
 }
 
@@ -137,8 +141,10 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
 static bool slices_free(struct superslab *superslab, unsigned first, unsigned slices,
                         uint32_t dirty) {
   HAK_CHECK((superslab->free_mask & slices_mask(first, slices)) == 0);
-  for (unsigned i = first; i < first + slices; i++)
+  for (unsigned i = first; i < first + slices; i++) {
     atomic_store_explicit(&superslab->slabs[i].kind, KIND_FREE, memory_order_relaxed);
+    if (HAK_HARDENED) superslab->slabs[i].was_used = true;
+  }
   if (HAK_UNLIKELY(superslab->era != superslab_lists.era)) return false;
   unsigned before = dirty_slices_of(superslab);
   superslab_lists.slices_in_use -= slices;
@@ -207,6 +213,30 @@ bool span_resize(struct slab *span, unsigned slices) {
   lock_release(&superslab_lock);
   return done;
 }
+
+#if HAK_HARDENED
+
+/* It is taken for as long as it gets its guard, so that no other block gets it meanwhile. */
+void span_guard_front(struct slab *span) {
+  struct superslab *superslab = superslab_of(span);
+  struct slab *front = NULL;
+  unsigned before = span->index - 1u; /* the first slice is no span's, and has its guard */
+  uint32_t mask = UINT32_C(1) << before;
+  bool zeroed;
+  lock_acquire(&superslab_lock);
+  if ((superslab->free_mask & mask) != 0 && (superslab->guards & mask) == 0 &&
+      superslab->era == superslab_lists.era) {
+    front = span_take(superslab, before, 1, KIND_LARGE, &zeroed);
+    lists_update(superslab);
+  }
+  lock_release(&superslab_lock);
+  if (front == NULL) return;
+  front->guarded = SLICE_BYTES;
+  span_guard_again(front);
+  span_release(front);
+}
+
+#endif
 
 /* --- fork ---------------------------------------------------------------------------------------------- */
 

@@ -103,7 +103,7 @@ void unit_give_back(struct warm_run run) {
   if (unmap(run.base, run.units)) return;
   if (run.fenced != 0 && !units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) return;
   run.fenced = 0;
-  run.zeroed = os_decommit(run.base, bytes);
+  run.zeroed = os_decommit(run.base, bytes) && option_guard() == GUARD_OFF;
   run.since_ms = os_clock_ms();
   unit_pool_lock();
   if (!warm_is_full(&unit_pool)) {
@@ -187,8 +187,11 @@ struct unit_run unit_map_run(size_t units, size_t alignment, size_t ahead, bool 
     unit_count(run.huge_pages ? &unit_counts.huge_alloc : &unit_counts.huge_fail, 1);
     if (!run.huge_pages) unit_count(&unit_counts.fallback_mmap, 1);
   }
-  if (run.base == NULL && alignment == UNIT_BYTES && (run.base = take_kept(units)) != NULL)
+  if (run.base == NULL && alignment == UNIT_BYTES && (run.base = take_kept(units)) != NULL) {
+    /* Who had it may have written to it since. */
+    run.zeroed = option_guard() == GUARD_OFF || os_decommit(run.base, bytes);
     return run;
+  }
   if (run.base == NULL) run.base = random_place_map(bytes, alignment, ahead << UNIT_SHIFT);
   if (run.base == NULL) {
     bool at_once;

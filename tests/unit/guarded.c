@@ -1,6 +1,8 @@
 /* guarded.c - guarded samples: how many there are, what is said of them, and whose faults are whose. */
 #include "unit_test.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -134,16 +136,68 @@ static void other_faults_go_where_they_went(void **state) {
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
 }
 
-#define WHOSE_FAULTS cmocka_unit_test(other_faults_go_where_they_went),
+/* --- two faults at once ------------------------------------------------------------------------------------- */
+
+static char *freed;
+
+static void *touch(void *wait_us) {
+  usleep(*(useconds_t *)wait_us);
+  return (void *)(intptr_t) * (volatile char *)freed;
+}
+
+/* Its stderr is full for a while: who tells first waits there, and the other's fault comes. */
+static void touch_twice(int out) {
+  static useconds_t first = 0, second = 100000;
+  pthread_t thread;
+  if (dup2(out, STDERR_FILENO) < 0) _exit(7);
+  os_note_stderr();
+  signal(SIGABRT, SIG_DFL); /* cmocka catches it */
+  guard_all();
+  freed = hak_malloc(SIZE);
+  hak_free(freed);
+  if (pthread_create(&thread, NULL, touch, &second) != 0) _exit(7);
+  touch(&first);
+}
+
+static void a_report_is_told_to_its_end(void **state) {
+  (void)state;
+  static char text[16 * KIB];
+  int ends[2], status;
+  assert_int_equal(pipe(ends), 0);
+  int capacity = fcntl(ends[0], F_SETPIPE_SZ, 4 * KIB);
+  assert_in_range(capacity, 1, sizeof text / 2);
+  assert_int_equal(write(ends[1], text, (size_t)capacity), capacity);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    touch_twice(ends[1]);
+    _exit(8);
+  }
+  close(ends[1]);
+  usleep(400000);
+  size_t length = 0;
+  for (ssize_t got; (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0;)
+    length += (size_t)got;
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  assert_non_null(memmem(text, length, "use after free", 14));
+  assert_non_null(memmem(text, length, "had freed it here", 17));
+  assert_non_null(memmem(text, length, "had allocated it here", 21));
+}
+
+/* First: in the child the places are made, and faults caught, anew. */
+#define FAULTS                                                                                     \
+  cmocka_unit_test(a_report_is_told_to_its_end), cmocka_unit_test(other_faults_go_where_they_went),
 
 #else
-#define WHOSE_FAULTS
+#define FAULTS
 #endif
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(at_most_so_many_are_guarded),
+  const struct CMUnitTest tests[] = {FAULTS cmocka_unit_test(at_most_so_many_are_guarded),
                                      cmocka_unit_test(one_is_a_block_as_others),
-                                     cmocka_unit_test(a_freed_place_is_used_late), WHOSE_FAULTS};
+                                     cmocka_unit_test(a_freed_place_is_used_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

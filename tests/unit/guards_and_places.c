@@ -218,6 +218,7 @@ static void check_large(char *block, size_t bytes) {
   assert_true(usable - bytes <= os_page_size() + more);
   assert_true(is_open(block, usable));
   assert_true(all_closed(block + usable, all - usable));
+  assert_true(all_closed(block - os_page_size(), os_page_size()));
   assert_true(superslab_of(span)->fenced && span->index > 0);
   assert_true(all_closed(superslab_of(span)->base, SLICE_BYTES));
 }

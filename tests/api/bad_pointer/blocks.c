@@ -1,6 +1,7 @@
 /* Blocks of ours: freed twice, and addresses inside them. */
 #include "bad_pointer.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -131,12 +132,18 @@ void case_realloc_freed(void) {
   opaque(realloc(opaque(p), block_size * 2));
 }
 
+/* Blocks of the size that the mistake was made with, and of others. */
 static void report(int signal_number) {
-  char *p = malloc(100);
-  char *q = malloc(100000);
-  if (p == NULL || q == NULL) _exit(4);
-  free(p);
-  free(q);
+  static int calls;
+  if (calls++ > 0) _exit(5);
+  size_t sizes[] = {block_size, 100, 100000, block_size};
+  char *blocks[4];
+  for (int i = 0; i < 4; i++) {
+    blocks[i] = malloc(sizes[i]);
+    if (blocks[i] == NULL) _exit(4);
+    memset(blocks[i], i, sizes[i]);
+  }
+  for (int i = 0; i < 4; i++) free(blocks[i]);
   (void)signal_number; /* abort() ends the process when this returns */
 }
 
@@ -157,6 +164,17 @@ static void overwrite_link(uintptr_t kept, uintptr_t flipped) {
   *link = (*link & kept) ^ flipped;
   announce("malloc", block, WRITTEN_AFTER);
   for (int i = 0; i < 3; i++) opaque(malloc(block_size));
+}
+
+/* Found under the heap's lock, and in a list that the heap still has. */
+void case_abort_handler_inside(void) {
+  signal(SIGABRT, report);
+  void *next = take(block_size), *block = take(block_size);
+  free(next);
+  free(block);
+  *(uintptr_t *)opaque(block) ^= 0x10;
+  announce("malloc", block, WRITTEN_AFTER);
+  malloc_trim(0);
 }
 
 /* Where malloc would hand out the program's stack. */
