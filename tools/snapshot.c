@@ -86,6 +86,7 @@ static void add_object(struct snapshot *snapshot, const struct remote *remote,
 /* Blocks in bins and batches are told by class, not by place: each class' are as resident as its blocks that are not in
  * their slabs. */
 static void share_out(struct snapshot *snapshot) {
+  uint64_t carved_bytes = 0, free_bytes = 0;
   for (unsigned c = 0; c < CLASSES_MOST; c++) {
     struct class_figures *figures = &snapshot->classes[c];
     if (figures->carved == 0) continue;
@@ -98,14 +99,17 @@ static void share_out(struct snapshot *snapshot) {
     snapshot->live += figures->live;
     snapshot->fragmentation += figures->fragmentation;
     snapshot->slack += figures->slack;
-    snapshot->carved += figures->carved;
-    snapshot->free += figures->free;
+    carved_bytes += figures->carved;
+    free_bytes += figures->free;
   }
   for (size_t i = 0; i < snapshot->heap_count; i++)
     snapshot->in_bins += snapshot->heaps[i].bins + snapshot->heaps[i].inbox;
-  uint64_t out = snapshot->carved - snapshot->free;
+  uint64_t out = carved_bytes - free_bytes;
   snapshot->in_use = (out > snapshot->in_bins ? out - snapshot->in_bins : 0) +
                      snapshot->large_bytes + snapshot->huge_bytes;
+  /* Of what was given back, only pages inside slabs are of free blocks. */
+  snapshot->pinned = free_bytes > snapshot->hole_bytes ? free_bytes - snapshot->hole_bytes : 0;
+  snapshot->given_bytes += snapshot->hole_bytes;
 }
 
 /* A structure of which fields are read, the last of them `last`. */

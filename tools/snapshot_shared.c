@@ -28,7 +28,7 @@ bool snapshot_from_shared(struct snapshot *snapshot, const struct remote *remote
   snapshot->given_bytes = figures.given;
   snapshot->in_use = figures.in_use;
   snapshot->in_bins = figures.in_bins;
-  snapshot->free = figures.pinned + figures.given;
+  snapshot->pinned = figures.pinned;
   snapshot->mapped_bytes = figures.mapped;
   snapshot->slab_bytes = figures.slabs;
   snapshot->superslabs = figures.superslabs;

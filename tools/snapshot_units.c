@@ -83,7 +83,7 @@ static void add_slab(struct walk *walk, struct copy slab, uint64_t start, uint64
     uint64_t offset = (uint64_t)layout->superslab.slabs.stride * i;
     if (offset >= slab.size) break;
     struct copy slice = {slab.bytes + offset, slab.size - offset};
-    walk->snapshot->given_bytes +=
+    walk->snapshot->hole_bytes +=
         bits(copy_get(slice, layout->slab.holes)) * (uint64_t)walk->resident->page;
   }
 }

@@ -103,7 +103,7 @@ static void put_totals(struct json *json, const struct snapshot *s) {
   json_open_group(json, "memory", '{');
   json_number(json, "resident", s->resident);
   json_number(json, "live", s->in_use);
-  json_number(json, "pinned", s->free > s->given_bytes ? s->free - s->given_bytes : 0);
+  json_number(json, "pinned", s->pinned);
   json_number(json, "bins", s->in_bins);
   json_number(json, "cached", s->cached_bytes);
   json_number(json, "given", s->given_bytes);

@@ -40,8 +40,8 @@ static void fill(struct totals *totals, bool deep) {
   totals->in_use =
       (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
   totals->in_use += guarded_live_bytes();
-  totals->given = s->given_bytes;
-  totals->pinned = s->block_bytes_free > s->given_bytes ? s->block_bytes_free - s->given_bytes : 0;
+  totals->given = s->hole_bytes + s->given_bytes;
+  totals->pinned = s->block_bytes_free > s->hole_bytes ? s->block_bytes_free - s->hole_bytes : 0;
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);
 }
 

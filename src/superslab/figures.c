@@ -45,7 +45,7 @@ static void add_slab(const struct slab *slab, uint64_t bytes, struct superslab_s
   stats->block_bytes_carved += size * carved;
   stats->block_bytes_free += size * (free < carved ? free : carved);
   for (unsigned i = 0; i < slab->slices && slab->index + i < SLICES_PER_UNIT; i++)
-    stats->given_bytes += slice_holes(&slab[i]) * os_page_size();
+    stats->hole_bytes += slice_holes(&slab[i]) * os_page_size();
 }
 
 static void add_spans(const struct superslab *superslab, struct superslab_stats *stats) {

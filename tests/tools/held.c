@@ -1,12 +1,14 @@
 /* held.c - a program that comes to rest with memory of a known kind, for tests that look at it from outside.
  *
- * Usage: held fresh|small|huge|threads|fork|churn|storm|private|exec|orphan|leave
+ * Usage: held fresh|small|huge|given|threads|fork|churn|storm|private|exec|orphan|leave
  * Prints "ready PID LIVE" when it rests (one line for each process): LIVE bytes were asked for and are held, all of them
- * written. Ends when its standard input does, or has a line. private: no other process of its user may look at it. exec: becomes sleep.
+ * written. Ends when its standard input does, or has a line. given: as small, and a thread has Large blocks in its cache whose pages went
+ * back. private: no other process of its user may look at it. exec: becomes sleep.
  * orphan: its first thread ends, another one goes on. leave: the same after a line, and another "ready".
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -78,6 +80,27 @@ static size_t huge(void) {
   return live;
 }
 
+static void *cache_large(void *barrier) {
+  enum { BLOCKS = 8 };
+  void *blocks[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = filled(MIB / 2);
+  for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+  pthread_barrier_wait(barrier);
+  pause();
+  return NULL;
+}
+
+static size_t given(void) {
+  static pthread_barrier_t cached;
+  pthread_t thread;
+  size_t live = scatter(&state, 4 * MIB, 16, 1024, 4);
+  pthread_barrier_init(&cached, NULL, 2);
+  if (pthread_create(&thread, NULL, cache_large, &cached) != 0) abort();
+  pthread_barrier_wait(&cached);
+  malloc_trim(0);
+  return live;
+}
+
 static _Atomic size_t threads_live;
 static pthread_barrier_t all_done;
 
@@ -146,6 +169,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "small") == 0 || strcmp(what, "fork") == 0)
     live = scatter(&state, (size_t)200 * MIB, 16, 1024, 10);
   if (strcmp(what, "huge") == 0) live = huge();
+  if (strcmp(what, "given") == 0) live = given();
   if (strcmp(what, "threads") == 0) live = threads();
   for (uintptr_t i = 0; strcmp(what, "churn") == 0 && i < CHURNERS; i++) {
     pthread_t thread;

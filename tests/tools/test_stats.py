@@ -278,8 +278,13 @@ class Formats(StatsCase):
 
     def test_figures_are_those_of_the_library(self):
         """At rest, the library at a signal and the tool from outside say the same."""
-        path = self.path("stats")
-        [(pid, _)] = self.start(HELD, "small", HAKMEM_STATS_SIGNAL="USR1", HAKMEM_STATS_FILE=path)
+        for what in ("small", "given"):
+            with self.subTest(what=what):
+                self.check_figures(what)
+
+    def check_figures(self, what):
+        path = self.path(what)
+        [(pid, _)] = self.start(HELD, what, HAKMEM_STATS_SIGNAL="USR1", HAKMEM_STATS_FILE=path)
         os.kill(pid, signal.SIGUSR1)
         text = ""
         while not text.endswith("\n"):
@@ -300,6 +305,13 @@ class Formats(StatsCase):
                 self.assertEqual(classes[row["class"]][name], row[name])
         for tier in ("large", "huge"):
             self.assertEqual(read[tier], written[tier])
+
+    def test_given_large_blocks_are_not_of_what_is_pinned(self):
+        [(pid, live)] = self.start(HELD, "given")
+        memory = self.json(pid)["memory"]
+        self.assertGreater(memory["given"], 4 * MIB - 1)
+        # Of blocks of 512 bytes one in four stays, so that few pages are free.
+        self.assertTrue(live < memory["pinned"] < 4 * MIB, (live, memory))
 
     def test_options_in_effect(self):
         [(pid, _)] = self.start(HELD, "small", HAKMEM_PROFILE="lean", HAKMEM_BINS_KB="64")

@@ -86,6 +86,47 @@ static void memory_is_where_it_is_said_to_be(void **state) {
     if (i % 32 == 0 || i % 32 >= 30) hak_free(blocks[i]);
 }
 
+static pthread_barrier_t cached, counted;
+
+static void *cache_large_blocks(void *unused) {
+  enum { BLOCKS = 8, SIZE = 512 * 1024 };
+  void *blocks[BLOCKS];
+  (void)unused;
+  for (int i = 0; i < BLOCKS; i++) {
+    assert_non_null(blocks[i] = hak_malloc(SIZE));
+    memset(blocks[i], 1, SIZE);
+  }
+  for (int i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
+  pthread_barrier_wait(&cached);
+  pthread_barrier_wait(&counted);
+  return NULL;
+}
+
+/* Large blocks of a thread's cache whose pages went back lie in no slab. */
+static void given_large_blocks_are_not_of_what_is_pinned(void **state) {
+  (void)state;
+  enum { BLOCKS = 2000, SIZE = 1024 };
+  static void *blocks[BLOCKS];
+  struct hak_memory_stats before = {.size = sizeof before}, after = before;
+  pthread_t thread;
+  assert_int_equal(pthread_barrier_init(&cached, NULL, 2), 0);
+  assert_int_equal(pthread_barrier_init(&counted, NULL, 2), 0);
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = hak_malloc(SIZE));
+  for (int i = 0; i < BLOCKS; i += 2) hak_free(blocks[i]); /* no page without a live block */
+  hak_purge();
+  assert_int_equal(hak_memory_stats_get(&before), 0);
+  assert_true(before.pinned > BLOCKS * SIZE / 4);
+  assert_int_equal(pthread_create(&thread, NULL, cache_large_blocks, NULL), 0);
+  pthread_barrier_wait(&cached);
+  hak_purge();
+  assert_int_equal(hak_memory_stats_get(&after), 0);
+  pthread_barrier_wait(&counted);
+  pthread_join(thread, NULL);
+  assert_in_range(after.given - before.given, 3 * MIB, 5 * MIB);
+  assert_in_range(after.pinned, before.pinned, before.pinned + 128 * KIB);
+  for (int i = 1; i < BLOCKS; i += 2) hak_free(blocks[i]);
+}
+
 static void keeps_errno(void **state) {
   (void)state;
   errno = 1234;
@@ -236,6 +277,7 @@ int main(void) {
       cmocka_unit_test(leaves_fields_of_newer_versions_alone),
       cmocka_unit_test(fills_what_an_older_version_knows),
       cmocka_unit_test(memory_is_where_it_is_said_to_be),
+      cmocka_unit_test(given_large_blocks_are_not_of_what_is_pinned),
       cmocka_unit_test(keeps_errno),
       cmocka_unit_test(huge_blocks_are_counted),
       cmocka_unit_test(superslabs_come_and_go),
