@@ -44,7 +44,7 @@ struct wish {
   bool allocated; /* readers show first what was allocated since the start, instead of what lives */
 };
 
-/** Starts making a heap profile. NULL: too many at once, or no memory. SIGCHLD comes when it is ready. */
+/** Starts making a heap profile. NULL: errno says why, EBUSY that it would be too many at once. SIGCHLD comes when it is ready. */
 struct job *job_start(struct remote *remote, const struct wish *wish, void *owner);
 /** The owner of one that has become ready since; NULL: none has. */
 void *job_ended(void);

@@ -3,6 +3,7 @@
  * An answer is made whole before it is sent, so a client that reads slowly, or never, holds its own answer and nothing else.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -32,14 +33,15 @@ struct answer {
   const char *type;
   char *text; /* of malloc; NULL: there was no memory for it, or it is in `file` */
   size_t size;
-  int file; /* -1: none */
+  int file;    /* -1: none */
+  bool nobody; /* there is no process to tell of: what was complained of says why */
 };
 
 static struct answer say(unsigned status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static struct answer say(unsigned status, const char *format, ...) {
-  struct answer answer = {status, "text/plain; charset=utf-8", NULL, 0, -1};
+  struct answer answer = {.status = status, .type = "text/plain; charset=utf-8", .file = -1};
   va_list arguments;
   va_start(arguments, format);
   int length = vasprintf(&answer.text, format, arguments);
@@ -55,8 +57,11 @@ static struct answer no_memory(void) {
 
 /* What is wrong with the processes, of which none can be read. */
 static struct answer nobody(const char *problems) {
-  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-             problems != NULL && problems[0] != 0 ? problems : "there is no process any more\n");
+  struct answer answer =
+      say(MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+          problems != NULL && problems[0] != 0 ? problems : "there is no process any more\n");
+  answer.nobody = true;
+  return answer;
 }
 
 static enum MHD_Result send_answer(struct MHD_Connection *connection, const struct answer *answer) {
@@ -108,10 +113,9 @@ static unsigned add_all(struct metrics *metrics, const struct served *served) {
 }
 
 static struct answer metrics_page(struct served *served, FILE *problems, bool open) {
-  struct answer answer = {MHD_HTTP_OK,
-                          open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                               : "text/plain; version=0.0.4; charset=utf-8",
-                          NULL, 0, -1};
+  struct answer answer = {.status = MHD_HTTP_OK, .file = -1};
+  answer.type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                     : "text/plain; version=0.0.4; charset=utf-8";
   FILE *out = open_memstream(&answer.text, &answer.size);
   struct metrics *metrics = metrics_open(open ? METRICS_OPEN : METRICS_PLAIN);
   if (out == NULL || metrics == NULL) {
@@ -148,6 +152,11 @@ static struct remote *find_process(const struct served *served, long pid) {
   return NULL;
 }
 
+static struct answer refuse_profile(int error) {
+  if (error == EBUSY) return say(MHD_HTTP_SERVICE_UNAVAILABLE, "too many profiles at once\n");
+  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "no profile can be started: %s\n", strerror(error));
+}
+
 /* Starts making it, and sets *job; or says why not. */
 static struct answer start_profile(struct MHD_Connection *connection, struct served *served,
                                    bool allocated, struct job **job) {
@@ -163,7 +172,7 @@ static struct answer start_profile(struct MHD_Connection *connection, struct ser
   if (remote == NULL)
     return say(MHD_HTTP_BAD_REQUEST, "of which process? pid=NUMBER; / names them\n");
   *job = job_start(remote, &wish, connection);
-  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "too many profiles at once, or out of memory\n");
+  return *job != NULL ? (struct answer){.file = -1} : refuse_profile(errno);
 }
 
 static struct answer take_profile(struct job *job) {
@@ -192,7 +201,7 @@ static void write_escaped(const char *text, FILE *out) {
 }
 
 static struct answer index_page(const struct served *served) {
-  struct answer answer = {MHD_HTTP_OK, "text/html; charset=utf-8", NULL, 0, -1};
+  struct answer answer = {.status = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .file = -1};
   FILE *out = open_memstream(&answer.text, &answer.size);
   if (out == NULL) return no_memory();
   fprintf(out,
@@ -247,7 +256,7 @@ static struct answer answer_to(struct MHD_Connection *connection, struct served 
   struct answer answer = find_page(connection, served, path, problems, job);
   collect_complaints(NULL);
   bool known = fclose(problems) == 0 && length > 0;
-  if (answer.status == MHD_HTTP_SERVICE_UNAVAILABLE && *job == NULL && known) {
+  if (answer.nobody && known) {
     free(answer.text);
     answer = nobody(said);
   }

@@ -2,6 +2,7 @@
  * of what grows waits: meanwhile others are answered. What libdw has cached goes with the child.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +62,20 @@ static void child(struct remote *remote, const struct wish *wish, int fd) {
 struct job *job_start(struct remote *remote, const struct wish *wish, void *owner) {
   size_t i = 0;
   while (i < JOBS_MOST && jobs[i] != NULL) i++;
-  struct job *job = i < JOBS_MOST ? calloc(1, sizeof *job) : NULL;
+  if (i == JOBS_MOST) {
+    errno = EBUSY;
+    return NULL;
+  }
+  struct job *job = calloc(1, sizeof *job);
   if (job == NULL) return NULL;
   *job = (struct job){.fd = memfd_create("profile", MFD_CLOEXEC), .owner = owner};
   job->child = job->fd >= 0 ? fork() : -1;
   if (job->child == 0) child(remote, wish, job->fd);
   if (job->child < 0) {
+    int error = errno;
     if (job->fd >= 0) close(job->fd);
     free(job);
+    errno = error;
     return NULL;
   }
   jobs[i] = job;

@@ -1,10 +1,12 @@
 """hakmem serve: figures of running processes over HTTP."""
 
 import contextlib
+import errno
 import glob
 import gzip
 import http.client
 import re
+import resource
 import select
 import socket
 import threading
@@ -36,9 +38,9 @@ class UnixConnection(http.client.HTTPConnection):
 class Server:
     """A hakmem serve that has said where it is."""
 
-    def __init__(self, case, *arguments, at=("--port=0",)):
-        self.process = subprocess.Popen([TOOL, "serve", *at, *map(str, arguments)], env=environment(), text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    def __init__(self, case, *arguments, at=("--port=0",), tool=TOOL, options=None):
+        self.process = subprocess.Popen([tool, "serve", *at, *map(str, arguments)], env=environment(), text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **(options or {}))  # fmt: skip
         case.addCleanup(self.close)
         self.line = self.process.stdout.readline()
         case.assertRegex(self.line, r"^serving .* at \S+\n$")
@@ -236,12 +238,39 @@ class Profiles(ServeCase):
         ready, _, _ = select.select([connection.sock for connection in waiting], [], [], 30)
         self.assertEqual(len(ready), 1)
         refused = next(connection for connection in waiting if connection.sock in ready).getresponse()
-        self.assertEqual((refused.status, refused.read()), (503, b"too many profiles at once, or out of memory\n"))
+        self.assertEqual((refused.status, refused.read()), (503, b"too many profiles at once\n"))
         self.assertEqual(server.ask("/metrics").status, 200)
         children = server.children()
         self.assertEqual(len(children), 8)
         self.assertEqual(server.end(), 0)
         self.assertEqual([child for child in children if os.path.exists(f"/proc/{child}")], [])
+
+    def test_too_many_are_told_also_beside_a_process_without_hakmem(self):
+        name = "held" + os.path.basename(self.directory)[-7:]
+        program = self.copy(HELD, name)
+        self.start(program, "threads")
+        self.start(program, "small", preload=None)
+        server = self.serve("--name", name)
+        waiting = [server.connect() for _ in range(8)]
+        for connection in waiting:
+            self.addCleanup(connection.close)
+            connection.request("GET", self.PATH + "?seconds=3000")
+        while len(server.children()) < 8:
+            time.sleep(0.01)
+        refused = server.ask(self.PATH)
+        self.assertEqual((refused.status, refused.text), (503, "too many profiles at once\n"))
+
+    def test_why_no_child_can_be_had_for_it(self):
+        # Root may have any number of processes.
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        os.chmod(self.directory, 0o755)
+        held, tool = self.copy(HELD, "held"), self.copy(TOOL, "hakmem")
+        [(pid, _)] = self.start(held, "small", preload=self.copy(LIBRARY, "libhakmem.so"), options=nobody)
+        alone = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))}
+        server = self.serve(pid, tool=tool, options=nobody | alone)
+        refused = server.ask(self.PATH)
+        self.assertEqual((refused.status, refused.text), (503, f"no profile can be started: {os.strerror(errno.EAGAIN)}\n"))
+        self.assertEqual(server.ask("/metrics").status, 200)
 
     def test_clients_that_have_gone_make_room(self):
         server = self.serve(self.pid)
