@@ -13,6 +13,7 @@ enum reason_kind {
   REASON_LOOSE,   /* whole pages of free blocks, not given back so far */
   REASON_HUGE,    /* the same in huge pages that are not broken up for it */
   REASON_THREAD,  /* a thread keeps free blocks for its next calls */
+  REASON_HEAP,    /* a heap that the program has made does */
   REASON_ENDED,   /* what threads that have ended have left */
   REASON_EMPTY,   /* warm pool, free slices, cached large blocks */
   REASON_UNUSED,  /* memory of slabs that was no block yet */
@@ -39,8 +40,9 @@ struct reason {
   uint64_t pages, blocks;
   struct holder holders[HOLDERS_MOST];
   unsigned holder_count;
-  uint64_t samples; /* of live blocks of the size */
-  int heap_thread;  /* REASON_THREAD; 0: not known */
+  uint64_t samples;      /* of live blocks of the size */
+  int heap_thread;       /* REASON_THREAD; 0: not known */
+  const char *heap_name; /* REASON_HEAP: the snapshot's; empty: it has none */
 };
 
 /* An option that would change something. */

@@ -3,8 +3,8 @@
 #include "explain.h"
 #include "json_writer.h"
 
-static const char *const kinds[] = {"pinned", "loose",  "huge",  "thread",  "ended",
-                                    "empty",  "unused", "slack", "metadata"};
+static const char *const kinds[] = {"pinned", "loose", "huge",   "thread", "heap",
+                                    "ended",  "empty", "unused", "slack",  "metadata"};
 
 static void put_holders(struct json *json, const struct reason *reason, struct symbols *symbols) {
   char calls[SENTENCE];
@@ -37,6 +37,8 @@ static void put_reason(struct json *json, const struct reason *reason, struct sy
   }
   if (reason->kind == REASON_THREAD && reason->heap_thread != 0)
     json_number(json, "thread", (uint64_t)reason->heap_thread);
+  if (reason->kind == REASON_HEAP && reason->heap_name[0] != 0)
+    json_text(json, "heap", reason->heap_name);
   json_close_group(json, '}');
 }
 

@@ -124,6 +124,10 @@ static void add_class(struct finder *finder, const struct class_figures *figures
   say(reason->goes_when, "it stays until these blocks are freed, or new ones fill the places");
 }
 
+static bool is_of_thread(const struct heap_figures *heap) {
+  return !heap->parked && !heap->samples && !heap->common && !heap->named;
+}
+
 static void add_thread(struct finder *finder, const struct heap_figures *heap) {
   char thread[40], bins[16], unsent[16], inbox[16];
   double bytes = (double)(heap->bins + heap->outgoing + heap->inbox);
@@ -141,6 +145,21 @@ static void add_thread(struct finder *finder, const struct heap_figures *heap) {
   else
     say(reason->goes_when, "only the thread itself can empty its bins: by its own calls, or when "
                            "it calls malloc_trim");
+}
+
+/* A heap that the program has made. */
+static void add_heap(struct finder *finder, const struct heap_figures *heap) {
+  struct reason *reason = add(finder, REASON_HEAP, (double)heap->bins);
+  if (reason == NULL) return;
+  reason->heap_name = heap->own_name;
+  if (heap->own_name[0] == 0)
+    say(reason->sentence,
+        "a heap of the program without a name keeps free blocks for its next calls");
+  else
+    say(reason->sentence, "the heap \"%s\" of the program keeps free blocks for its next calls",
+        heap->own_name);
+  say(reason->goes_when,
+      "it stays until the heap hands them out again, or the program destroys the heap");
 }
 
 static void add_ended(struct finder *finder, const struct snapshot *snapshot) {
@@ -271,7 +290,7 @@ static void find_advice(struct explanation *explanation, const struct circumstan
     const struct heap_figures *heap = &snapshot->heaps[i];
     double over = (double)heap->bins - BINS_KB_LITTLE * 1024.0;
     if (heap->parked) ended += (double)(heap->bins + heap->inbox);
-    else if (over > 0) bins += over;
+    else if (is_of_thread(heap) && over > 0) bins += over;
   }
   explanation->trim = waits + huge + ended;
   if (now->known && now->decay_ms == 0)
@@ -306,9 +325,11 @@ bool explain_find(struct explanation *explanation, const struct snapshot *snapsh
   finder.all = calloc(finder.room, sizeof *finder.all);
   if (finder.all == NULL) return false;
   for (unsigned c = 0; c < CLASSES_MOST; c++) add_class(&finder, &snapshot->classes[c]);
-  for (size_t i = 0; i < snapshot->heap_count; i++)
-    if (!snapshot->heaps[i].parked && !snapshot->heaps[i].samples && !snapshot->heaps[i].common)
-      add_thread(&finder, &snapshot->heaps[i]);
+  for (size_t i = 0; i < snapshot->heap_count; i++) {
+    const struct heap_figures *heap = &snapshot->heaps[i];
+    if (heap->named) add_heap(&finder, heap);
+    else if (is_of_thread(heap)) add_thread(&finder, heap);
+  }
   add_ended(&finder, snapshot);
   add_pages(&finder, snapshot, &now);
   add_rest(&finder, snapshot);

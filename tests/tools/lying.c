@@ -1,6 +1,7 @@
 /* lying.c - a program with the library in it that changes what this says of itself, as any program may, for tests of the tool.
  *
- * Usage: lying stacks|slices|units|name|heaps. Prints "ready PID 0" and ends when its standard input does.
+ * Usage: lying stacks|slices|units|name|heaps|bins. heaps and bins are no lies: heaps that the program has made, and such whose bins are
+ * full. Prints "ready PID 0" and ends when its standard input does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,19 @@
 #include "observe/samples.h"
 
 extern char hakmem_directory[] __attribute__((visibility("hidden")));
+
+/* Blocks of all sizes, all of them freed again. */
+static int fill_bins(const char *name) {
+  enum { COUNT = 16, STEPS = 16 };
+  hak_heap *heap = hak_heap_create(name, 0);
+  for (size_t size = 16; size < 64 * 1024; size += (size + STEPS - 1) / STEPS) {
+    void *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++)
+      if ((blocks[i] = hak_heap_malloc(heap, size)) == NULL) return 1;
+    for (int i = 0; i < COUNT; i++) hak_free(blocks[i]);
+  }
+  return 0;
+}
 
 int main(int argc, char **argv) {
   free(malloc((size_t)argc * 100));
@@ -43,6 +57,7 @@ int main(int argc, char **argv) {
     if (hak_heap_malloc(hak_heap_create(i < 3 ? "session" : "other", 0), (size_t)(1000 * i)) ==
         NULL)
       return 1;
+  if (strcmp(argv[1], "bins") == 0 && (fill_bins("session") != 0 || fill_bins(NULL) != 0)) return 1;
   /* Without another malloc, for which a lie may be fatal. */
   char text[32], end;
   int length = snprintf(text, sizeof text, "ready %d 0\n", getpid());

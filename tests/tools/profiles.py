@@ -17,7 +17,7 @@ def amount(number, unit):
 
 class ProfCase(TestCase):
     def launch(self, *arguments, program=SITES, **changes):
-        env = environment(LD_PRELOAD=LIBRARY, **changes)
+        env = environment(**{"LD_PRELOAD": LIBRARY} | changes)
         process = subprocess.Popen([program, *arguments], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         process.words = process.stdout.readline().split()

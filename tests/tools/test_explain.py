@@ -8,6 +8,7 @@ from profiles import ProfCase
 
 PLANTED = os.environ.get("HAKMEM_TEST_PLANTED", "")
 TRIMMED = os.environ.get("HAKMEM_TEST_TRIMMED", "")
+LYING = os.environ.get("HAKMEM_TEST_LYING", "")
 MIB = 1 << 20
 
 
@@ -60,6 +61,19 @@ class Explain(ProfCase):
         self.assertRegex(lines[4], r"^ 1\. [\d.]+ MiB: free blocks of 64 bytes lie on \d+ pages with blocks in use, ")
         if NAMES:
             self.assertTrue(any("kept_for_long (planted.c:" in line for line in lines), lines)
+
+    def test_heaps_of_the_program_are_no_threads(self):
+        pid, _ = self.start("bins", program=LYING, LD_PRELOAD=None)
+        figures = json.loads(self.explain(pid, "--format=json"))
+        self.assertEqual([reason for reason in figures["reasons"] if reason["kind"] == "thread"], [], figures)
+        heaps = [reason for reason in figures["reasons"] if reason["kind"] == "heap"]
+        self.assertEqual(sorted(heap.get("heap", "") for heap in heaps), ["", "session"], figures)
+        # HAKMEM_BINS_KB is of threads.
+        self.assertFalse(any(advice["option"].startswith("HAKMEM_BINS_KB") for advice in figures["advice"]), figures)
+        out = self.explain(pid)
+        self.assertRegex(out, r'(?m)^ \d\. [\d.]+ [KM]iB: the heap "session" of the program keeps free blocks for its next calls$')
+        self.assertRegex(out, r"(?m)^ \d\. [\d.]+ [KM]iB: a heap of the program without a name keeps free blocks for its next calls$")
+        self.assertNotIn("thread heap", out)
 
     def test_nothing_is_wrong(self):
         pid, _ = self.plant("full")
