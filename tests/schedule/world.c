@@ -59,6 +59,8 @@ WEAK bool os_unmap_guarded(void *address, size_t bytes) {
   return true;
 }
 
+_Thread_local bool os_dying;
+
 WEAK void os_yield(void) { schedule_yield(); }
 
 WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
