@@ -59,7 +59,7 @@ WEAK bool os_unmap_guarded(void *address, size_t bytes) {
   return true;
 }
 
-_Thread_local bool os_dying;
+WEAK _Thread_local bool os_dying;
 
 WEAK void os_yield(void) { schedule_yield(); }
 
