@@ -60,6 +60,7 @@ WEAK bool os_unmap_guarded(void *address, size_t bytes) {
 }
 
 WEAK _Thread_local bool os_dying;
+WEAK _Atomic(void (*)(void)) os_when_dying;
 
 WEAK void os_yield(void) { schedule_yield(); }
 
