@@ -18,11 +18,16 @@
 #include "os/probe.h"
 #include "policy/options.h"
 #include "slab/holes.h"
+#include "superslab/dirty.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
  * this ahead: a class that is used little touches one page (docs/decisions/0002). */
 #define REFILL_BYTES (4 * KIB)
 enum { REFILL_BLOCKS = 64 };
+
+/* Of memory that is there already so much is carved at once: it costs no page, and the locks and lists of a refill take more time than its
+ * blocks (docs/decisions/0037). */
+#define CARVED_BYTES (16 * KIB)
 
 /* Pieces in which new pages are asked for: at most this, and at most an eighth of what the class
  * already has, so that a small heap stays small (docs/decisions/0004). */
@@ -56,6 +61,18 @@ static size_t populate_piece(struct heap *heap, const struct slab *slab) {
       atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed);
   size_t has = (others - 1) * SLICE_BYTES + slab_carved(slab) * slab_block_size(slab);
   return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
+}
+
+/* How many blocks to carve, if not more than `wanted` touch new pages. */
+static unsigned carve_blocks(const struct slab *slab, unsigned wanted) {
+  uint32_t size = slab_block_size(slab), at = slab_carved(slab) * size;
+  uint32_t there = superslab_is_whole(superslab_of(slab)) ? (uint32_t)slab->slices << SLICE_SHIFT
+                                                          : slab->touched;
+  /* Each of many heaps would keep more in its bins. */
+  if (size > REFILL_BYTES || there <= at || heap_are_many()) return wanted;
+  uint32_t bytes = there - at < CARVED_BYTES ? there - at : CARVED_BYTES;
+  unsigned blocks = bytes / size < REFILL_BLOCKS ? bytes / size : REFILL_BLOCKS;
+  return blocks > wanted ? blocks : wanted;
 }
 
 /* The next partial slab: what was never used comes last. */
@@ -126,7 +143,9 @@ static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **l
       slabs_count(heap, size_class, COUNT_FROM_SLABS, taken);
     } else {
       taken = carve_untouched(slab, wanted, list, zeroed);
-      if (taken == 0) taken = slab_carve(slab, wanted - count, populate_piece(heap, slab), list);
+      if (taken == 0)
+        taken =
+            slab_carve(slab, carve_blocks(slab, wanted - count), populate_piece(heap, slab), list);
       slabs_count(heap, size_class, COUNT_CARVED, taken);
     }
     count += taken;

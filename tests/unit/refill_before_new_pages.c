@@ -7,6 +7,7 @@
 #include "heap/bins.h"
 #include "heap/heap.h"
 #include "heap/refill.h"
+#include "heap/slabs.h"
 
 WITHOUT_SAMPLES;
 
@@ -267,6 +268,23 @@ static void bins_shrink_while_a_class_is_only_freed(void **state) {
   assert_in_range(mine()->bins[class_for(SIZE)].capacity, 1, 3);
 }
 
+/* Memory of slabs that became empty is cut anew, in pieces longer than those that touch new pages. */
+static void what_is_there_is_cut_in_longer_pieces(void **state) {
+  (void)state;
+  enum { SIZE = 800, MANY = 4000, TAKEN = 400 };
+  static void *blocks[MANY];
+  for (int i = 0; i < MANY; i++) memset(blocks[i] = allocate(SIZE), 1, SIZE);
+  for (int i = 0; i < MANY; i++) hak_free(blocks[i]);
+  slabs_drain_bins(mine());
+  int refills = 0;
+  for (int i = 0; i < TAKEN; i++) {
+    refills += mine()->bins[class_for(SIZE)].head == NULL;
+    blocks[i] = allocate(SIZE);
+  }
+  assert_in_range(refills, 1, TAKEN / 10);
+  for (int i = 0; i < TAKEN; i++) hak_free(blocks[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_larger_block_serves_before_a_new_page),
@@ -280,6 +298,7 @@ int main(void) {
       cmocka_unit_test(blocks_go_back_to_their_slabs_in_any_order),
       cmocka_unit_test(a_lent_block_that_has_grown_is_freed_by_its_size),
       cmocka_unit_test(bins_shrink_while_a_class_is_only_freed),
+      cmocka_unit_test(what_is_there_is_cut_in_longer_pieces),
   };
   return cmocka_run_group_tests_name("refill before new pages", tests, NULL, NULL);
 }
