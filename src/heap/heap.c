@@ -170,7 +170,7 @@ static void refuse_libc_where_there_is_none(void) {
 
 static void read_options_and_make_key(void) {
   options_read();
-  /* What was reported may lie in the heap's lists: a handler of SIGABRT gets another heap. relaxed: it needs nothing else. */
+  /* The heap's lists may hold what was reported: a handler of SIGABRT gets another heap. relaxed: a function, and no data. */
   atomic_store_explicit(&os_when_dying, leave_heap, memory_order_relaxed);
   refuse_libc_where_there_is_none();
   /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */

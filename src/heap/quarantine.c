@@ -24,7 +24,7 @@ static void release(struct heap *heap, void *block) {
   const uint64_t *words = block;
   if (HAK_UNLIKELY((words[0] | words[1]) != 0)) link_report(block);
   if (heap == &heap_samples) {
-    heap_samples_return(map_slab(block), block);
+    heap_samples_return(slab_head(map_slab(block)), block);
     return;
   }
   struct bin *bin = map_bin(block);

@@ -25,9 +25,9 @@
 #define REFILL_BYTES (4 * KIB)
 enum { REFILL_BLOCKS = 64 };
 
-/* Of memory that is there already so much is carved at once: it costs no page, and the locks and lists of a refill take more time than its
- * blocks (docs/decisions/0037). */
-#define CARVED_BYTES (16 * KIB)
+/* Of memory that is there already so much is carved at once: no page is touched for it, and there are fewer refills
+ * (docs/decisions/0037). */
+#define CARVED_MOST (16 * KIB)
 
 /* Pieces in which new pages are asked for: at most this, and at most an eighth of what the class
  * already has, so that a small heap stays small (docs/decisions/0004). */
@@ -63,14 +63,14 @@ static size_t populate_piece(struct heap *heap, const struct slab *slab) {
   return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
 }
 
-/* How many blocks to carve, if not more than `wanted` touch new pages. */
+/* How many blocks to carve: `wanted`, or more where these touch no new page. */
 static unsigned carve_blocks(const struct slab *slab, unsigned wanted) {
   uint32_t size = slab_block_size(slab), at = slab_carved(slab) * size;
   uint32_t there = superslab_is_whole(superslab_of(slab)) ? (uint32_t)slab->slices << SLICE_SHIFT
                                                           : slab->touched;
   /* Each of many heaps would keep more in its bins. */
   if (size > REFILL_BYTES || there <= at || heap_are_many()) return wanted;
-  uint32_t bytes = there - at < CARVED_BYTES ? there - at : CARVED_BYTES;
+  uint32_t bytes = there - at < CARVED_MOST ? there - at : CARVED_MOST;
   unsigned blocks = bytes / size < REFILL_BLOCKS ? bytes / size : REFILL_BLOCKS;
   return blocks > wanted ? blocks : wanted;
 }

@@ -11,13 +11,16 @@
 _Alignas(4096) struct heap heap_samples; /* what is used of it lies in one page */
 bool heap_samples_lost;
 
+enum { NEW, BEING_MADE, THERE };
+static _Atomic uint32_t state;
+
+/* acquire, pairs with the release in heap_samples_start: who finds it there finds its lock as it was made */
+static bool is_there(void) { return atomic_load_explicit(&state, memory_order_acquire) == THERE; }
+
 bool heap_samples_start(void) {
-  enum { NEW, BEING_MADE, THERE };
-  static _Atomic uint32_t state;
   uint32_t expected = NEW;
   if (heap_samples_lost) return false;
-  /* acquire, pairs with the release below: who finds it there finds its lock as it was made */
-  if (HAK_LIKELY(atomic_load_explicit(&state, memory_order_acquire) == THERE)) return true;
+  if (HAK_LIKELY(is_there())) return true;
   /* Of two threads one makes it; the other's block is no sample. relaxed: nothing was written before. */
   if (!atomic_compare_exchange_strong_explicit(&state, &expected, BEING_MADE, memory_order_relaxed,
                                                memory_order_relaxed))
@@ -86,11 +89,11 @@ void *heap_samples_take(unsigned size_class) {
 }
 
 void heap_samples_return(struct slab *slab, void *block) {
-  slabs_put_run(&heap_samples, slab_head(slab), block, block, 1, true);
+  slabs_put_run(&heap_samples, slab, block, block, 1, true);
 }
 
 void heap_samples_flush(void) {
-  if (option_guard() != GUARD_FULL || heap_samples_lost) return;
+  if (option_guard() != GUARD_FULL || heap_samples_lost || !is_there()) return;
   lock_acquire(&heap_samples.lock);
   quarantine_flush(&heap_samples);
   lock_release(&heap_samples.lock);

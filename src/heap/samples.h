@@ -19,7 +19,7 @@ void *heap_samples_take(unsigned size_class);
 void heap_samples_put(struct slab *slab, void *block);
 /** The same at once, of a block that is free and cleared. */
 void heap_samples_return(struct slab *slab, void *block);
-/** What waits goes back into slabs, and empty ones to the system's side. Takes the lock. */
+/** What waits goes back into slabs. Takes the lock. */
 void heap_samples_flush(void);
 
 #endif

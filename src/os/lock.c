@@ -43,8 +43,8 @@ static bool change(struct lock *lock, uint32_t from, uint32_t to) {
                                                  memory_order_relaxed);
 }
 
-/* Enters where that needs no waiting: the lock is free, or the thread's own for a fork, or it is dying and holds it: then it keeps it
- * as for a fork that never ends. */
+/* Enters where that needs no waiting: the lock is free, or the thread's own for a fork, or the thread holds it and is dying. Then it is
+ * its own as for a fork, for good. */
 static bool enter(struct lock *lock, uint32_t state, uint32_t as) {
   if (state == 0) return change(lock, 0, as);
   if ((state & ~LOCK_FLAGS) != lock_self()) return false;

@@ -118,7 +118,7 @@ const char *os_error_text(int error) {
   }
 }
 
-/* Of a second report in the program's handler of SIGABRT the signal ends it: abort() would call the handler again. */
+/* After a second report, in the program's handler of SIGABRT, abort() would call the handler again. */
 _Noreturn void os_abort(void) {
   if (os_dying) (void)signal(SIGABRT, SIG_DFL);
   os_dying = true;

@@ -235,7 +235,8 @@ static const char *kind_of(const struct slot *slot, uintptr_t page, uintptr_t ad
   return address < slot->block ? "underflow" : "overflow";
 }
 
-/* Where it ends the program, one thread tells what it found: another's end would cut that off. relaxed: nothing else is written. */
+/* The first thread that tells of a mistake ends the program; others wait, since their end would cut it off. relaxed: no other memory is
+ * handed over. */
 static void wait_for_who_tells(void) {
   enum { PATIENCE_MS = 2000 };
   static _Atomic uint32_t teller;

@@ -128,8 +128,8 @@ void *slab_carve_untouched(struct slab *slab) {
   unsigned carved = slab_carved(slab);
   uint32_t size = slab_block_size(slab);
   if (carved == slab->capacity || slab->tail_given || carved * size < slab->touched) return NULL;
-  if (option_guard() != GUARD_OFF && slab->was_used) return NULL; /* for malloc's own look at it */
-  slab->touched = (carved + 1) * size;                            /* by the program, from here on */
+  if (option_guard() != GUARD_OFF && slab->was_used) return NULL;
+  slab->touched = (carved + 1) * size; /* by the program, from here on */
   link_set_states(slab_base(slab) + (size_t)carved * size, 1, size, STATE_LIVE | slab->size_class);
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + 1), memory_order_relaxed);

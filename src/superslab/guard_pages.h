@@ -62,7 +62,7 @@ bool span_fit(struct slab *span, size_t usable);
 void span_keep_usable(struct slab *span, size_t usable);
 /** Guards all that is no part of the span, to its end. */
 void span_guard_again(struct slab *span);
-/** Guards the slice in front of a span, if nobody has ever had it, as where an alignment has left it out. */
+/** Guards the slice in front of a span, if it is free and has no guard: an alignment has left it out. */
 void span_guard_front(struct slab *span);
 
 /** Guards what lies in front of a Huge block's units, and behind its usable bytes. */

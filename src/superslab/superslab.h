@@ -88,9 +88,9 @@ struct slab {
   uint32_t guarded; /* so many bytes at the span's end are no part of it */
   uint32_t
       stale; /* bit i: slice i of the unit has guards of a former use, which span_guard will see to */
-  bool
-      was_used; /* hardened, every slice; in use: the span's first: it was in use before, so that who was given it then may have
-                    written to it since its pages were given back */
+  /* Hardened: the slice was in use before, so that an old pointer may have written to it since its pages went; in a span the first
+   * one says it for all. */
+  bool was_used;
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");

@@ -10,11 +10,5 @@ void run(void) {
   access_begins();
   for (unsigned i = 0; i < crowd.count && !twin; i++) memset(opaque(crowd.block[i]) + 64, 'A', 32);
   access_ends();
-  for (unsigned i = 0; i < tier.many; i++) {
-    unsigned char *block = opaque(calloc(1, tier.full));
-    if (block == NULL) give_up("calloc gave NULL");
-    for (size_t at = 0; at < tier.full; at++)
-      if (block[at] != 0) harm("calloc gives memory that is not zero");
-  }
-  survived();
+  end_if_all_are_zero();
 }

@@ -162,6 +162,16 @@ void end_if_all_differ(size_t size) {
   survived();
 }
 
+void end_if_all_are_zero(void) {
+  for (unsigned i = 0; i < tier.many; i++) {
+    unsigned char *block = opaque(calloc(1, tier.full));
+    if (block == NULL) give_up("calloc gave NULL");
+    for (size_t at = 0; at < tier.full; at++)
+      if (block[at] != 0) harm("calloc gives memory that is not zero");
+  }
+  survived();
+}
+
 void end_if_untouched(const void *start, size_t length, const char *what) {
   crowd_take_untouched(&crowd, tier.size, tier.many);
   if (crowd_touches(&crowd, start, length)) harm(what);

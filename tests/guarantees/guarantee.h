@@ -83,6 +83,8 @@ void crowd_neighbours(const struct crowd *blocks, unsigned *low, unsigned *high)
 
 /** Takes many blocks: harm if two of them overlap. */
 void end_if_all_differ(size_t size);
+/** The same by calloc: harm if one is not zero. */
+void end_if_all_are_zero(void);
 /** Takes many blocks: harm of this kind if one touches these bytes. */
 void end_if_untouched(const void *start, size_t length, const char *what);
 /** Takes and gives back blocks of the size until this one is handed out, or so many that it will not be. */

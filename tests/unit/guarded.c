@@ -161,7 +161,7 @@ static void touch_twice(int out) {
 
 static void a_report_is_told_to_its_end(void **state) {
   (void)state;
-  static char text[16 * KIB];
+  static char text[256 * KIB]; /* a pipe has at least a page */
   int ends[2], status;
   assert_int_equal(pipe(ends), 0);
   int capacity = fcntl(ends[0], F_SETPIPE_SZ, 4 * KIB);
