@@ -8,9 +8,12 @@ import pytest
 from samples import soak_csv
 from scorecard_samples import (
     COSTS,
+    LEAN_SERVERS,
     ROOT,
     ROUNDS,
     ROWS,
+    SLOWER_SERVERS,
+    TIME_ALL,
     MakeCard,
     compared,
     counted,
@@ -50,7 +53,6 @@ from hakmem_lab.scorecard.verdicts import (
 )
 
 TIME_18 = "geometric mean of time / mimalloc 3: the field's 18 rows"
-TIME_ALL = "geometric mean of time / mimalloc 3: all rows"
 PEAK_ALL = "geometric mean of peak / mimalloc 3: all rows"
 BEST = "each row's time / its best peer's"
 LEANEST = "each row's peak / the leanest peer's that caches for threads"

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
-from scorecard_samples import COSTS, ROWS, MakeCard, suite
+from scorecard_samples import (
+    COSTS,
+    LEAN_SERVERS,
+    ROWS,
+    SLOWER_SERVERS,
+    TIME_ALL,
+    MakeCard,
+    suite,
+)
 
 from hakmem_lab.run.results import Result
-
-TIME_ALL = "geometric mean of time / mimalloc 3: all rows"
-SLOWER_SERVERS = "servers that are slower than on their best peer with certainty"
-LEAN_SERVERS = "servers whose memory is the lowest after 10 s without load"
-
 
 def programs(slower: int = 0, **factors: float) -> Result:
     """The suite's rows as programs; so many are 4% slower than on glibc, the others as fast."""
