@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from samples import soak_csv
 from scorecard_samples import (
-    COSTS,
     LEAN_SERVERS,
     ROOT,
     ROUNDS,
