@@ -1,24 +1,45 @@
 /* engine.c - see engine.h. */
 #include "heap/engine.h"
 
+#include "policy/options.h"
+#include "superslab/unit_os.h"
+
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
 /* A heap with less than this calls nobody. */
-#define STEP_LEAST (RELEASE_BYTES / 64)
+#define STEP_LEAST (128 * KIB)
+
+/* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
+ * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
+ * of its own, or had one that left memory, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
+bool engine_may_have_helper(void) {
+  if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
+  return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
+}
+
+/* Where the program's own calls do the work, only much is worth it. */
+size_t engine_worth(void) {
+  if (!engine_may_have_helper()) return RELEASE_MOST;
+  size_t share = unit_mapped_bytes() / RELEASE_SHARE;
+  return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
+}
 
 static size_t step(void) {
   uint64_t active = heap_active();
-  size_t share = RELEASE_BYTES / (active > 0 ? active : 1);
+  size_t share = engine_worth() / (active > 0 ? active : 1);
   return share < STEP_LEAST ? STEP_LEAST : share;
 }
 
 bool engine_is_worth(size_t bytes) { return bytes >= step(); }
 
-void engine_set_mark(struct heap *heap) { heap->release_from = heap->free_bytes + step(); }
+void engine_set_mark(struct heap *heap) {
+  heap->release_step = step();
+  heap->release_from = heap->free_bytes + heap->release_step;
+}
 
 bool engine_is_due(struct heap *heap) {
   if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
-    if (heap->release_from > heap->free_bytes + RELEASE_BYTES) engine_set_mark(heap);
+    if (heap->release_from > heap->free_bytes + heap->release_step) engine_set_mark(heap);
     return false;
   }
   return true;

@@ -10,8 +10,10 @@
 
 #include "heap/heap.h"
 
-/* Free memory that is worth a helper thread; shared out among the heaps. */
-#define RELEASE_BYTES (8 * MIB)
+/* Free memory that is worth a call of the engine, shared out among the heaps: a RELEASE_SHARE-th of what is mapped, within these. */
+#define RELEASE_LEAST (1 * MIB)
+#define RELEASE_MOST (8 * MIB)
+enum { RELEASE_SHARE = 64 };
 
 /* A heap that grew by so much, and has so much free, gives some of that back (release/trade.h). */
 #define TRADE_GROWN (512 * KIB)
@@ -37,6 +39,10 @@ bool engine_trade_is_due(struct heap *heap);
 /** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more trades before the heap is twice as large. Under
  * heap->lock. */
 void engine_trade_back(struct heap *heap);
+/** May this process have a helper thread, as far as is known without a system call? */
+bool engine_may_have_helper(void);
+/** Free memory that is worth a call, of all heaps together. */
+size_t engine_worth(void);
 /** Were so many bytes more than before worth a call? */
 bool engine_is_worth(size_t bytes);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
@@ -54,7 +60,7 @@ extern atomic_bool engine_called_again HAK_HIDDEN;
 /** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
 uint32_t engine_call_again(void);
 
-/* Called at the end of a thread when RELEASE_BYTES lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
+/* Called at the end of a thread when engine_worth() bytes lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
 extern _Atomic(void (*)(void)) engine_when_parked HAK_HIDDEN;
 
 /** Wakes a helper that waits. */

@@ -90,7 +90,7 @@ static void set_state(struct heap *heap, enum heap_state state) {
 
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
 static void call_for_parked_bins(void) {
-  if (parked_bin_bytes() < RELEASE_BYTES || heap_active() == 0) return; /* 0: the program ends */
+  if (parked_bin_bytes() < engine_worth() || heap_active() == 0) return; /* 0: the program ends */
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }

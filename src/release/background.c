@@ -139,14 +139,6 @@ static void helper_main(void) {
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
 }
 
-/* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
- * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
- * of its own, or had one that left memory, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
-static bool may_start(void) {
-  if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
-  return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
-}
-
 /* For whoever has set `engine_helper`. A system that refused a thread, or a program that wants none, is asked again only after a
  * while. */
 static bool start_thread(void) {
@@ -164,7 +156,7 @@ static bool start_thread(void) {
 /* False: there is none, and none could be had. */
 static bool start_helper(uint32_t state) {
   uint32_t none = HELPER_NONE;
-  if (!may_start()) return false;
+  if (!engine_may_have_helper()) return false;
   if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, state, memory_order_acquire,
                                                memory_order_relaxed))
     return true;
@@ -211,6 +203,6 @@ void release_get_ready(void) {
     atomic_store_explicit(&engine_when_parked, when_parked, memory_order_relaxed);
   if (HAK_LIKELY(os_loader_is_known())) return;
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
-  if (unit_mapped_bytes() < RELEASE_BYTES || !release_is_on()) return;
+  if (unit_mapped_bytes() < RELEASE_MOST || !release_is_on()) return;
   (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
 }

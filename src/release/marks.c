@@ -6,7 +6,7 @@
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
-static _Atomic size_t below_from = RELEASE_BYTES;
+static _Atomic size_t below_from = RELEASE_MOST;
 
 /* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
 static size_t waiting_below_heaps(void) {
@@ -14,7 +14,7 @@ static size_t waiting_below_heaps(void) {
 }
 
 void release_mark_below(void) {
-  atomic_store_explicit(&below_from, waiting_below_heaps() + RELEASE_BYTES, memory_order_relaxed);
+  atomic_store_explicit(&below_from, waiting_below_heaps() + engine_worth(), memory_order_relaxed);
 }
 
 void release_check_below(void) {
@@ -23,7 +23,7 @@ void release_check_below(void) {
   struct heap *mine = heap_if_any();
   if (waiting >= from) release_wake();
   else if (mine != NULL && mine->rides) release_ride_on(mine);
-  else if (from > waiting + RELEASE_BYTES) release_mark_below();
+  else if (from > waiting + engine_worth()) release_mark_below();
 }
 
 void release_answer_now(struct heap *heap) {

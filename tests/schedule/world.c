@@ -5,7 +5,9 @@
 
 #include "heap/named.h"
 #include "observe/report.h"
+#include "policy/options.h"
 #include "slab/link.h"
+#include "superslab/unit_os.h"
 
 #define WEAK __attribute__((weak))
 
@@ -72,6 +74,12 @@ WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
 WEAK uint64_t os_clock_ms(void) { return 1; }
 
 WEAK size_t os_page_size(void) { return 4096; }
+
+WEAK bool os_has_one_thread_for_sure(void) { return false; }
+
+WEAK size_t unit_mapped_bytes(void) { return 0; }
+
+WEAK int32_t option_values[OPTION_COUNT];
 
 void report_bad_pointer(const char *function, const void *pointer, const char *what) {
   schedule_fail("%s of %p: %s", function, pointer, what);

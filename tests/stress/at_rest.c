@@ -8,7 +8,8 @@
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
- *        at_rest ring         200 threads in a ring: each frees small blocks of the next one */
+ *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
+ *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps */
 #include "kit.h"
 
 #include <pthread.h>
@@ -207,6 +208,29 @@ static int many(unsigned threads, void *(*work)(void *)) {
   return 0;
 }
 
+/* --- a thread with little ------------------------------------------------------------------------------------- */
+
+enum { LITTLE_BLOCKS = 7000, LITTLE_MOST_MB = 6 };
+
+static void *free_half(void *unused) {
+  for (size_t i = 0; i < LITTLE_BLOCKS; i++) {
+    CHECK(blocks[i] = mem_malloc(SIZE), "malloc failed");
+    memset(blocks[i], 1, SIZE);
+  }
+  for (size_t i = 0; i < LITTLE_BLOCKS / 2; i++) mem_free(blocks[i]);
+  sleep_until_done();
+  return unused;
+}
+
+static int little(void) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, free_half, NULL) == 0, "cannot create thread");
+  while (atomic_load(&freed) == 0) usleep(1000);
+  come_to_rest(LITTLE_MOST_MB);
+  pthread_join(id, NULL);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   kit_start();
   const char *mode = argc == 2 ? argv[1] : "";
@@ -217,6 +241,7 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);
   if (strcmp(mode, "bins") == 0) return many(BIN_THREADS, fill_bins);
   if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
+  if (strcmp(mode, "little") == 0) return little();
   busy = strcmp(mode, "busy") == 0;
   pthread_t owner;
   pthread_barrier_init(&filled, NULL, 2);
