@@ -210,7 +210,7 @@ static int many(unsigned threads, void *(*work)(void *)) {
 
 /* --- a thread with little ------------------------------------------------------------------------------------- */
 
-enum { LITTLE_BLOCKS = 7000, LITTLE_MOST_MB = 6 };
+enum { LITTLE_BLOCKS = 7000, LITTLE_MOST_MB = 7 };
 
 static void *free_half(void *unused) {
   for (size_t i = 0; i < LITTLE_BLOCKS; i++) {
