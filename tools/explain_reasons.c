@@ -14,12 +14,15 @@ struct circumstances {
   bool helper;    /* its thread is there just now */
   int threads;    /* of the program */
   bool may_start; /* it may start the helper when enough waits */
+  double enough;  /* bytes */
   char wait[64];  /* "after 1.0 s" */
 };
 
 /* As in policy/options.def. */
 enum { BACKGROUND_NEVER, BACKGROUND_ALWAYS, BACKGROUND_AUTO, PROFILE_LEAN = 2 };
-enum { LEAN_DECAY_MS = 100, BINS_KB_LITTLE = 256, HELPER_FROM = 8 << 20, MS_A_SECOND = 1000 };
+enum { LEAN_DECAY_MS = 100, BINS_KB_LITTLE = 256, MS_A_SECOND = 1000 };
+/* The engine is called for a share of what is mapped, within these: RELEASE_LEAST and the others in heap/engine.h. */
+enum { HELPER_LEAST = 1 << 20, HELPER_MOST = 8 << 20, HELPER_SHARE = 64 };
 
 double explain_worth(const struct snapshot *snapshot) {
   enum { LEAST = 256 * 1024, SHARE = 100 };
@@ -68,6 +71,8 @@ static void look_around(struct circumstances *now, const struct snapshot *snapsh
   bool has_threads = now->threads > 1 || snapshot->heaps_parked > 0;
   now->may_start =
       now->background == BACKGROUND_ALWAYS || (now->background == BACKGROUND_AUTO && has_threads);
+  double share = (double)snapshot->mapped_bytes / HELPER_SHARE;
+  now->enough = share < HELPER_LEAST ? HELPER_LEAST : share > HELPER_MOST ? HELPER_MOST : share;
   if (now->decay_ms >= MS_A_SECOND)
     snprintf(now->wait, sizeof now->wait, "%.1f s", (double)now->decay_ms / MS_A_SECOND);
   else snprintf(now->wait, sizeof now->wait, "%d ms", (int)now->decay_ms);
@@ -75,6 +80,7 @@ static void look_around(struct circumstances *now, const struct snapshot *snapsh
 
 /* When what nobody uses goes back by itself. */
 static void say_when(const struct circumstances *now, double waiting, char sentence[SENTENCE]) {
+  char enough[16];
   if (now->decay_ms == 0)
     say(sentence, "it stays: HAKMEM_WARM_POOL_DECAY_MS is 0, as in the profile speed");
   else if (now->helper)
@@ -85,8 +91,9 @@ static void say_when(const struct circumstances *now, double waiting, char sente
         "it goes back once it has been unused for %s, in calls of malloc and free that the program "
         "makes then: while it sleeps nothing happens",
         now->wait);
-  else if (waiting < HELPER_FROM)
-    say(sentence, "it stays for now: hakmem's thread begins when 8 MiB wait");
+  else if (waiting < now->enough)
+    say(sentence, "it stays for now: hakmem's thread begins when %s wait",
+        stats_bytes(now->enough, enough));
   else say(sentence, "it goes back once it has been unused for %s", now->wait);
 }
 

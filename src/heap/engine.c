@@ -6,8 +6,9 @@
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
-/* A heap with less than this calls nobody. */
+/* A heap with less than this calls nobody. With few heaps it is what the helper would end for otherwise, after its first look. */
 #define STEP_LEAST (128 * KIB)
+#define STEP_OF_FEW (256 * KIB)
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
@@ -17,32 +18,49 @@ bool engine_may_have_helper(void) {
   return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
 }
 
-/* Where the program's own calls do the work, only much is worth it. */
+atomic_bool engine_helper_refused;
+
+void engine_forget_refusal(void) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&engine_helper_refused, memory_order_relaxed)))
+    atomic_store_explicit(&engine_helper_refused, false, memory_order_relaxed);
+}
+
+/* Where the program's own calls do the work, only much is worth it. (In a static program the helper is there only once much is mapped.) */
 size_t engine_worth(void) {
-  if (!engine_may_have_helper()) return RELEASE_MOST;
+  if (!engine_may_have_helper() || !os_loader_is_known() ||
+      atomic_load_explicit(&engine_helper_refused, memory_order_relaxed))
+    return RELEASE_MOST;
   size_t share = unit_mapped_bytes() / RELEASE_SHARE;
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
 }
 
-static size_t step(void) {
+static size_t shared_out(size_t bytes) {
   uint64_t active = heap_active();
-  size_t share = engine_worth() / (active > 0 ? active : 1);
+  return active > 1 ? bytes / active : bytes;
+}
+
+/* Each heap's part of `worth`. */
+static size_t step_of(size_t worth) {
+  size_t share = shared_out(worth), few = shared_out(RELEASE_MOST);
+  if (few > STEP_OF_FEW) few = STEP_OF_FEW;
+  if (share < few) share = few;
   return share < STEP_LEAST ? STEP_LEAST : share;
 }
 
-bool engine_is_worth(size_t bytes) { return bytes >= step(); }
+bool engine_is_worth(size_t bytes) { return bytes >= step_of(engine_worth()); }
 
-void engine_set_mark(struct heap *heap) {
-  heap->release_step = step();
-  heap->release_from = heap->free_bytes + heap->release_step;
-}
+void engine_set_mark(struct heap *heap) { heap->free_least = heap->free_bytes; }
 
+/* The step is asked for anew each time: the number of heaps changes, what is mapped, and whether there may be a helper. Where a heap has a
+ * part of the whole, what it takes and frees again within that is no new minimum. */
 bool engine_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes < heap->release_from)) {
-    if (heap->release_from > heap->free_bytes + heap->release_step) engine_set_mark(heap);
+  if (HAK_LIKELY(heap->free_bytes >= heap->free_least &&
+                 heap->free_bytes - heap->free_least < STEP_LEAST))
     return false;
-  }
-  return true;
+  size_t worth = engine_worth(), step = step_of(worth);
+  if (heap->free_bytes >= heap->free_least + step) return true;
+  if (heap->free_least + step > heap->free_bytes + worth) engine_set_mark(heap);
+  return false;
 }
 
 bool engine_trade_is_due(struct heap *heap) {
@@ -59,10 +77,12 @@ void engine_trade_back(struct heap *heap) {
     heap->trade_most = 2 * heap->most_bytes;
 }
 
-/* Active heaps have their shares. Parked ones may be any number, and none of them has a thread that might come by. */
+/* Active heaps have their shares, of the most: an inbox has no mark, and may wait for ever for a thread that uses the class. Parked ones
+ * may be any number, and none of them has a thread that might come by. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
   bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-  return bytes >= (parked ? STEP_LEAST : step());
+  size_t share = shared_out(RELEASE_MOST);
+  return bytes >= (parked || share < STEP_LEAST ? STEP_LEAST : share);
 }
 
 _Atomic(void (*)(void)) engine_when_parked;
@@ -118,4 +138,5 @@ void engine_fork_child(void) {
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
+  engine_forget_refusal();
 }

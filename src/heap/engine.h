@@ -43,6 +43,10 @@ void engine_trade_back(struct heap *heap);
 bool engine_may_have_helper(void);
 /** Free memory that is worth a call, of all heaps together. */
 size_t engine_worth(void);
+/* The system refused a helper thread when it was last asked; relaxed: a hint. */
+extern atomic_bool engine_helper_refused HAK_HIDDEN;
+/** It may have been for want of a second thread: to be asked again. */
+void engine_forget_refusal(void);
 /** Were so many bytes more than before worth a call? */
 bool engine_is_worth(size_t bytes);
 /** Sets the mark from which engine_is_due counts; under heap->lock, or before the heap is known. */
@@ -60,7 +64,7 @@ extern atomic_bool engine_called_again HAK_HIDDEN;
 /** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
 uint32_t engine_call_again(void);
 
-/* Called at the end of a thread when engine_worth() bytes lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
+/* Called at the end of a thread when RELEASE_MOST lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
 extern _Atomic(void (*)(void)) engine_when_parked HAK_HIDDEN;
 
 /** Wakes a helper that waits. */

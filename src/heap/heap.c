@@ -90,7 +90,7 @@ static void set_state(struct heap *heap, enum heap_state state) {
 
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
 static void call_for_parked_bins(void) {
-  if (parked_bin_bytes() < engine_worth() || heap_active() == 0) return; /* 0: the program ends */
+  if (parked_bin_bytes() < RELEASE_MOST || heap_active() == 0) return; /* 0: the program ends */
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
@@ -281,6 +281,7 @@ static struct heap *take_heap(void) {
   }
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
   parked_begin_to_move(heap, true); /* from now on it is counted */
+  engine_forget_refusal();
   return heap;
 }
 

@@ -135,9 +135,7 @@ struct heap {
   size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t
       free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
-  size_t
-      release_from; /* free_bytes at which the release engine is called; follows free_bytes down */
-  size_t release_step; /* by so much above what they were at their lowest since */
+  size_t free_least; /* least free_bytes since the engine last looked, about (engine_is_due) */
   uint8_t
       quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */
   _Atomic size_t

@@ -144,13 +144,15 @@ static void helper_main(void) {
 static bool start_thread(void) {
   static uint64_t refused_ms;
   uint64_t now = os_clock_ms();
-  if (refused_ms != 0 && now - refused_ms < RETRY_MS) return false;
+  bool soon = refused_ms != 0 && now - refused_ms < RETRY_MS;
   unsigned long threads_least = heap_threads_have_ended() ? 1 : 2;
-  bool welcome =
-      option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome(threads_least);
-  if (welcome && os_thread_start(helper_main)) return true;
-  refused_ms = now;
-  return false;
+  bool started =
+      !soon &&
+      (option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome(threads_least)) &&
+      os_thread_start(helper_main);
+  atomic_store_explicit(&engine_helper_refused, !started, memory_order_relaxed);
+  if (!started && !soon) refused_ms = now;
+  return started;
 }
 
 /* False: there is none, and none could be had. */
@@ -170,6 +172,10 @@ bool release_is_on(void) {
          option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_OFF;
 }
 
+static bool is_refused(void) {
+  return atomic_load_explicit(&engine_helper_refused, memory_order_relaxed);
+}
+
 void release_wake(void) {
   struct heap *mine = heap_if_any();
   if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
@@ -179,8 +185,14 @@ void release_wake(void) {
   uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
   if (state == HELPER_RUNS) state = engine_call_again();
   if (state == HELPER_RUNS) return;
-  if (state == HELPER_WAITS) engine_call();
-  else if (!os_loader_is_known() || !start_helper(HELPER_RUNS)) release_ride();
+  if (state == HELPER_WAITS) {
+    engine_call();
+    return;
+  }
+  bool was_refused = is_refused();
+  if (os_loader_is_known() && start_helper(HELPER_RUNS)) return;
+  /* Refused for the first time: more has to wait from now on (engine_worth). Whoever finds that much comes again. */
+  if (was_refused || !is_refused() || release_enough_waits(mine)) release_ride();
 }
 
 void release_ride_now(struct heap *heap) {

@@ -6,7 +6,7 @@
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
-static _Atomic size_t below_from = RELEASE_MOST;
+static _Atomic size_t below_least; /* since the engine last looked */
 
 /* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
 static size_t waiting_below_heaps(void) {
@@ -14,16 +14,30 @@ static size_t waiting_below_heaps(void) {
 }
 
 void release_mark_below(void) {
-  atomic_store_explicit(&below_from, waiting_below_heaps() + engine_worth(), memory_order_relaxed);
+  atomic_store_explicit(&below_least, waiting_below_heaps(), memory_order_relaxed);
+}
+
+static bool enough_waits_below(size_t least, size_t waiting) {
+  return waiting >= least + engine_worth();
+}
+
+bool release_enough_waits(struct heap *mine) {
+  size_t least = atomic_load_explicit(&below_least, memory_order_relaxed);
+  if (enough_waits_below(least, waiting_below_heaps())) return true;
+  if (mine == NULL) return false;
+  lock_acquire(&mine->lock);
+  bool due = engine_is_due(mine);
+  lock_release(&mine->lock);
+  return due;
 }
 
 void release_check_below(void) {
-  size_t from = atomic_load_explicit(&below_from, memory_order_relaxed);
+  size_t least = atomic_load_explicit(&below_least, memory_order_relaxed);
   size_t waiting = waiting_below_heaps();
   struct heap *mine = heap_if_any();
-  if (waiting >= from) release_wake();
+  if (enough_waits_below(least, waiting)) release_wake();
   else if (mine != NULL && mine->rides) release_ride_on(mine);
-  else if (from > waiting + engine_worth()) release_mark_below();
+  else if (waiting < least) release_mark_below();
 }
 
 void release_answer_now(struct heap *heap) {

@@ -7,9 +7,11 @@
 /** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the engine when enough has
  * gathered there. Holds no lock. */
 void release_check_below(void);
-/** Sets the mark from which release_check_below counts. */
+/** Takes what is there now for the least, above which release_check_below counts. */
 void release_mark_below(void);
 
+/** Does so much wait, in the calling thread's heap or below all, that the engine is to be called? `mine`: NULL, or that heap. Holds no lock. */
+bool release_enough_waits(struct heap *mine);
 void release_answer_now(struct heap *heap);
 /** Does what heap->wants says, after a call into the heap room. The calling thread's heap; holds no lock; the caller of a
  * free() has to be known (release_note_caller). */

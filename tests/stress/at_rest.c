@@ -9,7 +9,8 @@
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
- *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps */
+ *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps
+ *        at_rest little-of-main  the same by the first thread, whose heap was there before the others' */
 #include "kit.h"
 
 #include <pthread.h>
@@ -210,16 +211,39 @@ static int many(unsigned threads, void *(*work)(void *)) {
 
 /* --- a thread with little ------------------------------------------------------------------------------------- */
 
-enum { LITTLE_BLOCKS = 7000, LITTLE_MOST_MB = 7 };
+/* One in so many lives on, so that slabs stay, and give pages back. */
+enum { LITTLE_BLOCKS = 7000, LITTLE_MOST_MB = 7, LITTLE_LIVES = 61 };
 
-static void *free_half(void *unused) {
+static void fill_and_free_half(void) {
   for (size_t i = 0; i < LITTLE_BLOCKS; i++) {
     CHECK(blocks[i] = mem_malloc(SIZE), "malloc failed");
     memset(blocks[i], 1, SIZE);
   }
-  for (size_t i = 0; i < LITTLE_BLOCKS / 2; i++) mem_free(blocks[i]);
+  for (size_t i = 0; i < LITTLE_BLOCKS / 2; i++)
+    if (i % LITTLE_LIVES != 0) mem_free(blocks[i]);
+}
+
+static void *free_half(void *unused) {
+  fill_and_free_half();
   sleep_until_done();
   return unused;
+}
+
+static void *only_sleep(void *unused) {
+  mem_free(mem_malloc(SIZE));
+  sleep_until_done();
+  return unused;
+}
+
+static int little_of_main(void) {
+  pthread_t id;
+  mem_free(mem_malloc(SIZE));
+  CHECK(pthread_create(&id, NULL, only_sleep, NULL) == 0, "cannot create thread");
+  while (atomic_load(&freed) == 0) usleep(1000);
+  fill_and_free_half();
+  come_to_rest(LITTLE_MOST_MB);
+  pthread_join(id, NULL);
+  return 0;
 }
 
 static int little(void) {
@@ -242,6 +266,7 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "bins") == 0) return many(BIN_THREADS, fill_bins);
   if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
   if (strcmp(mode, "little") == 0) return little();
+  if (strcmp(mode, "little-of-main") == 0) return little_of_main();
   busy = strcmp(mode, "busy") == 0;
   pthread_t owner;
   pthread_barrier_init(&filled, NULL, 2);

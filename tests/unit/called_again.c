@@ -136,7 +136,7 @@ static size_t in_parked_bins(void) {
   return bytes;
 }
 
-static bool parked_bins_are_few(void) { return in_parked_bins() < engine_worth(); }
+static bool parked_bins_are_few(void) { return in_parked_bins() < RELEASE_MOST; }
 
 static void bins_of_ended_threads_go_back(void **state) {
   (void)state;

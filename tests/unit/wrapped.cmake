@@ -14,4 +14,7 @@ function(wrap_for_unit_tests prefix)
   target_link_options(${prefix}unit_nodes PRIVATE LINKER:--wrap=os_node)
   target_link_options(${prefix}unit_os_calls PRIVATE LINKER:--wrap=getauxval)
   target_link_options(${prefix}unit_called_again PRIVATE LINKER:--wrap=os_decommit_all)
+  if(TARGET ${prefix}unit_helper_refused) # not in the fast variant
+    target_link_options(${prefix}unit_helper_refused PRIVATE LINKER:--wrap=os_thread_start)
+  endif()
 endfunction()

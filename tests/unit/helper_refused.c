@@ -1,0 +1,74 @@
+/* helper_refused.c - where the system refuses the helper thread: from then on the program's own calls give back much, not little. */
+#include "unit_test.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "heap/engine.h"
+#include "release/background.h"
+
+WITHOUT_SAMPLES;
+
+enum { SIZE = 4 * KIB, COUNT = 8 * KIB, LITTLE = 768, MUCH = 6 * KIB };
+
+static unsigned asked;
+static bool refuses = true;
+
+bool __real_os_thread_start(void (*body)(void));
+bool __wrap_os_thread_start(void (*body)(void)); /* the linker calls it so */
+bool __wrap_os_thread_start(void (*body)(void)) {
+  asked++;
+  return !refuses && __real_os_thread_start(body);
+}
+
+static void *blocks[COUNT];
+
+static void free_up_to(size_t end) {
+  static size_t freed;
+  for (; freed < end; freed++) hak_free(blocks[freed]);
+}
+
+static void only_much_is_worth_a_ride(void **state) {
+  (void)state;
+  for (size_t i = 0; i < COUNT; i++) {
+    assert_non_null(blocks[i] = hak_malloc(SIZE));
+    memset(blocks[i], 1, SIZE);
+  }
+  const struct heap *heap = heap_if_any();
+  assert_int_equal(engine_worth(), RELEASE_LEAST);
+  free_up_to(LITTLE);
+  assert_int_equal(asked, 1);
+  assert_true(atomic_load(&engine_helper_refused));
+  assert_int_equal(engine_worth(), RELEASE_MOST);
+  assert_false(heap->rides);
+  free_up_to(MUCH);
+  assert_true(heap->rides);
+}
+
+static void one_that_starts_is_told(void **state) {
+  (void)state;
+  refuses = false;
+  usleep(1100000); /* the system is asked once in a second; who rides does not look each time */
+  for (int i = 0; atomic_load(&engine_helper_refused) && i < 64; i++) release_wake();
+  assert_false(atomic_load(&engine_helper_refused));
+}
+
+static int start(void **state) {
+  (void)state;
+  options_at_start();
+  SET_OPTION(BACKGROUND, BACKGROUND_ALWAYS);
+  SET_OPTION(WARM_POOL_DECAY_MS, 1000000); /* nothing goes back meanwhile */
+  return 0;
+}
+
+int main(void) {
+  if (!os_loader_is_known()) {
+    puts("skipped: a static program asks for its helper before it is called");
+    return 77;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(only_much_is_worth_a_ride),
+      cmocka_unit_test(one_that_starts_is_told),
+  };
+  return cmocka_run_group_tests_name("a helper that is refused", tests, start, NULL);
+}
