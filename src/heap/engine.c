@@ -77,12 +77,11 @@ void engine_trade_back(struct heap *heap) {
     heap->trade_most = 2 * heap->most_bytes;
 }
 
-/* Active heaps have their shares, of the most: an inbox has no mark, and may wait for ever for a thread that uses the class. Parked ones
- * may be any number, and none of them has a thread that might come by. */
+/* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
+ * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
   bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-  size_t share = shared_out(RELEASE_MOST);
-  return bytes >= (parked || share < STEP_LEAST ? STEP_LEAST : share);
+  return bytes >= (parked ? STEP_LEAST : step_of(RELEASE_MOST));
 }
 
 _Atomic(void (*)(void)) engine_when_parked;
