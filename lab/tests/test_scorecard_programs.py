@@ -14,6 +14,7 @@ from scorecard_samples import (
 
 from hakmem_lab.run.results import Result
 
+
 def programs(slower: int = 0, **factors: float) -> Result:
     """The suite's rows as programs; so many are 4% slower than on glibc, the others as fast."""
     result = suite()

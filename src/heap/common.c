@@ -15,7 +15,7 @@ static _Atomic(struct heap *) commons[NODES][COMMON_HEAPS];
 enum { RENT_MOST = 8, RENT_MS = 64 };
 
 /* Of an inbox, for all threads. */
-#define DUE_BYTES ((int64_t)(1 * MIB))
+#define DUE_BYTES ((int64_t)(RELEASE_MOST / 8))
 
 #define FIRST_LARGER CLASS_FOR(COMMON_ABOVE + 1)
 

@@ -6,9 +6,8 @@
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
-/* A heap with less than this calls nobody. With few heaps it is what the helper would end for otherwise, after its first look. */
-#define STEP_LEAST (128 * KIB)
-#define STEP_OF_FEW (256 * KIB)
+/* A heap with less calls nobody. */
+#define STEP_LEAST (RELEASE_MOST / 64)
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
@@ -21,14 +20,13 @@ bool engine_may_have_helper(void) {
 atomic_bool engine_helper_refused;
 
 void engine_forget_refusal(void) {
-  if (HAK_UNLIKELY(atomic_load_explicit(&engine_helper_refused, memory_order_relaxed)))
+  if (HAK_UNLIKELY(engine_is_refused()))
     atomic_store_explicit(&engine_helper_refused, false, memory_order_relaxed);
 }
 
 /* Where the program's own calls do the work, only much is worth it. (In a static program the helper is there only once much is mapped.) */
 size_t engine_worth(void) {
-  if (!engine_may_have_helper() || !os_loader_is_known() ||
-      atomic_load_explicit(&engine_helper_refused, memory_order_relaxed))
+  if (!engine_may_have_helper() || !os_loader_is_known() || engine_is_refused())
     return RELEASE_MOST;
   size_t share = unit_mapped_bytes() / RELEASE_SHARE;
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
@@ -39,11 +37,10 @@ static size_t shared_out(size_t bytes) {
   return active > 1 ? bytes / active : bytes;
 }
 
-/* Each heap's part of `worth`. */
+/* Each heap's part of `worth`. Of less than RELEASE_LEFT_OVER the helper would do nothing; with many heaps that is too much. */
 static size_t step_of(size_t worth) {
-  size_t share = shared_out(worth), few = shared_out(RELEASE_MOST);
-  if (few > STEP_OF_FEW) few = STEP_OF_FEW;
-  if (share < few) share = few;
+  size_t share = shared_out(worth), of_most = shared_out(RELEASE_MOST);
+  if (share < RELEASE_LEFT_OVER) share = of_most < RELEASE_LEFT_OVER ? of_most : RELEASE_LEFT_OVER;
   return share < STEP_LEAST ? STEP_LEAST : share;
 }
 

@@ -14,6 +14,8 @@
 #define RELEASE_LEAST (1 * MIB)
 #define RELEASE_MOST (8 * MIB)
 enum { RELEASE_SHARE = 64 };
+/* Not worth another look. */
+#define RELEASE_LEFT_OVER (256 * KIB)
 
 /* A heap that grew by so much, and has so much free, gives some of that back (release/trade.h). */
 #define TRADE_GROWN (512 * KIB)
@@ -45,6 +47,9 @@ bool engine_may_have_helper(void);
 size_t engine_worth(void);
 /* The system refused a helper thread when it was last asked; relaxed: a hint. */
 extern atomic_bool engine_helper_refused HAK_HIDDEN;
+HAK_INLINE bool engine_is_refused(void) {
+  return atomic_load_explicit(&engine_helper_refused, memory_order_relaxed);
+}
 /** It may have been for want of a second thread: to be asked again. */
 void engine_forget_refusal(void);
 /** Were so many bytes more than before worth a call? */

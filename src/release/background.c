@@ -172,10 +172,6 @@ bool release_is_on(void) {
          option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_OFF;
 }
 
-static bool is_refused(void) {
-  return atomic_load_explicit(&engine_helper_refused, memory_order_relaxed);
-}
-
 void release_wake(void) {
   struct heap *mine = heap_if_any();
   if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
@@ -189,10 +185,10 @@ void release_wake(void) {
     engine_call();
     return;
   }
-  bool was_refused = is_refused();
+  bool was_refused = engine_is_refused();
   if (os_loader_is_known() && start_helper(HELPER_RUNS)) return;
   /* Refused for the first time: more has to wait from now on (engine_worth). Whoever finds that much comes again. */
-  if (was_refused || !is_refused() || release_enough_waits(mine)) release_ride();
+  if (was_refused || !engine_is_refused() || release_enough_waits(mine)) release_ride();
 }
 
 void release_ride_now(struct heap *heap) {

@@ -18,7 +18,7 @@ void release_mark_below(void) {
 }
 
 static bool enough_waits_below(size_t least, size_t waiting) {
-  return waiting >= least + engine_worth();
+  return waiting >= least + RELEASE_LEAST && waiting >= least + engine_worth();
 }
 
 bool release_enough_waits(struct heap *mine) {

@@ -22,9 +22,6 @@
 
 #include "heap/heap.h"
 
-/* Not worth another look. */
-#define RELEASE_LEFT_OVER (256 * KIB)
-
 /* Looks that memory has to stay untouched: two, half the decay time apart. */
 enum { LOOKS = 2 };
 

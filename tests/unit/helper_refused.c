@@ -1,4 +1,6 @@
-/* helper_refused.c - where the system refuses the helper thread: from then on the program's own calls give back much, not little. */
+/* helper_refused.c - where the system refuses the helper thread: from then on the program's own calls give back much, not little.
+ *
+ * usage: helper_refused [much] */
 #include "unit_test.h"
 
 #include <string.h>
@@ -45,6 +47,17 @@ static void only_much_is_worth_a_ride(void **state) {
   assert_true(heap->rides);
 }
 
+/* The first call is refused as well, but this much waits in one. */
+static void much_is_worth_a_ride_at_once(void **state) {
+  (void)state;
+  void *block = hak_malloc(12 * MIB);
+  assert_non_null(block);
+  memset(block, 1, 12 * MIB);
+  hak_free(block);
+  assert_int_equal(asked, 1);
+  assert_true(heap_if_any()->rides);
+}
+
 static void one_that_starts_is_told(void **state) {
   (void)state;
   refuses = false;
@@ -61,11 +74,14 @@ static int start(void **state) {
   return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   if (!os_loader_is_known()) {
     puts("skipped: a static program asks for its helper before it is called");
     return 77;
   }
+  const struct CMUnitTest much[] = {cmocka_unit_test(much_is_worth_a_ride_at_once)};
+  if (argc == 2 && strcmp(argv[1], "much") == 0)
+    return cmocka_run_group_tests_name("much at once", much, start, NULL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(only_much_is_worth_a_ride),
       cmocka_unit_test(one_that_starts_is_told),
