@@ -12,7 +12,7 @@ check_cxx_source_compiles("#include <vector>\nint main() { return std::vector<in
 
 # Each function builds targets with names <prefix><folder>_<program> and sets variables of the caller.
 
-# tests/unit, with our stand-in for cmocka: cross_unit.
+# tests/unit, with our stand-in for cmocka: cross_unit; cross_alone: those without a helper thread.
 function(cross_unit_programs prefix)
   set(targets)
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/unit/*.c)
@@ -28,7 +28,10 @@ function(cross_unit_programs prefix)
     list(APPEND targets ${target})
   endforeach()
   include(${CROSS_TESTS}/unit/wrapped.cmake)
+  include(${CROSS_TESTS}/unit/alone.cmake)
   wrap_for_unit_tests("${prefix}")
+  list(TRANSFORM UNITS_ALONE PREPEND ${prefix}unit_)
+  set(cross_alone ${UNITS_ALONE} PARENT_SCOPE)
   set(cross_unit ${targets} PARENT_SCOPE)
 endfunction()
 
