@@ -225,9 +225,16 @@ HAK_COLD void *front_allocate_sample(size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
+/* May a bin without room take a shared block? Not if it ran over again and again: then others want it more. */
+static bool shared_bin_grows(const struct heap *heap, const struct bin *bin) {
+  return heap->overflows[bin - heap->bins] < OVERFLOWS_GROW;
+}
+
 /* The thread has no heap yet or any more, or one that counts. */
 static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
+  struct bin *shared = heap != NULL && share_has_bin(bin) ? share_bin(heap, bin) : NULL;
+  if (shared != NULL && (shared->room > 0 || shared_bin_grows(heap, shared))) bin = shared;
   if (heap == NULL || !heap_has_bin(heap, bin)) {
     count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
     if (heap == NULL) { /* past the thread's end, or no memory for a heap */
@@ -268,6 +275,16 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
     }
   }
   front_free_slow(block);
+}
+
+HAK_NOINLINE void front_free_shared(void *block, struct bin *bin) {
+  struct bin *own = share_bin(thread_heap, bin);
+  if (thread_heap == &heap_none || !shared_bin_grows(thread_heap, own)) {
+    front_free_elsewhere(block, bin);
+    return;
+  }
+  (void)bin_push(own, block);
+  front_free_overflow(own);
 }
 
 #if HAK_HARDENED

@@ -7,6 +7,8 @@
 #include "front/full.h"
 #include "front/named_front.h"
 #include "heap/common.h"
+#include "heap/remote.h"
+#include "heap/share.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -27,7 +29,7 @@ static uint64_t room_elsewhere(const struct heap *owner, unsigned size_class, ui
   const struct heap *mine = heap_if_any();
   bool parked = atomic_load_explicit(&owner->state, memory_order_relaxed) == HEAP_PARKED;
   uint64_t room = 0;
-  if (owner == mine || parked) {
+  if (owner == mine || parked || common_is(owner)) {
     uint64_t all = free_blocks(owner, size_class);
     room = all > here ? all - here : 0;
   }
@@ -45,7 +47,7 @@ bool front_should_move(const void *pointer) {
   unsigned size_class = slab->size_class;
   const struct heap *owner = heap_of_bin(bin, size_class);
   /* The thread that frees a block has it next, wherever it lies. */
-  if (common_is(owner)) return false;
+  if (common_is(owner) && !share_has_bin(bin)) return false;
   uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
   uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
   uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);
@@ -61,6 +63,11 @@ void front_free_moved(void *pointer) {
   }
   struct heap *heap = heap_of_thread();
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
+  if (heap != NULL && bin != NULL && share_has_bin(bin)) {
+    heap_count(heap, map_slab(pointer)->size_class, COUNT_FREE_REMOTE, 1);
+    remote_send_list(bin, pointer, 1);
+    return;
+  }
   if (heap == NULL || !heap_has_bin(heap, bin)) {
     front_free(pointer);
     return;

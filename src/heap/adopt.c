@@ -1,6 +1,7 @@
 /* adopt.c - see adopt.h. */
 #include "heap/adopt.h"
 
+#include "heap/common.h"
 #include "heap/offers.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -9,6 +10,8 @@
 /* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
  * own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
+/* A shared heap's lock is waited for. */
+enum { ADOPT_HEAPS_SHARED = 2 };
 /* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
 
@@ -89,8 +92,8 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
 /* Of the heaps that were on this node when they were entered. */
 static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
   struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
-  unsigned asked = 0;
-  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < ADOPT_HEAPS; looks++) {
+  unsigned asked = 0, most = common_is(heap) ? ADOPT_HEAPS_SHARED : ADOPT_HEAPS;
+  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < most; looks++) {
     struct heap *from = offers_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {

@@ -4,6 +4,7 @@
 #include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/learn.h"
+#include "heap/share.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 
@@ -15,6 +16,11 @@
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
 
+/* By a rule that does not change while the program runs, so that as much is taken off as was added. */
+static bool is_counted_common(unsigned size_class) {
+  return common_has_class(size_class) && (HAK_HARDENED || size_class > SHARE_LAST);
+}
+
 void bin_halve(struct heap *heap, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
   bin->capacity -= less;
@@ -22,13 +28,14 @@ void bin_halve(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   size_t bytes = (size_t)less * class_size(size_class);
   heap->bin_budget_used -= bytes;
-  if (common_has_class(size_class)) heap->common_bins -= bytes;
+  if (is_counted_common(size_class)) heap->common_bins -= bytes;
 }
 
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   lock_acquire(&heap->lock);
   heap->quiet[size_class] = 0;
-  slabs_put_list(heap, size_class, list, true);
+  if (share_is_on(size_class)) slabs_put_mixed(heap, size_class, list, true);
+  else slabs_put_list(heap, size_class, list, true);
   bool due = engine_is_due(heap);
   lock_release(&heap->lock);
   superslab_settle();
@@ -122,7 +129,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
     if (used > budget) return false;
   }
   heap->bin_budget_used = used;
-  if (common_has_class(size_class)) heap->common_bins += (size_t)more * size;
+  if (is_counted_common(size_class)) heap->common_bins += (size_t)more * size;
   bin->capacity = capacity;
   bin->room += (int32_t)more;
   return true;
@@ -132,7 +139,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
  * fetched into the cache twice more. Small bins return blocks while they are warm: freeing 90% of 256 MB at
  * random took half of the time (docs/decisions/0002). */
 #define FREEING_BYTES (8 * KIB)
-enum { OVERFLOWS_GROW = 4, FREEING_BLOCKS_LEAST = 2 };
+enum { FREEING_BLOCKS_LEAST = 2 };
 
 static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t least = (uint32_t)(FREEING_BYTES / size);

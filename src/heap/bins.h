@@ -4,6 +4,9 @@
 
 #include "heap/heap.h"
 
+/* A bin that ran over so many times without a refill does not grow any more. */
+enum { OVERFLOWS_GROW = 4 };
+
 HAK_INLINE void *bin_pop(struct bin *bin) {
   void *block = bin->head;
   if (HAK_LIKELY(block != NULL)) {

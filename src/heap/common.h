@@ -15,7 +15,7 @@
 
 /* Larger blocks are common. Below, a refill brings several blocks, and a page is shared by several. But with more than FEW_HEAPS heaps
  * those are common, too, that a thread asks for now and then, so that it has no slab of their class: a page or two of each class in
- * each thread are most of what many threads hold. */
+ * each thread are most of what many threads hold. (Where classes are shared, share.h, only those above SHARE_BYTES.) */
 #define COMMON_ABOVE ((size_t)4 * KIB)
 #define COMMON_OF_MANY_ABOVE ((size_t)256)
 #define COMMON_FIRST_CLASS CLASS_FOR(COMMON_OF_MANY_ABOVE + 1)
@@ -42,7 +42,16 @@ struct heap *common_heap(unsigned size_class);
 /** Does so much wait in a common heap's inbox that the release engine is wanted? */
 bool common_is_due(unsigned size_class);
 
+/** Makes a heap common, and known. Under heap_list_lock. */
+void common_start(struct heap *heap, unsigned node);
+
+/* Of a common heap's inbox so much is worth the engine, for all threads. */
+#define COMMON_DUE_BYTES ((size_t)1 * MIB)
+
+/** Does so much wait in this common heap's inbox? A hint. */
+bool common_waits(const struct heap *heap);
+
 /** In a fork's child: another thread was inside, a new one is to be made. */
-void common_lose(const struct heap *heap);
+void common_lose(struct heap *heap);
 
 #endif

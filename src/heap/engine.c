@@ -1,6 +1,8 @@
 /* engine.c - see engine.h. */
 #include "heap/engine.h"
 
+#include "heap/common.h"
+
 #include "policy/options.h"
 #include "superslab/unit_os.h"
 
@@ -77,8 +79,10 @@ void engine_trade_back(struct heap *heap) {
 /* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
  * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
-  bool parked = atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED;
-  return bytes >= (parked ? STEP_LEAST : step_of(RELEASE_MOST));
+  enum heap_state state = atomic_load_explicit(&heap->state, memory_order_relaxed);
+  if (state == HEAP_LOST) return false; /* nobody would take anything from it */
+  if (state == HEAP_COMMON) return bytes >= COMMON_DUE_BYTES;
+  return bytes >= (state == HEAP_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
 }
 
 _Atomic(void (*)(void)) engine_when_parked;

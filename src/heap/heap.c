@@ -19,6 +19,7 @@
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
+#include "heap/share.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -234,6 +235,7 @@ static struct heap *new_heap(void) {
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
   engine_set_mark(heap);
+  share_begin(heap);
   parked_begin_to_move(heap, false);
   heap_list(heap);
   return heap;
@@ -336,6 +338,7 @@ void heap_fork_prepare(void) {
 /* What a thread that is not in the child used without a lock: as in a new heap. */
 static void forget_thread(struct heap *heap) {
   memset((void *)heap, 0, offsetof(struct heap, classes));
+  share_begin(heap);
 }
 
 /* The heap of this thread was taken from it while it forked: it gets another one. */

@@ -10,8 +10,8 @@
  *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
  *
  * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
- * Any of them may hold blocks of slabs that another heap owns by now (a slab may be adopted while
- * its blocks are under way); such a block finds its owner when it goes back to its slab.
+ * Any of them may hold blocks of slabs that another heap owns (a slab may be adopted while
+ * its blocks are under way, and those of common heaps stay with who freed them); such a block finds its owner when it goes back to its slab.
  *
  * Who may touch what is said at each group of fields. A heap is never freed.
  */
@@ -88,13 +88,16 @@ struct heap {
   struct span_cache spans;        /* freed Large blocks */
   size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
   size_t common_bins;             /* of these, those of common classes (common.h) */
-  uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
+  uint8_t
+      overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating; see share_begin */
   struct learner learner;
-  uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
+  uint8_t share_set; /* see share.h */
+  uint8_t loans;     /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
-  uint8_t rented[CLASS_COUNT];   /* blocks of common heaps since then, see common.h */
+  uint8_t rented[CLASS_COUNT];   /* blocks of common heaps since then, of shared classes refills */
   uint64_t rented_since;         /* milliseconds of os_clock_ms */
+  uint64_t shared_since;         /* the same, of refills of shared classes */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */

@@ -1,8 +1,8 @@
 /* refill.c - blocks out of the slabs into an empty bin: the slow path of malloc.
  *
  * A refill looks, in this order, at what others sent back, at the heap's own slabs, at memory that
- * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a
- * larger class.
+ * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take blocks of a heap that
+ * many share, a block of a larger class, or one of a common heap.
  */
 #include "heap/refill.h"
 
@@ -13,6 +13,7 @@
 #include "heap/learn.h"
 #include "heap/loans.h"
 #include "heap/remote.h"
+#include "heap/share.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "os/probe.h"
@@ -273,6 +274,78 @@ static void *rent(struct heap *heap, unsigned size_class, bool any_larger, bool 
   return common != NULL ? take_common(common, size_class, any_larger, zeroed) : NULL;
 }
 
+/* A thread that comes for the rest of a refill would soon have come too often; to link blocks of many batches takes time, under a lock that
+ * others wait for. */
+enum { SHORT_PART = 4 };
+
+/* Batches that others sent, more than one where they are short. */
+static unsigned take_batches(struct heap *from, unsigned size_class, unsigned wanted, void **list) {
+  unsigned count = take_sent_back(from, size_class, list);
+  while (count > 0 && count < wanted / SHORT_PART) {
+    void *more;
+    unsigned taken = take_sent_back(from, size_class, &more);
+    if (taken == 0) break;
+    link_set(link_last(more, taken), *list);
+    *list = more;
+    count += taken;
+  }
+  return count;
+}
+
+/* Of many blocks, as a slab may have free, all but `wanted` into the bin of a heap that many share, which is empty. */
+static unsigned keep_rest(struct bin *bin, void *list, unsigned count, unsigned wanted) {
+  if (count < 2 * wanted) return count;
+  void *last = list;
+  for (unsigned i = 1; i < wanted; i++) last = link_follow_on(last);
+  bin->head = link_follow_on(last);
+  bin->room = (int32_t)bin->capacity - (int32_t)(count - wanted);
+  link_set(last, NULL);
+  return wanted;
+}
+
+/* What was left over last time. */
+static unsigned take_rest(struct bin *bin, void **list) {
+  unsigned count = (unsigned)((int32_t)bin->capacity - bin->room);
+  *list = bin->head;
+  bin->head = NULL;
+  bin->room = (int32_t)bin->capacity;
+  return *list != NULL ? count : 0;
+}
+
+/* About `wanted` blocks of a heap that many share; 0: nothing is to be had there. The caller holds no lock. */
+static unsigned take_shared(struct heap *from, unsigned size_class, unsigned wanted, void **list,
+                            bool *grows) {
+  struct bin *bin = &from->bins[size_class];
+  lock_acquire(&from->lock);
+  from->quiet[size_class] = 0;
+  unsigned count = take_rest(bin, list);
+  if (count == 0) count = take_batches(from, size_class, wanted, list);
+  if (count == 0) count = take_from_slabs(from, size_class, list, NULL);
+  if (count == 0 && get_memory(from, size_class)) {
+    *grows = true;
+    count = take_batches(from, size_class, wanted, list);
+    if (count == 0) count = take_from_slabs(from, size_class, list, NULL);
+  }
+  count = keep_rest(bin, *list, count, wanted);
+  lock_release(&from->lock);
+  superslab_settle();
+  return count;
+}
+
+/* Into the bin of the thread, but for the block that is returned; NULL: nothing is to be had there. The caller holds no lock. */
+static void *refill_shared(struct heap *heap, unsigned size_class) {
+  struct heap *from = share_heap(heap, size_class);
+  if (from == NULL) return NULL;
+  void *list = NULL;
+  bool grows = false;
+  unsigned count = take_shared(from, size_class, refill_blocks(heap, size_class), &list, &grows);
+  if (list == NULL) return NULL;
+  probe_refill(from, class_size(size_class), count);
+  to_bin(&heap->bins[size_class], list, count);
+  if (grows) heap->wants |= WANTS_READY;
+  return list;
+}
+
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
@@ -284,7 +357,14 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   bool grows = false;
   bool sorted = sort_sent_back(heap, size_class);
   unsigned count = take_sent_back(heap, size_class, &list);
-  if (count == 0 && needs_new_page(heap, size_class)) {
+  bool new_page = count == 0 && needs_new_page(heap, size_class);
+  if (new_page && HAK_UNLIKELY(share_wanted(heap, size_class))) {
+    lock_release(&heap->lock);
+    if ((list = refill_shared(heap, size_class)) != NULL) return list;
+    lock_acquire(&heap->lock);
+    count = take_sent_back(heap, size_class, &list);
+  }
+  if (count == 0 && new_page) {
     if (any_larger && (list = loan_take(heap, size_class)) != NULL) {
       lock_release(&heap->lock);
       if (HAK_UNLIKELY(sorted)) superslab_settle();

@@ -16,6 +16,7 @@
 #include "heap/engine.h"
 #include "heap/named.h"
 #include "heap/offers.h"
+#include "heap/share.h"
 #include "observe/report.h"
 
 #define BATCH_BYTES (16 * KIB)
@@ -152,7 +153,7 @@ static bool freed_to_named(struct bin *owner, void *block, bool *wants_look) {
 static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   unsigned size_class = map_slab(block)->size_class;
   const struct heap *common = heap_of_bin(owner, size_class);
-  if (!common_has_class(size_class) || !common_is(common)) return false;
+  if (!common_has_class(size_class) || !common_is(common) || share_has_bin(owner)) return false;
   if (!common_wanted(heap, size_class) || heap_node(common) != node_now()) {
     remote_send_list(owner, block, 1);
     if (HAK_UNLIKELY(common_is_due(size_class))) heap->wants |= WANTS_ENGINE;

@@ -176,6 +176,18 @@ void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool kee
   }
 }
 
+void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+  struct strays strays = {0};
+  for (;;) {
+    slabs_count(heap, size_class, COUNT_TO_SLABS,
+                put_some(heap, size_class, &list, keep_last, &strays));
+    if (HAK_LIKELY(list == NULL)) break;
+    lock_release_in_turn(&heap->lock);
+    lock_acquire(&heap->lock);
+  }
+  remote_send_strays(&strays);
+}
+
 bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   struct strays strays = {0};
   unsigned put = 0, count = 1;
@@ -190,7 +202,9 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
 
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
   struct bin *bin = &heap->bins[size_class];
-  unsigned put = put_some(heap, size_class, &bin->head, true, NULL);
+  struct strays strays = {0};
+  unsigned put = put_some(heap, size_class, &bin->head, true, &strays);
+  remote_send_strays(&strays);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;
@@ -204,7 +218,7 @@ void slabs_drain_bins(struct heap *heap) {
     bin->head = NULL;
     bin->room = (int32_t)bin->capacity;
     lock_acquire(&heap->lock);
-    slabs_put_list(heap, c, list, false);
+    slabs_put_mixed(heap, c, list, false);
     lock_release(&heap->lock);
     superslab_settle();
   }

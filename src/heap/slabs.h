@@ -61,6 +61,8 @@ void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last
 /** Puts back what a bin of the calling thread held, or a part of it. Blocks of others' slabs go to their owners. Lets go of the lock now and then. `keep_last`: one
  * empty slab of the class stays. */
 void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last);
+/** The same, of a bin in which many blocks may be others': these are gathered by owner. */
+void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last);
 
 /** Puts back some blocks of a parked heap's bin; false: there are no more. */
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class);

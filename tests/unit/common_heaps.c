@@ -173,7 +173,7 @@ static void time_forgives(void **state) {
 /* From now on there are many heaps. */
 static void of_many_threads_those_of_rare_sizes_are_common(void **state) {
   (void)state;
-  const size_t rare = 300;
+  const size_t rare = 1300;
   unsigned size_class = class_for(rare);
   for (int i = HEAPS; i < MANY; i++) assert_non_null(others[i] = heap_borrow());
   struct heap *first = others[MANY - 2], *second = others[MANY - 1];
