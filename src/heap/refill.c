@@ -303,22 +303,13 @@ static unsigned keep_rest(struct bin *bin, void *list, unsigned count, unsigned 
   return wanted;
 }
 
-/* What was left over last time. */
-static unsigned take_rest(struct bin *bin, void **list) {
-  unsigned count = (unsigned)((int32_t)bin->capacity - bin->room);
-  *list = bin->head;
-  bin->head = NULL;
-  bin->room = (int32_t)bin->capacity;
-  return *list != NULL ? count : 0;
-}
-
 /* About `wanted` blocks of a heap that many share; 0: nothing is to be had there. The caller holds no lock. */
 static unsigned take_shared(struct heap *from, unsigned size_class, unsigned wanted, void **list,
                             bool *grows) {
   struct bin *bin = &from->bins[size_class];
   lock_acquire(&from->lock);
   from->quiet[size_class] = 0;
-  unsigned count = take_rest(bin, list);
+  unsigned count = bin_take_all(bin, list); /* what was left over last time */
   if (count == 0) count = take_batches(from, size_class, wanted, list);
   if (count == 0) count = take_from_slabs(from, size_class, list, NULL);
   if (count == 0 && get_memory(from, size_class)) {
