@@ -20,6 +20,7 @@
 #include "heap/heap.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
+#include "heap/share.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 
@@ -264,10 +265,22 @@ static void *in_new_thread(void *unused) {
   return unused;
 }
 
+/* But for what a new heap is given (share_begin), nothing is in it. */
+static void look_like_new(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    EXPECT(heap->overflows[c] ==
+           (!HAK_HARDENED && !node_are_many() && c <= SHARE_LAST ? OVERFLOWS_GROW : 0));
+  EXPECT(heap->share_set < SHARE_SETS);
+  memset(heap->overflows, 0, sizeof heap->overflows);
+  heap->share_set = 0;
+  for (size_t i = 0; i < offsetof(struct heap, classes); i++) EXPECT(((char *)heap)[i] == 0);
+  share_begin(heap);
+}
+
 static void in_child(void) {
   alarm(60);
   signal(SIGSEGV, SIG_DFL); /* cmocka's would let the child go on with the next test */
-  for (size_t i = 0; i < offsetof(struct heap, classes); i++) EXPECT(((char *)stepped)[i] == 0);
+  look_like_new(stepped);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap);
   memset(seen, 0, sizeof seen);
   pthread_t thread;
