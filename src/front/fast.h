@@ -1,6 +1,6 @@
 /* fast.h - the fast paths of malloc and free; everything else is a call away.
  *
- * 18 (malloc) and 20 (free; of a shared class 31) x86-64 instructions, no lock, no atomic read-modify-write, no
+ * 18 (malloc) and 20 (free of the thread's own) x86-64 instructions, no lock, no atomic read-modify-write, no
  * option test. `docs/architecture.md` walks through both.
  */
 #ifndef HAK_FAST_H
@@ -22,9 +22,8 @@ void *front_allocate_sample(size_t size);                /* it may be a sample *
 void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
 void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
-void front_free_shared(void *block,
-                       struct bin *bin);   /* a shared one, for which its bin has no room */
-void front_free_overflow(struct bin *bin); /* bin is over its capacity */
+void front_free_shared(void *block, struct bin *bin);    /* no room for a shared one */
+void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
 
 /** Where the fast path goes on: malloc's three, or those of operator new, which has something to do when they return NULL. Jumped to,
  * not called, so that it saves no register for it. */

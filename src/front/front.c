@@ -225,16 +225,17 @@ HAK_COLD void *front_allocate_sample(size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
-/* May a bin without room take a shared block? Not if it ran over again and again: then others want it more. */
-static bool shared_bin_grows(const struct heap *heap, const struct bin *bin) {
-  return heap->overflows[bin - heap->bins] < OVERFLOWS_GROW;
+/* The heap's own bin for a block of a shared one; NULL: it has no room, and ran over again and again, so others want the block more. */
+static struct bin *own_bin_for_shared(struct heap *heap, const struct bin *bin) {
+  struct bin *own = share_bin(heap, bin);
+  return own->room > 0 || heap->overflows[own - heap->bins] < OVERFLOWS_GROW ? own : NULL;
 }
 
 /* The thread has no heap yet or any more, or one that counts. */
 static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
-  struct bin *shared = heap != NULL && share_has_bin(bin) ? share_bin(heap, bin) : NULL;
-  if (shared != NULL && (shared->room > 0 || shared_bin_grows(heap, shared))) bin = shared;
+  struct bin *own = heap != NULL && share_has_bin(bin) ? own_bin_for_shared(heap, bin) : NULL;
+  if (own != NULL) bin = own;
   if (heap == NULL || !heap_has_bin(heap, bin)) {
     count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
     if (heap == NULL) { /* past the thread's end, or no memory for a heap */
@@ -278,8 +279,8 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
 }
 
 HAK_NOINLINE void front_free_shared(void *block, struct bin *bin) {
-  struct bin *own = share_bin(thread_heap, bin);
-  if (thread_heap == &heap_none || !shared_bin_grows(thread_heap, own)) {
+  struct bin *own = thread_heap != &heap_none ? own_bin_for_shared(thread_heap, bin) : NULL;
+  if (own == NULL) {
     front_free_elsewhere(block, bin);
     return;
   }

@@ -63,7 +63,7 @@ void front_free_moved(void *pointer) {
   }
   struct heap *heap = heap_of_thread();
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
-  if (heap != NULL && bin != NULL && share_has_bin(bin)) {
+  if (heap != NULL && share_has_bin(bin)) {
     heap_count(heap, map_slab(pointer)->size_class, COUNT_FREE_REMOTE, 1);
     remote_send_list(bin, pointer, 1);
     return;

@@ -29,8 +29,9 @@ void common_rent(struct heap *heap, unsigned size_class) {
   uint64_t now = os_clock_ms();
   if (now - heap->rented_since >= RENT_MS) {
     heap->rented_since = now;
-    for (unsigned c = COMMON_FIRST_CLASS; c < CLASS_COUNT; c++)
-      if (heap->rented[c] < RENT_MOST && !share_is_on(c)) heap->rented[c] = 0;
+    unsigned first = share_is_on(COMMON_FIRST_CLASS) ? SHARE_LAST + 1 : COMMON_FIRST_CLASS;
+    for (unsigned c = first; c < CLASS_COUNT; c++)
+      if (heap->rented[c] < RENT_MOST) heap->rented[c] = 0;
   }
   heap->rented[size_class]++;
 }

@@ -78,10 +78,8 @@ bool share_is_due(unsigned size_class) {
 }
 
 bool share_lose(const struct heap *heap) {
-  for (unsigned i = 0; i < SHARE_HEAPS; i++) {
-    if (heap != &share_places[i].heap) continue;
-    atomic_store_explicit(&states[i], SHARE_LOST, memory_order_relaxed);
-    return true;
-  }
-  return false;
+  if (!share_has_bin(heap->bins)) return false;
+  size_t place = ((uintptr_t)heap - (uintptr_t)share_places) / SHARE_STRIDE;
+  atomic_store_explicit(&states[place], SHARE_LOST, memory_order_relaxed);
+  return true;
 }

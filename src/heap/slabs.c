@@ -166,25 +166,24 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
   return put;
 }
 
-void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+static void put_all(struct heap *heap, unsigned size_class, void *list, bool keep_last,
+                    struct strays *strays) {
   for (;;) {
     slabs_count(heap, size_class, COUNT_TO_SLABS,
-                put_some(heap, size_class, &list, keep_last, NULL));
+                put_some(heap, size_class, &list, keep_last, strays));
     if (HAK_LIKELY(list == NULL)) return;
     lock_release_in_turn(&heap->lock);
     lock_acquire(&heap->lock);
   }
 }
 
+void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+  put_all(heap, size_class, list, keep_last, NULL);
+}
+
 void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
   struct strays strays = {0};
-  for (;;) {
-    slabs_count(heap, size_class, COUNT_TO_SLABS,
-                put_some(heap, size_class, &list, keep_last, &strays));
-    if (HAK_LIKELY(list == NULL)) break;
-    lock_release_in_turn(&heap->lock);
-    lock_acquire(&heap->lock);
-  }
+  put_all(heap, size_class, list, keep_last, &strays);
   remote_send_strays(&strays);
 }
 

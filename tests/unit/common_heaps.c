@@ -1,6 +1,6 @@
 /* common_heaps.c - larger blocks of a program with many threads: common slabs, until a thread asks too often. */
+#include "common_blocks.h"
 #include "superslab/unit.h"
-#include "unit_test.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -8,7 +8,6 @@
 
 #include "front/fast.h"
 #include "heap/common.h"
-#include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/fault.h"
@@ -32,17 +31,6 @@ static int end(void **state) {
   (void)state;
   for (int i = 0; i < HEAPS; i++) heap_return(others[i]);
   return 0;
-}
-
-static struct heap *owner_of(const void *block, size_t bytes) {
-  return heap_of_bin(map_bin(block), class_for(bytes));
-}
-
-static void *take(struct heap *heap, size_t bytes) {
-  void *block = refill(heap, class_for(bytes), false, NULL);
-  assert_non_null(block);
-  guard_allocated(block, class_for(bytes));
-  return block;
 }
 
 static void put(struct heap *heap, void *block) {

@@ -423,8 +423,7 @@ static void free_all_shared(void) {
   for (int i = 0; i < SHARED; i++) hak_free(atomic_exchange(&shared[i], NULL));
 }
 
-/* Threads free each other's samples while another forks; a child frees all it has. They go on until the last fork: to ThreadSanitizer a
- * thread that has ended and was not joined is a leak of the child. */
+/* Threads free each other's samples while another forks; a child frees all it has. None ends before: a child's ThreadSanitizer finds a leak then. */
 static void threads_and_forks_lose_no_record(void **state) {
   (void)state;
   pthread_t ids[THREADS];

@@ -1,5 +1,5 @@
 /* shared_classes.c - small classes of a program with many threads: slabs that these share, until a thread refills too often. */
-#include "unit_test.h"
+#include "common_blocks.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -7,7 +7,6 @@
 
 #include "front/front.h"
 #include "heap/common.h"
-#include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/share.h"
 #include "heap/slabs.h"
@@ -31,19 +30,25 @@ static int end(void **state) {
   return 0;
 }
 
-static struct heap *owner_of(const void *block, size_t bytes) {
-  return heap_of_bin(map_bin(block), class_for(bytes));
-}
-
-static void *take(struct heap *heap, size_t bytes) {
-  void *block = refill(heap, class_for(bytes), false, NULL);
-  assert_non_null(block);
-  return block;
-}
-
 /* A bin's blocks, back to their slabs. */
 static void empty_bin(struct heap *heap, size_t bytes) {
   bin_trim(heap, &heap->bins[class_for(bytes)], 0);
+}
+
+/* However many they are: none from slabs of the heap's own. */
+static void take_many(struct heap *heap, size_t bytes, void **blocks, int count) {
+  for (int i = 0; i < count; i++)
+    if ((blocks[i] = bin_pop(&heap->bins[class_for(bytes)])) == NULL) {
+      heap->rented[class_for(bytes)] = 0;
+      blocks[i] = take(heap, bytes);
+    }
+}
+
+static unsigned blocks_in_bin(const struct heap *heap, size_t bytes) {
+  unsigned count = 0;
+  for (void *block = heap->bins[class_for(bytes)].head; block != NULL; block = link_next(block))
+    count++;
+  return count;
 }
 
 static void few_threads_have_slabs_of_their_own(void **state) {
@@ -118,11 +123,7 @@ static void who_only_frees_gathers_nothing(void **state) {
   enum { BLOCKS = 300 };
   unsigned size_class = class_for(128);
   void *blocks[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++)
-    if ((blocks[i] = bin_pop(&others[0]->bins[size_class])) == NULL) {
-      others[0]->rented[size_class] = 0;
-      blocks[i] = take(others[0], 128);
-    }
+  take_many(others[0], 128, blocks, BLOCKS);
   struct heap *owner = owner_of(blocks[0], 128);
   for (int i = 0; i < BLOCKS; i++) {
     assert_ptr_equal(owner_of(blocks[i], 128), owner);
@@ -167,18 +168,13 @@ static void one_refill_does_not_take_all(void **state) {
   (void)state;
   enum { SIZE = 208, BLOCKS = 1000, MOST = 4096 / SIZE };
   static void *blocks[BLOCKS];
-  unsigned size_class = class_for(SIZE), held = 0;
-  for (int i = 0; i < BLOCKS; i++)
-    if ((blocks[i] = bin_pop(&others[0]->bins[size_class])) == NULL) {
-      others[0]->rented[size_class] = 0;
-      blocks[i] = take(others[0], SIZE);
-    }
+  take_many(others[0], SIZE, blocks, BLOCKS);
   for (int i = 0; i < BLOCKS; i++) remote_free(others[0], map_bin(blocks[i]), blocks[i]);
   remote_flush(others[0]);
   empty_bin(others[0], SIZE);
   hak_purge(); /* from the inbox into the slabs */
   (void)take(fellow, SIZE);
-  for (void *block = fellow->bins[size_class].head; block != NULL; block = link_next(block)) held++;
+  unsigned held = blocks_in_bin(fellow, SIZE);
   assert_true(held > 0 && held < 2 * MOST);
 }
 
@@ -186,16 +182,11 @@ static void one_refill_does_not_take_all(void **state) {
 static void short_batches_make_one_refill(void **state) {
   (void)state;
   enum { SIZE = 240, BLOCKS = 100 };
-  unsigned size_class = class_for(SIZE), held = 0;
   void *blocks[BLOCKS];
-  for (int i = 0; i < BLOCKS; i++)
-    if ((blocks[i] = bin_pop(&others[0]->bins[size_class])) == NULL) {
-      others[0]->rented[size_class] = 0;
-      blocks[i] = take(others[0], SIZE);
-    }
+  take_many(others[0], SIZE, blocks, BLOCKS);
   for (int i = 0; i < BLOCKS; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
   (void)take(fellow, SIZE);
-  for (void *block = fellow->bins[size_class].head; block != NULL; block = link_next(block)) held++;
+  unsigned held = blocks_in_bin(fellow, SIZE);
   assert_true(held + 1 >= 4096 / SIZE / 4 && held < 4096 / SIZE);
 }
 
