@@ -262,7 +262,7 @@ HAK_NOINLINE void front_free_overflow(struct bin *bin) {
 /* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
 static HAK_NOINLINE void send_full(struct outgoing *slot) {
   release_note_caller(__builtin_return_address(0));
-  remote_send(thread_heap, slot);
+  remote_send_full(thread_heap, slot);
   release_answer(thread_heap);
 }
 

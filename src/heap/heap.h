@@ -46,6 +46,7 @@ struct outgoing {
   void *head;        /* NULL: nothing gathered */
   uint16_t count, limit;
   uint8_t size_class;
+  bool waited; /* something is in it since it was last looked at (remote.c) */
 };
 
 struct batch;      /* remote.c */
@@ -83,6 +84,7 @@ struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
+  uint32_t next_waiting;          /* of these, modulo their number: to be looked at next */
   struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
   uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans;        /* freed Large blocks */

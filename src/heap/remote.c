@@ -61,11 +61,26 @@ static bool send(struct outgoing *slot) {
   unsigned count = slot->count;
   slot->head = NULL;
   slot->count = 0;
+  slot->waited = false;
   return push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
 }
 
 void remote_send(struct heap *heap, struct outgoing *slot) {
   if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
+}
+
+/* Blocks that a thread frees now and then wait for long until they are a full batch, and their owners take new memory meanwhile. So where many
+ * heaps are active each full batch has one other slot looked at, in turn: what waits there since the turn before goes, too
+ * (docs/decisions/0034). */
+static void send_what_waits(struct heap *heap) {
+  struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];
+  if (slot->waited) remote_send(heap, slot);
+  else if (slot->head != NULL) slot->waited = true;
+}
+
+void remote_send_full(struct heap *heap, struct outgoing *slot) {
+  remote_send(heap, slot);
+  if (heap_are_many()) send_what_waits(heap);
 }
 
 static unsigned batch_limit(unsigned size_class) {
@@ -186,7 +201,7 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
     if (slot == NULL) slot = new_slot(heap, owner, block);
     if (slot == NULL) return;
   }
-  if (remote_gather(slot, block)) remote_send(heap, slot);
+  if (remote_gather(slot, block)) remote_send_full(heap, slot);
 }
 
 void remote_send_list(struct bin *owner, void *first, unsigned count) {

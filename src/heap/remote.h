@@ -38,7 +38,7 @@ HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *own
   return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
 }
 
-/** Puts a block into the slot of its owner; true: the slot has to be sent now. */
+/** Puts a block into the slot of its owner; true: it is full. */
 HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
   link_set(block, slot->head);
   slot->head = block;
@@ -48,6 +48,9 @@ HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
 /** Sends what a slot of the heap has gathered; the release engine is wanted when much waits there. The heap's thread only, which
  * calls release_answer after it. */
 void remote_send(struct heap *heap, struct outgoing *slot);
+
+/** The same for a slot that is full; another, in which blocks have waited for long, may go with it. */
+void remote_send_full(struct heap *heap, struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
 void remote_free(struct heap *heap, struct bin *owner, void *block);

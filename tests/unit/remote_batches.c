@@ -284,6 +284,37 @@ static void batches_for_many_owners_are_long(void **state) {
   for (int i = 0; i < OWNERS; i++) heap_return(owners[i]);
 }
 
+/* --- what waits ------------------------------------------------------------------------------- */
+
+/* Of so many full batches each takes one look at the slots of a heap: a slot is looked at twice. */
+enum { LOOKS_AT_ALL = 2 * OUTGOING_SLOTS };
+
+/* True: a block of a size that is freed once arrives while as many full batches of another size are sent. */
+static bool lone_block_arrives(void) {
+  const size_t lone = 48, usual = 64;
+  void *waits = hak_malloc(lone);
+  assert_non_null(waits);
+  send(other, waits);
+  for (int batch = 0; batch < LOOKS_AT_ALL; batch++) {
+    allocate(batch_of(usual), usual);
+    for (size_t i = 0; i < batch_of(usual); i++) send(other, blocks[i]);
+  }
+  bool arrived = batches_sent(owner, lone) == 1;
+  remote_flush(other);
+  assert_int_equal(batches_sent(owner, lone), !arrived);
+  (void)batches_sent(owner, usual);
+  return arrived;
+}
+
+static void lone_blocks_go_with_full_batches_of_many_heaps(void **state) {
+  (void)state;
+  static struct heap *more[FEW_HEAPS];
+  assert_false(lone_block_arrives());
+  for (int i = 0; i < FEW_HEAPS; i++) assert_non_null(more[i] = heap_borrow());
+  assert_true(lone_block_arrives());
+  for (int i = 0; i < FEW_HEAPS; i++) heap_return(more[i]);
+}
+
 /* --- all at once ------------------------------------------------------------------------------ */
 
 enum { SENDERS = 2, SHARED = 2000, SHARED_SIZE = 32, STEALS = 20 };
@@ -510,7 +541,9 @@ int main(void) {
       cmocka_unit_test(who_sleeps_is_taken_from),
       cmocka_unit_test(what_the_engine_has_is_found_after_it),
       cmocka_unit_test(a_fork_takes_all_that_was_sent),
-      cmocka_unit_test(batches_for_many_owners_are_long), /* leaves parked heaps behind */
+      cmocka_unit_test(
+          lone_blocks_go_with_full_batches_of_many_heaps), /* leaves parked heaps behind */
+      cmocka_unit_test(batches_for_many_owners_are_long),  /* so does this */
   };
   return cmocka_run_group_tests_name("remote batches", tests, start, end);
 }
