@@ -84,12 +84,12 @@ struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
   struct outgoing outgoing[OUTGOING_SLOTS];
-  uint32_t next_waiting;          /* of these, modulo their number: to be looked at next */
   struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
-  uint32_t cut_short;             /* batches that were sent for another owner's sake, saturating */
-  struct span_cache spans;        /* freed Large blocks */
-  size_t bin_budget_used;         /* bytes that all bins' capacities add up to */
-  size_t common_bins;             /* of these, those of common classes (common.h) */
+  uint32_t next_waiting;   /* slot of `outgoing`, modulo their number, to be looked at next */
+  uint32_t cut_short;      /* batches that were sent for another owner's sake, saturating */
+  struct span_cache spans; /* freed Large blocks */
+  size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
+  size_t common_bins;      /* of these, those of common classes (common.h) */
   uint8_t
       overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating; see share_begin */
   struct learner learner;

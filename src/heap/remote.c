@@ -69,8 +69,8 @@ void remote_send(struct heap *heap, struct outgoing *slot) {
   if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
 }
 
-/* Blocks that a thread frees now and then wait for long until they are a full batch, and their owners take new memory meanwhile. So where many
- * heaps are active each full batch has one other slot looked at, in turn: what waits there since the turn before goes, too
+/* Blocks that a thread frees now and then would wait for long until they are a full batch, and their owners take new memory meanwhile. So where
+ * many heaps are active each full batch has one of the first 64 slots looked at, in turn: what waits there since the turn before goes, too
  * (docs/decisions/0034). */
 static void send_what_waits(struct heap *heap) {
   struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];

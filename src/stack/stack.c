@@ -59,11 +59,13 @@ static bool step_by_frame_pointer(struct walk *walk) {
 /* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
 
-/* Of an object with holes between its segments the loader tells each segment alone: the one that the table lies in counts. */
+/* Of a program that has holes between its segments, or is linked statically, the loader tells each segment alone: the one that the
+ * table lies in counts. */
 static bool find_object(uintptr_t code, struct cfi_object *object) {
   struct dl_find_object of_code, of_table;
   if (!object_of(code, &of_code) || of_code.dlfo_eh_frame == NULL) return false;
   if (!object_of((uintptr_t)of_code.dlfo_eh_frame, &of_table)) return false;
+  if (of_table.dlfo_link_map != of_code.dlfo_link_map) return false;
   *object = (struct cfi_object){(uintptr_t)of_table.dlfo_map_start,
                                 (uintptr_t)of_table.dlfo_map_end, of_code.dlfo_eh_frame};
   return of_table.dlfo_map_start != of_code.dlfo_map_start || segment_of_table(object);

@@ -10,6 +10,7 @@
 
 #include "stack/cfi.h"
 #include "stack/expression.h"
+#include "stack/object.h"
 #include "stack/stack.h"
 
 #if STACK_HAS_TABLES && defined(DLFO_STRUCT_HAS_EH_DBASE) /* glibc 2.35: tables are found */
@@ -345,6 +346,19 @@ static void mistakes_in_tables_are_survived(void **state) {
   munmap(memory, room + 2 * page);
 }
 
+#if defined(HAS_HOLES)
+/* Or this program would be no more than unit.stacks. */
+static void segments_are_told_alone(void **state) {
+  (void)state;
+  struct program program = {0};
+  struct dl_find_object of_code, of_table;
+  dl_iterate_phdr(find_program, &program);
+  assert_true(object_of((uintptr_t)segments_are_told_alone, &of_code));
+  assert_true(object_of((uintptr_t)program.table, &of_table));
+  assert_ptr_not_equal(of_code.dlfo_map_start, of_table.dlfo_map_start);
+}
+#endif
+
 #endif
 
 int main(void) {
@@ -363,6 +377,9 @@ int main(void) {
 #if HAS_TABLES
     cmocka_unit_test(stacks_of_coroutines_end),
     cmocka_unit_test(mistakes_in_tables_are_survived),
+#if defined(HAS_HOLES)
+    cmocka_unit_test(segments_are_told_alone),
+#endif
 #endif
   };
   return cmocka_run_group_tests_name("stacks", tests, NULL, NULL);
