@@ -204,18 +204,31 @@ static void cached_spans_lose_their_pages(void **state) {
   hak_free(other);
 }
 
+enum { LINKED = 64, LINKED_SIZE = 1024, LIVE_EACH = 4 };
+
+/* One that was freed, of the first one's slab, in a page with one that lives: hardened's lie in any order, and pages without a live one
+ * have gone, with their links. */
+static size_t freed_beside_live(void) {
+  for (size_t freed = 1; freed < LINKED; freed++)
+    for (size_t live = 0; live < LINKED && freed % LIVE_EACH != 0; live += LIVE_EACH)
+      if ((uintptr_t)blocks[freed] / os_page_size() == (uintptr_t)blocks[live] / os_page_size() &&
+          map_slab(blocks[freed]) == map_slab(blocks[0]))
+        return freed;
+  return 0;
+}
+
 /* Free blocks whose links lie in pages that are in use, and one of these links overwritten. */
 static void purge_with_a_wrong_link(void *unused) {
   (void)unused;
-  enum { COUNT = 64, SIZE = 1024, LIVE_EACH = 4 };
   pid_t child = fork();
   if (child == 0) {
-    for (size_t i = 0; i < COUNT; i++) blocks[i] = memset(hak_malloc(SIZE), 0, SIZE);
-    for (size_t i = 0; i < COUNT; i++)
+    for (size_t i = 0; i < LINKED; i++) blocks[i] = memset(hak_malloc(LINKED_SIZE), 0, LINKED_SIZE);
+    for (size_t i = 0; i < LINKED; i++)
       if (i % LIVE_EACH != 0) hak_free(blocks[i]);
     hak_purge(); /* into their slabs */
-    unsigned char *inside = blocks[LIVE_EACH + 1] + 64;
-    memcpy(blocks[1], &inside, sizeof inside);
+    size_t freed = freed_beside_live();
+    unsigned char *inside = blocks[freed] + 64;
+    memcpy(blocks[freed], &inside, sizeof inside);
     hak_free(blocks[0]); /* a reason to look at the slab again */
     hak_purge();
     _exit(0);
