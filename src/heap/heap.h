@@ -46,7 +46,7 @@ struct outgoing {
   void *head;        /* NULL: nothing gathered */
   uint16_t count, limit;
   uint8_t size_class;
-  bool waited; /* something is in it since it was last looked at (remote.c) */
+  bool waited; /* what is in it was there when it was last looked at (remote.c) */
 };
 
 struct batch;      /* remote.c */

@@ -69,9 +69,8 @@ void remote_send(struct heap *heap, struct outgoing *slot) {
   if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
 }
 
-/* Blocks that a thread frees now and then would wait for long until they are a full batch, and their owners take new memory meanwhile. So where
- * many heaps are active each full batch has one of the first 64 slots looked at, in turn: what waits there since the turn before goes, too
- * (docs/decisions/0034). */
+/* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So with many active heaps each full
+ * batch has one of the first 64 slots looked at, in turn: what was there at the look before goes, too (docs/decisions/0034). */
 static void send_what_waits(struct heap *heap) {
   struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];
   if (slot->waited) remote_send(heap, slot);

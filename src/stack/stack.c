@@ -59,8 +59,7 @@ static bool step_by_frame_pointer(struct walk *walk) {
 /* Not where objects cannot be found: musl has threads with 2 KiB of stack, too little for this. */
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
 
-/* Of a program that has holes between its segments, or is linked statically, the loader tells each segment alone: the one that the
- * table lies in counts. */
+/* Of a program with holes between its segments the loader tells each segment alone: the one that the table lies in counts. */
 static bool find_object(uintptr_t code, struct cfi_object *object) {
   struct dl_find_object of_code, of_table;
   if (!object_of(code, &of_code) || of_code.dlfo_eh_frame == NULL) return false;

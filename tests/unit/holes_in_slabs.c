@@ -206,8 +206,8 @@ static void cached_spans_lose_their_pages(void **state) {
 
 enum { LINKED = 64, LINKED_SIZE = 1024, LIVE_EACH = 4 };
 
-/* One that was freed, of the first one's slab, in a page with one that lives: hardened's lie in any order, and pages without a live one
- * have gone, with their links. */
+/* A freed block of the first one's slab, in a page with a live one: pages without have gone, with their links, and hardened's blocks lie
+ * in any order. 0, which lives: there is none. */
 static size_t freed_beside_live(void) {
   for (size_t freed = 1; freed < LINKED; freed++)
     for (size_t live = 0; live < LINKED && freed % LIVE_EACH != 0; live += LIVE_EACH)

@@ -321,7 +321,7 @@ static void lone_blocks_wait_with_few_heaps(void **state) {
   assert_int_equal(batches_sent(owner, LONE), 1);
 }
 
-/* A full batch has one slot looked at: those of OUTGOING_SLOTS look at each once. */
+/* Each full batch has one slot looked at: OUTGOING_SLOTS of them look at each once. */
 static void lone_blocks_go_with_full_batches_of_many_heaps(void **state) {
   (void)state;
   static struct heap *more[FEW_HEAPS];
