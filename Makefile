@@ -4,7 +4,9 @@
 #   make VARIANT=fast    another variant: standard fast observe hardened check asan tsan
 #   make demo            real programs on hakmem and on glibc, compared
 #   make test            the quick tests of the variants check and standard: under six minutes
-#   make test-all        every test in every variant: what has to pass before a change goes in
+#   make test-changed    of the others, those that the change since BASE can affect (docs/testing.md); BASE: a commit,
+#                        by default the last one for which make test-all passed
+#   make test-all        every test in every variant: before a release
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
@@ -63,6 +65,11 @@ setup:
 test:
 	@bash scripts/setup.sh build test
 	@python3 tests/runner/run.py --quick --jobs $(JOBS) $(TEST_VARIANTS)
+
+# By the table tests/affected.toml. What it does not know runs everything.
+.PHONY: test-changed
+test-changed: setup
+	@python3 tests/runner/run.py --changed $(if $(BASE),--base '$(BASE)') --jobs $(JOBS) $(TEST_VARIANTS)
 
 # After a `make test` that passed on the same files, its tests are not repeated: the slow ones and the
 # other variants run.

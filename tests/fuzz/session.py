@@ -3,6 +3,7 @@
 
 usage: session.py libfuzzer|afl PROGRAM REPLAY CORPUS WORK SECONDS [SEED]
 
+FUZZ_SECONDS in the environment replaces SECONDS: tests/affected.toml makes sessions shorter with it.
 The time bounds the work; nothing is asserted of it. Whatever the fuzzer finds is a failure, and stays in WORK/findings under
 the name that is printed; how to run it again is printed, too. WORK is emptied first. What the session has learnt, beside what
 CORPUS has already, is in WORK/corpus (libFuzzer) or WORK/out (AFL++).
@@ -114,7 +115,7 @@ def afl(program: str, corpus: Path, work: Path, seconds: int, seed: int) -> list
 
 def main() -> int:
     kind, program, replay, corpus_name, work_name, seconds_text, *more = sys.argv[1:]
-    work, corpus, seconds = Path(work_name), Path(corpus_name), int(seconds_text)
+    work, corpus, seconds = Path(work_name), Path(corpus_name), int(os.environ.get("FUZZ_SECONDS") or seconds_text)
     seed = int(more[0]) if more else 1
     shutil.rmtree(work, ignore_errors=True)
     for folder in (work, work / "findings", work / "corpus"):

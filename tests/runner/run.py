@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Configures and builds the variants, runs the tests of all of them in one go and sums up at the end.
 
-Usage: run.py [--quick] [--jobs N] [variant...]
+Usage: run.py [--quick | --changed [--base COMMIT] [--list]] [--jobs N] [variant...]
 
 --quick leaves out what has CTest's label `slow`, and all variants but check and standard. When it
 passed, the next complete run on the same files does not repeat these tests: it runs the slow ones and
 the other variants.
+--changed runs those tests that --quick leaves out and that tests/affected.toml selects for the files
+that differ from the commit of tests/last-complete, or from COMMIT. Where that commit is not to be had,
+it runs all that --quick leaves out. --list prints what is selected, and runs nothing.
+Without either, every test runs. When all of them passed and no file differs from the commit, the run
+writes that commit into tests/last-complete.
 The summary has the tests that take longest, by wall clock and by processor time.
 With CI=true, a skip that tests/may-skip.toml does not list is a failure.
 The last line has the form of ctest's own summary, over all variants together.
@@ -19,15 +24,21 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+from affected import BadTable, Selection, described, read_table, select  # noqa: E402
+from changes import (  # noqa: E402
+    LAST_COMPLETE, changed_since, commit_now, files_now, read_last_complete, uncommitted, write_last_complete,
+)  # fmt: skip
 from plan import SLOTS, Test, Unreadable, make_measure, read_measured, tests_of, with_fixtures, write_list  # noqa: E402
 from skips import BadList, Entry, Skip, not_listed, read_list, skips_of, without_a_test  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 MAY_SKIP = ROOT / "tests" / "may-skip.toml"
+AFFECTED = ROOT / "tests" / "affected.toml"
 QUICK_PASSED = ROOT / "build" / "quick-passed"  # the files on which --quick passed last
 # Which folders each of them runs: cmake/tests.cmake.
 VARIANTS = ["check", "asan", "tsan", "hardened", "fast", "observe", "standard"]
@@ -35,7 +46,7 @@ QUICK_VARIANTS = ["check", "standard"]
 KEPT_OUTPUT = 1 << 20  # bytes of a test's output; ctest keeps 1 KiB, the skipped cases may stand before
 SHOWN_LINES = 20  # of the output of a test that failed, once more at the end
 SHOWN_TESTS = 25  # that took the most processor time, or the longest
-ALL, QUICK_ONLY, SLOW_ONLY = "all", "quick", "slow"
+Wanted = Callable[[Test], bool]
 
 
 @dataclass
@@ -92,26 +103,39 @@ def children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def configure_variant(variant: str) -> bool:
+    build = ROOT / "build" / variant
+    return run_quietly(["cmake", "--preset", variant, "-DBUILD_TESTING=ON"], build / "configure.log")
+
+
 def build_variant(variant: str, jobs: int) -> bool:
     build = ROOT / "build" / variant
     print(f"== {variant}: build", flush=True)
     started, before = time.monotonic(), children_seconds()
-    built = run_quietly(
-        ["cmake", "--preset", variant, "-DBUILD_TESTING=ON"], build / "configure.log"
-    ) and run_quietly(["cmake", "--build", str(build), "-j", str(jobs)], build / "build.log")
+    built = configure_variant(variant) and run_quietly(
+        ["cmake", "--build", str(build), "-j", str(jobs)], build / "build.log"
+    )
     if built:
         taken = f"{time.monotonic() - started:.0f} s, {children_seconds() - before:.0f} s of a processor"
         print(f"== {variant}: built in {taken}", flush=True)
     return built
 
 
-def chosen(tests: list[Test], selection: str) -> list[Test]:
-    if selection == ALL:
-        return tests
-    return with_fixtures([test for test in tests if test.slow == (selection == SLOW_ONLY)], tests)
+def has_wanted(variant: str, wanted: Wanted) -> bool:
+    """Whether it is worth building. Where that cannot be told, the build tells what is wrong."""
+    if not configure_variant(variant):
+        return True
+    try:
+        return any(wanted(test) for test in tests_of(variant, ROOT / "build" / variant))
+    except Unreadable:
+        return True
 
 
-def run_tests(tests: list[Test], jobs: int, results: dict[str, Result]) -> float:
+def chosen(tests: list[Test], wanted: Wanted) -> list[Test]:
+    return with_fixtures([test for test in tests if wanted(test)], tests)
+
+
+def run_tests(tests: list[Test], jobs: int, results: dict[str, Result], environment: dict[str, str]) -> float:
     """Runs them by one ctest and adds to `results` what became of each; returns the seconds that it took."""
     folder = ROOT / "build" / "tests"
     measure, measured = folder / "measure", folder / "measured"
@@ -127,6 +151,7 @@ def run_tests(tests: list[Test], jobs: int, results: dict[str, Result]) -> float
         ["ctest", "--test-dir", str(folder), "-j", str(SLOTS * (jobs + 1) + SLOTS - 1), "--output-on-failure"]
         + ["--no-tests=error", "--output-junit", str(junit)]
         + ["--test-output-size-passed", str(KEPT_OUTPUT)],
+        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
     )
     seconds = time.monotonic() - started
@@ -142,11 +167,13 @@ def run_tests(tests: list[Test], jobs: int, results: dict[str, Result]) -> float
     return seconds
 
 
-def test_variants(selections: dict[str, str], jobs: int) -> tuple[list[Result], float]:
+def test_variants(
+    selections: dict[str, Wanted], jobs: int, environment: dict[str, str]
+) -> tuple[list[Result], float]:
     """What the variants came to, and the seconds that their tests took."""
     results = {variant: Result(variant) for variant in selections}
     tests: list[Test] = []
-    for variant, selection in selections.items():
+    for variant, wanted in selections.items():
         if not build_variant(variant, jobs):
             results[variant].failed.append("build")
             continue
@@ -157,8 +184,8 @@ def test_variants(selections: dict[str, str], jobs: int) -> tuple[list[Result], 
             print(f"FAILED: {variant}: {error}", flush=True)
             continue
         results[variant].tests = [test.name for test in of_variant]
-        tests += chosen(of_variant, selection)
-    seconds = run_tests(tests, jobs, results) if tests else 0.0
+        tests += chosen(of_variant, wanted)
+    seconds = run_tests(tests, jobs, results, environment) if tests else 0.0
     return list(results.values()), seconds
 
 
@@ -183,8 +210,8 @@ def print_longest(results: list[Result], seconds: float, jobs: int) -> None:
 
 def summarise(
     results: list[Result], unlisted: list[Skip], stale: list[Entry], seconds: float, jobs: int
-) -> bool:
-    """Prints what became of all tests; true when that is good enough."""
+) -> tuple[int, int]:
+    """Prints what became of all tests, and returns how many failed, of how many."""
     strict = os.environ.get("CI") == "true"
     print("\n=== summary ===")
     allowed = Counter(
@@ -218,68 +245,125 @@ def summarise(
     more = len(stale) + (len(unlisted) if strict else 0)
     total = sum(r.total for r in results)
     failed = min(total, sum(len(r.failed) for r in results) + more)
-    percent = 100 * (total - failed) // total if total else 0
     print(f"Total Test time (real) = {seconds:7.2f} sec\n")
-    print(f"{percent}% tests passed, {failed} tests failed out of {total}", flush=True)
-    return failed == 0 and total > 0
+    return failed, total
 
 
-def files_now() -> str:
-    """The name that git has for the tree as it lies here, with what is not committed; "" without git."""
-    index = ROOT / "build" / "quick-index"
-    index.parent.mkdir(exist_ok=True)
-    environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
-    tree = ""
-    for command in (["add", "-A"], ["write-tree"]):
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *command], env=environment, capture_output=True, text=True
-        )
-        if done.returncode != 0:
-            tree = ""
-            break
-        tree = done.stdout.strip()
-    index.unlink(missing_ok=True)
-    return tree
-
-
-def take_quick_passed() -> bool:
-    """Whether --quick passed on the very files that are here. For one run: the next repeats all."""
+def passed_quickly() -> bool:
+    """Whether --quick passed on the very files that are here."""
     passed = QUICK_PASSED.read_text(encoding="utf-8") if QUICK_PASSED.is_file() else ""
-    QUICK_PASSED.unlink(missing_ok=True)
-    return passed != "" and passed == files_now()
+    return passed != "" and passed == files_now(ROOT)
+
+
+def is_quick(test: Test) -> bool:
+    return not test.slow
+
+
+def is_left_out(test: Test) -> bool:
+    """By --quick."""
+    return test.slow or test.variant not in QUICK_VARIANTS
+
+
+def selection_of(base: str) -> tuple[Selection, dict[str, str]]:
+    """What the change since `base` selects, and what its tests get in their environment."""
+    table = read_table(AFFECTED)
+    commit = base or read_last_complete(ROOT)
+    changed = changed_since(ROOT, commit) if commit else None
+    if changed is None:
+        where = "the argument" if base else LAST_COMPLETE
+        return Selection({}, f"there is no commit {commit or 'that it could name'} here ({where} says it)"), {}
+    selection = select(table, changed)
+    print(f"{len(changed)} files differ from {commit[:12]}; what these can affect:")
+    return selection, {} if selection.everything else table.environment
+
+
+def end_of_complete(files: str, commit: str, unclean: list[str] | None, unlisted: list[Skip]) -> None:
+    """Writes tests/last-complete after a run in which no test failed, if that says everything of a commit."""
+    if unclean is None:
+        reason = "no git here"
+    elif unclean:
+        reason = f"{unclean[0]} differs from the commit"
+    elif unlisted:
+        reason = f"a skip is not listed: {unlisted[0]}"
+    elif (files, commit) != (files_now(ROOT), commit_now(ROOT)):
+        reason = "files changed while the tests ran"
+    else:
+        write_last_complete(ROOT, commit)
+        print(f"{LAST_COMPLETE} names {commit[:12]} now: commit it")
+        return
+    print(f"{LAST_COMPLETE} stays as it was: {reason}")
+
+
+def print_closing(failed: int, total: int) -> None:
+    percent = 100 * (total - failed) // total if total else 0
+    print(f"{percent}% tests passed, {failed} tests failed out of {total}", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("--base", default="", metavar="COMMIT")
+    parser.add_argument("--list", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("variants", nargs="*", metavar="variant", help=f"default: {' '.join(VARIANTS)}")
     arguments = parser.parse_args()
     if wrong := set(arguments.variants) - set(VARIANTS):
         parser.error(f"unknown variant {' '.join(wrong)}")
+    if arguments.quick and arguments.changed:
+        parser.error("--quick and --changed exclude each other")
+    if (arguments.base or arguments.list) and not arguments.changed:
+        parser.error("--base and --list need --changed")
+    environment: dict[str, str] = {}
     try:
         may_skip = read_list(MAY_SKIP, VARIANTS)
-    except (OSError, BadList) as error:
+        if arguments.changed:
+            selection, environment = selection_of(arguments.base)
+    except (OSError, BadList, BadTable) as error:
         sys.exit(f"run.py: {error}")
 
     variants = arguments.variants or (QUICK_VARIANTS if arguments.quick else VARIANTS)
-    repeated: list[str] = []
-    if take_quick_passed() and not arguments.quick and not arguments.variants:
-        repeated = QUICK_VARIANTS
-        print(f"make test passed on these files just now: of {' and '.join(repeated)}, the slow tests alone run")
-    selections = {
-        variant: QUICK_ONLY if arguments.quick else SLOW_ONLY if variant in repeated else ALL for variant in variants
-    }
-    before = files_now() if arguments.quick else ""
-    results, seconds = test_variants(selections, arguments.jobs)
+    complete = variants == VARIANTS and not arguments.quick and not arguments.changed
+    selections: dict[str, Wanted] = {variant: lambda test: True for variant in variants}
+    if arguments.quick:
+        QUICK_PASSED.unlink(missing_ok=True)
+        selections = {variant: is_quick for variant in variants}
+    elif arguments.changed:
+        print("\n".join(f"  {line}" for line in described(selection)), flush=True)
+        if arguments.list:
+            return 0
+        if not passed_quickly():
+            print("make test has not passed on these files: its tests are not among these", flush=True)
+
+        def wanted(test: Test) -> bool:
+            return is_left_out(test) and selection.selects(test.full_name)
+
+        selections = {
+            variant: wanted for variant in variants if selection.of_variant(variant) and has_wanted(variant, wanted)
+        }
+        if not selections:
+            print("nothing to run beyond make test")
+            return 0
+    else:
+        if complete and passed_quickly():
+            print(f"make test passed on these files just now: of {' and '.join(QUICK_VARIANTS)}, the slow tests alone run")
+            selections |= {variant: is_left_out for variant in QUICK_VARIANTS}
+        QUICK_PASSED.unlink(missing_ok=True)  # for one run: the next repeats all
+
+    files, commit, unclean = files_now(ROOT), commit_now(ROOT), uncommitted(ROOT)
+    results, seconds = test_variants(selections, arguments.jobs, environment)
 
     unlisted = not_listed((skip for result in results for skip in result.skips), may_skip)
     stale: list[Entry] = []
-    if variants == VARIANTS and not any("build" in result.failed for result in results):
+    if complete and not any("build" in result.failed for result in results):
         stale = without_a_test(may_skip, (test for result in results for test in result.tests))
-    good = summarise(results, unlisted, stale, seconds, arguments.jobs)
-    if good and arguments.quick and not arguments.variants and before == files_now():
-        QUICK_PASSED.write_text(before, encoding="utf-8")
+    failed, total = summarise(results, unlisted, stale, seconds, arguments.jobs)
+    good = failed == 0 and total > 0
+    if good and complete:
+        end_of_complete(files, commit, unclean, unlisted)
+    if good and arguments.quick and not arguments.variants and files == files_now(ROOT):
+        QUICK_PASSED.write_text(files, encoding="utf-8")
+    print_closing(failed, total)
     return 0 if good else 1
 
 
