@@ -6,16 +6,30 @@
 
 enum { CALLS_MOST = 4 };
 
+/* "server+0x12 (build-id 3a)". */
+static void put_unread(const struct unread *unread, uint64_t address, const char *behind,
+                       char *text, size_t room) {
+  const char *slash = strrchr(unread->name, '/');
+  bool has_id = unread->build_id[0] != 0;
+  snprintf(text, room, "%s%s+0x%llx%s%s%s", behind, slash != NULL ? slash + 1 : unread->name,
+           (unsigned long long)(address - unread->base), has_id ? " (build-id " : "",
+           unread->build_id, has_id ? ")" : "");
+}
+
 char *calls_text(const struct site *site, struct symbols *symbols, bool with_line, char *text,
                  size_t room) {
   size_t length = 0;
   unsigned depth = site != NULL ? site->depth : 0;
   snprintf(text, room, "%s", depth == 0 ? "(stack unknown)" : "");
   for (unsigned i = 0; i < depth && i < CALLS_MOST && length < room; i++) {
-    struct symbol symbol = symbols_find(symbols, site->addresses[i] - 1);
+    uint64_t address = site->addresses[i] - 1;
+    struct symbol symbol = symbols_find(symbols, address);
+    const struct unread *unread =
+        symbol.function == NULL ? symbols_unread_at(symbols, address) : NULL;
     const char *behind = i > 0 ? " < " : "";
     const char *slash = symbol.file != NULL ? strrchr(symbol.file, '/') : NULL;
-    if (symbol.function == NULL)
+    if (unread != NULL) put_unread(unread, address, behind, text + length, room - length);
+    else if (symbol.function == NULL)
       snprintf(text + length, room - length, "%s0x%llx", behind,
                (unsigned long long)site->addresses[i]);
     else if (with_line && i == 0 && symbol.file != NULL)

@@ -75,6 +75,9 @@ static int explain(const struct remote *remote, const struct arguments *argument
       if (code == 0) explanation->trimmed = &trim;
     }
     (arguments->json ? explain_json : explain_text)(explanation, remote, symbols, stdout);
+    for (const struct unread *unread = symbols_unread(symbols); unread != NULL;
+         unread = unread->next)
+      complain("note: %s", unread->why);
     if (explanation->trimmed != NULL && !trim.done) code = 1;
     symbols_close(symbols);
   } else {

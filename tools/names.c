@@ -12,7 +12,8 @@
 static const char documentation[] =
     "Copies FILE, or standard input, and adds function and line to each place in code, which is a "
     "file and an address in it "
-    "(/usr/bin/server+0x1234). The files are looked for where they are named."
+    "(/usr/bin/server+0x1234). The files are looked for where they are named, or by the build-id "
+    "that follows, as hakmem prof writes it of a file that was deleted or replaced."
     "\v"
     "examples:\n"
     "  hakmem names < server.log\n"
@@ -42,17 +43,32 @@ static const char *start_of_path(const char *line, const char *end) {
   return start;
 }
 
-/* Where the last "PATH+0xADDRESS" of the line ends it; false: it has none. `path` is cut off there. */
-static bool find_place(const char *line, char **path, unsigned long long *address) {
+/* "PATH+0xADDRESS", perhaps with the build-id of the file behind it. */
+struct place {
+  char *path;
+  char *build_id; /* NULL: not told */
+  unsigned long long address;
+};
+
+/* The last one of the line, which ends it; false: it has none. */
+static bool find_place(const char *line, struct place *place) {
+  static const char id_begins[] = " (build-id ";
   const char *plus = strrchr(line, '+');
   char *end;
+  *place = (struct place){0};
   if (plus == NULL || strncmp(plus, "+0x", 3) != 0) return false;
-  *address = strtoull(plus + 1, &end, 16);
-  if (*end != '\n' && *end != 0) return false;
+  place->address = strtoull(plus + 1, &end, 16);
+  if (strncmp(end, id_begins, sizeof id_begins - 1) == 0) {
+    const char *id = end + sizeof id_begins - 1;
+    size_t length = strspn(id, "0123456789abcdef");
+    if (id[length] != ')' || length == 0) return false;
+    place->build_id = strndup(id, length);
+    end += sizeof id_begins - 1 + length + 1;
+  }
   const char *start = start_of_path(line, plus);
-  if (start >= plus) return false;
-  *path = strndup(start, (size_t)(plus - start));
-  return *path != NULL;
+  if ((*end == '\n' || *end == 0) && start < plus)
+    place->path = strndup(start, (size_t)(plus - start));
+  return place->path != NULL;
 }
 
 static void tell(struct symbol symbol) {
@@ -65,18 +81,18 @@ static void tell(struct symbol symbol) {
 
 static void copy(FILE *in) {
   struct symbols *symbols = symbols_of_files();
-  char *line = NULL, *path;
+  char *line = NULL;
   size_t room = 0;
   ssize_t length;
-  unsigned long long address;
+  struct place place;
   while ((length = getline(&line, &room, in)) > 0) {
     bool ends = line[length - 1] == '\n';
     if (ends) line[length - 1] = 0;
     fwrite(line, 1, (size_t)length - ends, stdout); /* there may be a NUL in it */
-    if (find_place(line, &path, &address)) {
-      tell(symbols_find_in(symbols, path, address));
-      free(path);
-    }
+    if (find_place(line, &place))
+      tell(symbols_find_in(symbols, place.path, place.build_id, place.address));
+    free(place.path);
+    free(place.build_id);
     if (ends) fputc('\n', stdout);
     fflush(stdout); /* the other end of a pipe may be a program that goes on */
   }

@@ -28,11 +28,19 @@ void places_free(struct places *places) {
   free(places->frames);
   free(places->places);
   free(places->comments);
+  free(places->notes);
   free(places);
 }
 
 static const char *keep(struct places *places, const char *text) {
   return text != NULL ? obstack_copy0(&places->memory, text, (int)strlen(text)) : NULL;
+}
+
+static void add_text(const char ***texts, size_t *count, const char *text) {
+  const char **more = reallocarray(*texts, *count + 1, sizeof *more);
+  if (more == NULL) return;
+  *texts = more;
+  more[(*count)++] = text;
 }
 
 void places_comment(struct places *places, const char *format, ...) {
@@ -41,18 +49,16 @@ void places_comment(struct places *places, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  const char **more = reallocarray(places->comments, places->comment_count + 1, sizeof *more);
-  if (more == NULL) return;
-  places->comments = more;
-  places->comments[places->comment_count++] = keep(places, text);
+  add_text(&places->comments, &places->comment_count, keep(places, text));
 }
 
 /* --- what is mapped --------------------------------------------------------------------------------------- */
 
 /* Only what code lies in; the program itself first, as readers of pprof's format expect. */
 static bool add_objects(struct places *places, int pid) {
-  char path[64], program[PATH_MAX], *line = NULL;
+  char path[64], program[PATH_MAX], name[PATH_MAX], *line = NULL;
   size_t room = 0, objects = 0;
+  bool has_program = false;
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
   ssize_t length = readlink(path, program, sizeof program - 1);
   program[length > 0 ? length : 0] = 0;
@@ -60,12 +66,9 @@ static bool add_objects(struct places *places, int pid) {
   FILE *maps = fopen(path, "re");
   if (maps == NULL) return false;
   while (getline(&line, &room, maps) >= 0) {
-    unsigned long long start, end, offset;
-    char rights[8];
-    int name = 0;
-    line[strcspn(line, "\n")] = 0;
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, rights, &offset, &name) < 4 ||
-        name == 0 || strchr(rights, 'x') == NULL || line[name] == 0)
+    struct mapped mapping;
+    if (!mapped_parse(line, &mapping) || mapping.path[0] == 0 ||
+        strchr(mapping.rights, 'x') == NULL)
       continue;
     if (places->object_count == objects) {
       objects = 2 * objects + 16;
@@ -73,14 +76,18 @@ static bool add_objects(struct places *places, int pid) {
       if (more == NULL) break;
       places->objects = more;
     }
-    places->objects[places->object_count] =
-        (struct object){start, end, offset, keep(places, line + name), "", false, false, false};
-    if (strcmp(line + name, program) == 0 && strcmp(places->objects[0].path, program) != 0) {
+    struct object *object = &places->objects[places->object_count++];
+    *object = (struct object){.start = mapping.start,
+                              .end = mapping.end,
+                              .offset = mapping.offset,
+                              .path = keep(places, mapped_name(mapping.path, name, sizeof name)),
+                              .build_id = ""};
+    if (strcmp(mapping.path, program) == 0 && !has_program) {
       struct object first = places->objects[0];
-      places->objects[0] = places->objects[places->object_count];
-      places->objects[places->object_count] = first;
+      places->objects[0] = *object;
+      *object = first;
+      has_program = true;
     }
-    places->object_count++;
   }
   bool ok = feof(maps) != 0;
   free(line);
@@ -119,6 +126,20 @@ static void name_frame(struct places *places, struct frame *frame, struct symbol
   if (object->build_id[0] == 0) {
     char build_id[BUILD_ID_ROOM];
     object->build_id = keep(places, symbols_build_id(symbols, frame->address, build_id));
+    const struct unread *unread = symbols_unread_at(symbols, frame->address);
+    if (unread != NULL) {
+      object->unread = true;
+      object->base = unread->base;
+      object->build_id = keep(places, unread->build_id);
+    }
+  }
+}
+
+static void add_notes(struct places *places, const struct symbols *symbols) {
+  const struct unread *unread = symbols_unread(symbols);
+  for (; unread != NULL; unread = unread->next) {
+    places_comment(places, "%s", unread->why);
+    add_text(&places->notes, &places->note_count, keep(places, unread->why));
   }
 }
 
@@ -139,6 +160,7 @@ static bool add_frames(struct places *places, const struct profile *profile, int
   places->frame_count = used;
   struct symbols *symbols = symbols_open(pid);
   for (size_t i = 0; i < used; i++) name_frame(places, &places->frames[i], symbols);
+  add_notes(places, symbols);
   symbols_close(symbols);
   return true;
 }
@@ -203,10 +225,13 @@ char *frame_text(const struct frame *frame, bool short_name, char *text, size_t 
   else if (frame->function != NULL)
     snprintf(text, room, "%s (%s)", frame->function,
              object != NULL ? base_name(object->path) : "?");
-  else if (object != NULL)
-    snprintf(text, room, "%s+0x%llx", base_name(object->path),
-             address - object->start + object->offset);
-  else snprintf(text, room, "0x%llx", address);
+  else if (object != NULL) {
+    int length = snprintf(text, room, "%s+0x%llx", base_name(object->path),
+                          object->unread ? address - object->base
+                                         : address - object->start + object->offset);
+    if (object->unread && object->build_id[0] != 0 && (size_t)length < room)
+      snprintf(text + length, room - (size_t)length, " (build-id %s)", object->build_id);
+  } else snprintf(text, room, "0x%llx", address);
   make_printable(text, room);
   return text;
 }

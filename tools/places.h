@@ -13,6 +13,8 @@ struct object {
   uint64_t start, end, offset;  /* of the code in memory, and in the file */
   const char *path, *build_id;  /* "": not known */
   bool functions, files, lines; /* has them for some frame */
+  bool unread;                  /* it was deleted or replaced, and cannot be read */
+  uint64_t base;                /* of such a one: where its first byte lies */
 };
 
 struct frame {
@@ -44,6 +46,8 @@ struct places {
   uint64_t growth_ms;    /* of the time in which it grew; 0: it is no growth */
   const char **comments; /* who it is, and what the samples cover */
   size_t comment_count;
+  const char **notes; /* why functions of a file have no names, for people */
+  size_t note_count;
   struct obstack memory; /* what all of these lie in */
 };
 
@@ -61,7 +65,8 @@ void places_merge(struct places *places);
  * has to stay. False: out of memory. */
 bool places_compare(struct places *places, const struct places *before);
 
-/** "function (file.c:12)", "function (library.so)", "library.so+0x12", or the address. With `short_name` the function alone.
+/** "function (file.c:12)", "function (library.so)", "library.so+0x12", or the address; behind the second last the build-id, where the
+ * file is not to be found by its name. With `short_name` the function alone.
  * Nothing in it that a terminal obeys. Returns `text`. */
 char *frame_text(const struct frame *frame, bool short_name, char *text, size_t room);
 

@@ -53,6 +53,10 @@ static void write_head(const struct report *report, const struct source *source,
   fprintf(out, "\n");
 }
 
+static void say_what_has_no_names(const struct places *places) {
+  for (size_t i = 0; i < places->note_count; i++) complain("note: %s", places->notes[i]);
+}
+
 /* Where that is not what was asked for. */
 static void say_that_it_is_off(const struct source *source, const struct prof_order *order) {
   if (source->profile->rate >= 0 || order->rate == 0) return;
@@ -81,6 +85,7 @@ static int fill(struct report *report, const struct source *source) {
     if (prof_rows(report)) {
       write_head(report, source, text);
       say_that_it_is_off(source, report->order);
+      say_what_has_no_names(report->places);
       code = 0;
     } else {
       complain("out of memory");

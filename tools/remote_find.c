@@ -1,7 +1,6 @@
 /* remote_find.c - see remote_find.h.
  *
- * The directory lies in a section of its own, so that a program that was stripped of its symbols has it, too. Files are
- * opened by the process' own root, since it may be in another mount namespace.
+ * The directory lies in a section of its own, so that a program that was stripped of its symbols has it, too.
  */
 #define _GNU_SOURCE
 #include "remote_find.h"
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "elf_file.h"
+#include "mapped.h"
 #include "observe/directory.h"
 #include "remote_image.h"
 
@@ -65,47 +65,6 @@ static bool find_bounds(int fd, const Elf64_Ehdr *header, uint64_t *first, uint6
 
 /* --- the process' files ---------------------------------------------------------------------------- */
 
-struct mapping {
-  uint64_t start, end, offset, inode;
-  const char *path; /* "" for none */
-};
-
-static bool parse_mapping(char *line, struct mapping *mapping) {
-  char *at = line;
-  line[strcspn(line, "\n")] = 0;
-  mapping->start = strtoull(at, &at, 16);
-  if (*at++ != '-') return false;
-  mapping->end = strtoull(at, &at, 16);
-  if (*at++ != ' ' || strlen(at) < 5) return false;
-  at += 5; /* permissions */
-  mapping->offset = strtoull(at, &at, 16);
-  strtoul(at, &at, 16); /* device */
-  if (*at++ != ':') return false;
-  strtoul(at, &at, 16);
-  mapping->inode = strtoull(at, &at, 10);
-  mapping->path = at + strspn(at, " ");
-  return true;
-}
-
-/* The mapped file itself, if it may be had so; else the one of that name, if it is the same. */
-static int open_mapped(int pid, const struct mapping *mapping) {
-  char path[PATH_MAX + 64];
-  struct stat status;
-  snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", pid,
-           (unsigned long long)mapping->start, (unsigned long long)mapping->end);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd >= 0) return fd;
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  if (stat(path, &status) != 0 || status.st_ino != mapping->inode)
-    snprintf(path, sizeof path, "/proc/%d/root%s", pid, mapping->path);
-  fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-      status.st_ino == mapping->inode)
-    return fd;
-  if (fd >= 0) close(fd);
-  return -1;
-}
-
 static const char *name_of(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash != NULL ? slash + 1 : path;
@@ -136,7 +95,7 @@ static void note_allocator(const char *name, struct found *found) {
 
 /* The file cannot be read: it was deleted or replaced since, or lies where this tool may not look. A library of hakmem
  * exports its directory. */
-static void look_into_memory(int pid, const struct mapping *mapping, bool named,
+static void look_into_memory(int pid, const struct mapped *mapping, bool named,
                              struct found *found) {
   errno = 0;
   struct image image = remote_image_find(pid, mapping->start, DIRECTORY_SYMBOL);
@@ -152,11 +111,11 @@ static void look_into_memory(int pid, const struct mapping *mapping, bool named,
   place->end = image.end;
 }
 
-static void look_into(int pid, const struct mapping *mapping, struct found *found) {
+static void look_into(int pid, const struct mapped *mapping, struct found *found) {
   const char *name = name_of(mapping->path);
   bool named = strncmp(name, "libhakmem", 9) == 0;
   note_allocator(name, found);
-  int fd = open_mapped(pid, mapping);
+  int fd = mapped_open(pid, mapping);
   if (fd < 0) {
     look_into_memory(pid, mapping, named, found);
     return;
@@ -191,10 +150,10 @@ bool remote_find(int pid, struct found *found) {
   FILE *maps = fopen(path, "re");
   if (maps == NULL) return false;
   while (getline(&line, &room, maps) >= 0) {
-    struct mapping mapping;
+    struct mapped mapping;
     any = true;
     /* A file's first bytes have its headers, and its other mappings follow. */
-    if (!parse_mapping(line, &mapping) || mapping.path[0] != '/' || mapping.offset != 0 ||
+    if (!mapped_parse(line, &mapping) || mapping.path[0] != '/' || mapping.offset != 0 ||
         mapping.inode == seen)
       continue;
     seen = mapping.inode;

@@ -4,17 +4,19 @@
 
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef char *demangle(const char *, char *, size_t *, int *);
 
 struct file {
   struct file *next;
-  char *path;
+  char *name;          /* its path or build-id */
   Dwfl_Module *module; /* NULL: it cannot be read */
 };
 
@@ -24,29 +26,87 @@ struct symbols {
   demangle *demangle; /* of libstdc++, where there is one */
   char *text;         /* it makes this one longer */
   size_t room;
+  int pid; /* of symbols_open */
+  struct unread *unread;
 };
 
-static int process; /* of symbols_open: libdwfl has no place to keep it for find_elf */
+/* --- the files of a process ------------------------------------------------------------------------------ */
 
-/* A process in a container has its own file under a path at which there is another one here, or none. */
-static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
-                    char **file_name, Elf **elf) {
-  struct stat here, there;
-  char *path = NULL;
-  if (name[0] == '/' && asprintf(&path, "/proc/%d/root%s", process, name) >= 0 &&
-      stat(path, &there) == 0 && S_ISREG(there.st_mode) &&
-      (stat(name, &here) != 0 || here.st_ino != there.st_ino || here.st_dev != there.st_dev)) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    *file_name = path;
-    if (file >= 0) return file;
-    *file_name = NULL;
-  }
-  free(path);
-  return dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
+/* What is mapped from `base` on, the file's name in `line`; false: it is there no more. */
+static bool find_mapping(int pid, uint64_t base, struct mapped *mapping, char **line) {
+  char path[64];
+  size_t room = 0;
+  bool found = false;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *maps = fopen(path, "re");
+  if (maps == NULL) return false;
+  while (!found && getline(line, &room, maps) >= 0)
+    found = mapped_parse(*line, mapping) && mapping->start == base;
+  fclose(maps);
+  return found;
 }
 
-static Dwfl_Callbacks callbacks = {.find_elf = find_elf,
-                                   .find_debuginfo = dwfl_standard_find_debuginfo};
+/* The path by which libdwfl looks for files beside it: a process in a container has its own under a path at which there is
+ * another one here, or none. */
+static char *path_of(int pid, const char *name, int fd) {
+  struct stat here, there;
+  char *path = NULL;
+  if (fstat(fd, &there) == 0 && stat(name, &here) == 0 && here.st_ino == there.st_ino &&
+      here.st_dev == there.st_dev)
+    return strdup(name);
+  return asprintf(&path, "/proc/%d/root%s", pid, name) >= 0 ? path : NULL;
+}
+
+static void note_unread(struct symbols *symbols, uint64_t base, const char *name,
+                        const char *build_id, bool gone, int error) {
+  struct unread *unread = calloc(1, sizeof *unread);
+  if (unread == NULL) return;
+  *unread = (struct unread){.next = symbols->unread, .base = base, .name = strdup(name)};
+  snprintf(unread->build_id, sizeof unread->build_id, "%s", build_id);
+  const char *slash = strrchr(name, '/');
+  snprintf(unread->why, sizeof unread->why, "%.60s %s, and %s: its functions have no names",
+           slash != NULL ? slash + 1 : name,
+           gone ? "was deleted or replaced" : "is another file now, or cannot be read",
+           error == EPERM || error == EACCES
+               ? "only root or CAP_CHECKPOINT_RESTORE may read what is mapped"
+               : "the kernel has no link to what is mapped");
+  symbols->unread = unread;
+}
+
+static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                    char **file_name, Elf **elf) {
+  struct symbols *symbols = *userdata;
+  struct mapped mapping;
+  char *line = NULL, build_id[BUILD_ID_ROOM], clean[PATH_MAX];
+  if (name[0] != '/') return dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
+  int fd = -1, error = 0;
+  mapped_build_id(symbols->pid, base, build_id);
+  mapped_name(name, clean, sizeof clean);
+  bool gone = strcmp(clean, name) != 0;
+  if (find_mapping(symbols->pid, base, &mapping, &line)) {
+    fd = mapped_open(symbols->pid, &mapping);
+    error = errno;
+  }
+  if (fd < 0) fd = mapped_open_alike(symbols->pid, clean, build_id);
+  if (fd >= 0) *file_name = path_of(symbols->pid, clean, fd);
+  else if (line != NULL) note_unread(symbols, base, clean, build_id, gone, error);
+  free(line);
+  return fd;
+}
+
+/* In a container these are the process' own, too. */
+static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                          const char *file_name, const char *link, GElf_Word sum,
+                          char **debug_name) {
+  struct symbols *symbols = *userdata;
+  char build_id[BUILD_ID_ROOM];
+  int fd =
+      dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, link, sum, debug_name);
+  return fd >= 0 ? fd
+                 : mapped_open_debug(symbols->pid, mapped_build_id(symbols->pid, base, build_id));
+}
+
+static Dwfl_Callbacks callbacks = {.find_elf = find_elf, .find_debuginfo = find_debuginfo};
 
 static Dwfl_Callbacks file_callbacks = {.find_elf = dwfl_build_id_find_elf,
                                         .find_debuginfo = dwfl_standard_find_debuginfo,
@@ -61,15 +121,37 @@ static struct symbols *begin(const Dwfl_Callbacks *found_by) {
   return symbols;
 }
 
+static int set_owner(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
+                     void *owner) {
+  (void)module, (void)name, (void)base;
+  *userdata = owner;
+  return DWARF_CB_OK;
+}
+
 struct symbols *symbols_open(int pid) {
-  process = pid;
   struct symbols *symbols = begin(&callbacks);
   if (symbols == NULL || symbols->dwfl == NULL || dwfl_linux_proc_report(symbols->dwfl, pid) != 0 ||
       dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {
     symbols_close(symbols);
     return NULL;
   }
+  symbols->pid = pid;
+  dwfl_getmodules(symbols->dwfl, set_owner, symbols, 0);
   return symbols;
+}
+
+const struct unread *symbols_unread(const struct symbols *symbols) {
+  return symbols != NULL ? symbols->unread : NULL;
+}
+
+const struct unread *symbols_unread_at(struct symbols *symbols, uint64_t address) {
+  Dwarf_Addr base = 0;
+  Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
+  if (module == NULL) return NULL;
+  dwfl_module_info(module, NULL, &base, NULL, NULL, NULL, NULL, NULL);
+  const struct unread *unread = symbols->unread;
+  while (unread != NULL && unread->base != base) unread = unread->next;
+  return unread;
 }
 
 struct symbols *symbols_of_files(void) {
@@ -93,29 +175,39 @@ struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   return symbol;
 }
 
-static Dwfl_Module *module_of(struct symbols *symbols, const char *path) {
+/* The module of a file that is opened here; its name is the build-id where there is one. */
+static Dwfl_Module *module_of(struct symbols *symbols, const char *path, const char *build_id) {
+  const char *name = build_id != NULL ? build_id : path;
   for (struct file *file = symbols->files; file != NULL; file = file->next)
-    if (strcmp(file->path, path) == 0) return file->module;
+    if (strcmp(file->name, name) == 0) return file->module;
   struct file *file = calloc(1, sizeof *file);
-  char *copy = strdup(path);
+  char *copy = strdup(name);
   if (file == NULL || copy == NULL) {
     free(file);
     free(copy);
     return NULL;
   }
-  dwfl_report_begin_add(symbols->dwfl);
-  *file = (struct file){symbols->files, copy, dwfl_report_offline(symbols->dwfl, path, path, -1)};
-  dwfl_report_end(symbols->dwfl, NULL, NULL);
+  int fd = build_id != NULL ? mapped_open_alike(0, path, build_id) : -1;
+  *file = (struct file){.next = symbols->files, .name = copy};
   symbols->files = file;
+  if (build_id != NULL && fd < 0) return NULL;
+  dwfl_report_begin_add(symbols->dwfl);
+  file->module = dwfl_report_offline(symbols->dwfl, copy, path, fd);
+  dwfl_report_end(symbols->dwfl, NULL, NULL);
+  if (file->module == NULL && fd >= 0) close(fd);
   return file->module;
 }
 
-struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address) {
+struct symbol symbols_find_in(struct symbols *symbols, const char *path, const char *build_id,
+                              uint64_t address) {
   GElf_Addr bias;
+  Dwarf_Addr start = 0;
   if (symbols == NULL || symbols->dwfl == NULL) return (struct symbol){0};
-  Dwfl_Module *module = module_of(symbols, path);
+  Dwfl_Module *module = module_of(symbols, path, build_id);
   if (module == NULL || dwfl_module_getelf(module, &bias) == NULL) return (struct symbol){0};
-  return symbols_find(symbols, address + bias);
+  dwfl_module_info(module, NULL, &start, NULL, NULL, NULL, NULL, NULL);
+  /* Programs that are no PIE have addresses from 0x400000 on. */
+  return symbols_find(symbols, address + bias >= start ? address + bias : address + start);
 }
 
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]) {
@@ -136,8 +228,14 @@ void symbols_close(struct symbols *symbols) {
   while (symbols->files != NULL) {
     struct file *file = symbols->files;
     symbols->files = file->next;
-    free(file->path);
+    free(file->name);
     free(file);
+  }
+  while (symbols->unread != NULL) {
+    struct unread *unread = symbols->unread;
+    symbols->unread = unread->next;
+    free(unread->name);
+    free(unread);
   }
   free(symbols->text);
   free(symbols);

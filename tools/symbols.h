@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mapped.h"
+
 struct symbols;
 
 /* What is known of a place; the texts last until the next call. */
@@ -21,13 +23,27 @@ struct symbols *symbols_open(int pid);
 /** Of the code that `address` lies in. */
 struct symbol symbols_find(struct symbols *symbols, uint64_t address);
 /** The build-id of the file that was mapped there, in hexadecimal; "": it has none. Returns `text`. */
-enum { BUILD_ID_ROOM = 64 * 2 + 1 };
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]);
+
+/* A file of the process that was deleted or replaced, and that cannot be read. */
+struct unread {
+  struct unread *next;
+  uint64_t base; /* where it begins in memory */
+  char *name;    /* without " (deleted)" */
+  char build_id[BUILD_ID_ROOM];
+  char why[256]; /* a sentence, which names it */
+};
+/** Those that an address has been looked up in so far; NULL: none. */
+const struct unread *symbols_unread(const struct symbols *symbols);
+/** The one that the address lies in; NULL: it lies in none. */
+const struct unread *symbols_unread_at(struct symbols *symbols, uint64_t address);
 
 /** Of files, which no process has to run. */
 struct symbols *symbols_of_files(void);
-/** Of the code at `address` in the file at `path`, as that has it. */
-struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address);
+/** Of the code at `address` in the file at `path`, as that has it or counted from where it begins in memory. A `build_id` that is not
+ * NULL is the file's: it may be elsewhere by now. */
+struct symbol symbols_find_in(struct symbols *symbols, const char *path, const char *build_id,
+                              uint64_t address);
 
 void symbols_close(struct symbols *symbols);
 

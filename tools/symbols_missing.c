@@ -19,13 +19,26 @@ char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUIL
   return text;
 }
 
+const struct unread *symbols_unread(const struct symbols *symbols) {
+  (void)symbols;
+  return NULL;
+}
+
+const struct unread *symbols_unread_at(struct symbols *symbols, uint64_t address) {
+  (void)symbols;
+  (void)address;
+  return NULL;
+}
+
 struct symbols *symbols_of_files(void) {
   return NULL;
 }
 
-struct symbol symbols_find_in(struct symbols *symbols, const char *path, uint64_t address) {
+struct symbol symbols_find_in(struct symbols *symbols, const char *path, const char *build_id,
+                              uint64_t address) {
   (void)symbols;
   (void)path;
+  (void)build_id;
   (void)address;
   return (struct symbol){0};
 }
