@@ -22,7 +22,7 @@ unsigned statistics_os(const struct totals *totals, struct figure figures[FIGURE
 unsigned statistics_memory(const struct totals *totals, struct figure figures[FIGURES_MOST]) {
   FILL({"resident", os_resident_bytes()}, {"live", totals->in_use}, {"pinned", totals->pinned},
        {"bins", totals->in_bins}, {"cached", totals->cached}, {"metadata", totals->metadata_bytes},
-       {"given", totals->given});
+       {"given", totals->given}, {"lost", totals->lost});
 }
 
 unsigned statistics_warm_pool(const struct class_totals *totals,

@@ -1,7 +1,7 @@
 /* totals.c - see totals.h. */
 #include "api/totals.h"
 
-#include "heap/heap.h"
+#include "heap/absent.h"
 #include "sample/guarded.h"
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
@@ -32,13 +32,15 @@ static void fill(struct totals *totals, bool deep) {
   heap_counts(&totals->heaps_active, &totals->heaps_parked);
   totals->metadata_bytes = meta_bytes_used();
   totals->in_use = totals->in_bins = totals->pinned = totals->cached = totals->given = 0;
+  totals->lost = 0;
   if (!deep) return;
   for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     totals->in_bins += bytes_held(heap);
   const struct superslab_stats *s = &totals->superslab;
+  totals->lost = absent_lost_bytes();
   uint64_t out = s->block_bytes_carved - s->block_bytes_free; /* never below 0 */
-  totals->in_use =
-      (out > totals->in_bins ? out - totals->in_bins : 0) + s->large_bytes + s->huge_bytes;
+  uint64_t not_live = totals->in_bins + totals->lost;
+  totals->in_use = (out > not_live ? out - not_live : 0) + s->large_bytes + s->huge_bytes;
   totals->in_use += guarded_live_bytes();
   totals->given = s->hole_bytes + s->given_bytes;
   totals->pinned = s->block_bytes_free > s->hole_bytes ? s->block_bytes_free - s->hole_bytes : 0;

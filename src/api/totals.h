@@ -18,6 +18,7 @@ struct totals {
   uint64_t pinned; /* free blocks in slabs, whose pages stay because of live neighbours */
   uint64_t cached; /* empty memory kept for reuse: Large blocks, slices, the warm pool */
   uint64_t given;  /* pages given back inside slabs and Large blocks */
+  uint64_t lost;   /* free blocks that this process does not know of, since it is a fork's child */
 };
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. */

@@ -31,6 +31,15 @@ void bin_halve(struct heap *heap, struct bin *bin) {
   if (is_counted_common(size_class)) heap->common_bins -= bytes;
 }
 
+void bins_count(struct heap *heap) {
+  heap->bin_budget_used = heap->common_bins = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    size_t bytes = (size_t)heap->bins[c].capacity * class_size(c);
+    heap->bin_budget_used += bytes;
+    if (is_counted_common(c)) heap->common_bins += bytes;
+  }
+}
+
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   lock_acquire(&heap->lock);
   heap->quiet[size_class] = 0;

@@ -45,6 +45,9 @@ void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
 /** Halves what a bin may hold. Its room may be below 0 then: bin_trim. */
 void bin_halve(struct heap *heap, struct bin *bin);
 
+/** Adds up anew what all capacities are. */
+void bins_count(struct heap *heap);
+
 /** Bytes in all bins. The heap's thread, or under its lock while it has none. */
 size_t bins_bytes(const struct heap *heap);
 

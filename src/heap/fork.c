@@ -8,11 +8,13 @@
  *   - what a lock guards is whole if this thread holds the lock. Else it is left out: a heap is no more in any list, the
  *     SuperSlabs, the pool or the metadata start anew. The memory stays where it is, lost to the child.
  *   - the lists of offers are made anew: every heap without a thread is entered.
- *   - bins, outgoing batches and cached spans of threads that are not in the child are not looked at: they were in use
- *     without a lock. The same for inboxes. Their blocks are lost to the child.
+ *   - bins and outgoing batches of threads that are not in the child were in use without a lock. The child takes over those that
+ *     nobody touched meanwhile, and looks at each list before it uses it (absent.h). The others are emptied; their blocks are lost to the
+ *     child, which counts them.
+ *   - what was sent to a heap before the fork was moved to its pile, under its lock. What was sent meanwhile is lost to the child.
  *   - this thread's own are as it left them.
  *
- * Nothing is deduced from the order of another thread's stores. A child would not see a prefix of them: pages
+ * Nothing is deduced from the order of another thread's stores to the program's pages. A child would not see a prefix of them: pages
  * that a device may write to (buffers registered with io_uring, RDMA) are copied at once, and a thread that writes to them does
  * not wait for the rest.
  *

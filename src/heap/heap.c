@@ -7,8 +7,8 @@
 #include "heap/heap.h"
 
 #include <pthread.h>
-#include <string.h>
 
+#include "heap/absent.h"
 #include "heap/bins.h"
 #include "heap/common.h"
 #include "heap/engine.h"
@@ -85,8 +85,11 @@ static void set_state(struct heap *heap, enum heap_state state) {
   /* The lock: whoever adopts from the heap at this moment finishes first, and the stores of the thread
    * that gives the heap away are seen by the one that takes it. */
   lock_acquire(&heap->lock);
+  bool doubtful = heap->in_doubt;
+  absent_prove(heap);
   atomic_store_explicit(&heap->state, (uint8_t)state, memory_order_relaxed);
   lock_release(&heap->lock);
+  if (HAK_UNLIKELY(doubtful)) superslab_settle();
 }
 
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
@@ -331,14 +334,11 @@ void heap_fork_prepare(void) {
   /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
    * the lock by now, and what it guards is its own then. */
   if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    if (heap != mine && parked_is_moved_here(heap)) (void)lock_keep_for_fork(&heap->lock);
-}
-
-/* What a thread that is not in the child used without a lock: as in a new heap. */
-static void forget_thread(struct heap *heap) {
-  memset((void *)heap, 0, offsetof(struct heap, classes));
-  share_begin(heap);
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    if (heap == mine) continue;
+    if (parked_is_moved_here(heap)) (void)lock_keep_for_fork(&heap->lock);
+    else absent_note(heap);
+  }
 }
 
 /* The heap of this thread was taken from it while it forked: it gets another one. */
@@ -361,6 +361,7 @@ void heap_fork_child(void) {
       else if (common_is(heap)) common_lose(heap);
       else atomic_store_explicit(&heap->state, HEAP_LOST, memory_order_relaxed);
       parked_count_bins(heap, 0);
+      absent_lose(heap);
       continue;
     }
     heap->next = kept;
@@ -381,10 +382,7 @@ void heap_fork_child(void) {
       continue;
     }
     /* The bins of a parked heap are under its lock. */
-    if (atomic_load_explicit(&heap->state, memory_order_relaxed) != HEAP_PARKED) {
-      forget_thread(heap);
-      atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
-    }
+    if (absent_take_over(heap)) parked_count_bins(heap, bins_bytes(heap));
     offers_enter_in_child(heap, true);
     parked_put(heap);
   }

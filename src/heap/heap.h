@@ -120,6 +120,7 @@ struct heap {
   uint8_t ride_skipped;          /* how many passed before its last look, at most */
   struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
   struct sample_pace pace;       /* the next thread that has the heap goes on with it */
+  bool in_doubt; /* in a fork's child: what its thread left was not looked at so far (absent.h) */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
@@ -140,6 +141,7 @@ struct heap {
   size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t
       free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
+  uint64_t sum_at_fork;         /* of what its thread uses without a lock (absent.h) */
   size_t free_least; /* least free_bytes since the engine last looked, about (engine_is_due) */
   uint8_t
       quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */

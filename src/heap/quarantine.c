@@ -6,6 +6,7 @@
 #include "heap/bins.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
+#include "heap/slabs.h"
 
 /* One page of metadata for each thread. */
 enum { QUARANTINE_BLOCKS = 448, PUTS = 256 };
@@ -89,6 +90,28 @@ void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
 void quarantine_flush(struct heap *heap) {
   while (heap->quarantine != NULL && heap->quarantine->count > 0)
     release_one(heap, heap->quarantine);
+}
+
+/* A block that waits is free and holds zeros, which ends with the first link that is set: one that is there twice is found once. */
+size_t quarantine_settle(struct heap *heap) {
+  struct quarantine *quarantine = heap->quarantine;
+  size_t lost = 0;
+  if (quarantine == NULL) return 0;
+  for (uint32_t i = 0; i < quarantine->count && i < QUARANTINE_BLOCKS; i++) {
+    uint64_t *words = quarantine->blocks[i];
+    unsigned size_class = quarantine->classes[i];
+    const struct slab *slice = map_slab(words);
+    if (slice != NULL && slice->size_class == size_class && map_bin(words) != NULL &&
+        link_state(words) == STATE_FREE + size_class && (words[0] | words[1]) == 0) {
+      link_set(words, NULL);
+      slabs_put_mixed(heap, size_class, words, true);
+    } else {
+      lost += class_size(size_class);
+    }
+  }
+  quarantine->count = 0;
+  quarantine->bytes = 0;
+  return lost;
 }
 
 #endif

@@ -15,6 +15,9 @@
 /** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. The samples' heap,
  * which has no thread, has one under its lock: its blocks go back into their slabs. */
 void quarantine_put(struct heap *heap, void *block, unsigned size_class);
+/** In the child of a fork, of a thread that is not there, which may have been between any two stores: what waits goes into slabs. Under the
+ * heap's lock. Returns the bytes that are lost. */
+size_t quarantine_settle(struct heap *heap);
 /** Lets all go; release_answer after it. */
 void quarantine_flush(struct heap *heap);
 
@@ -26,6 +29,10 @@ HAK_INLINE void quarantine_put(struct heap *heap, void *block, unsigned size_cla
   (void)size_class;
 }
 HAK_INLINE void quarantine_flush(struct heap *heap) { (void)heap; }
+HAK_INLINE size_t quarantine_settle(struct heap *heap) {
+  (void)heap;
+  return 0;
+}
 
 #endif
 

@@ -1,6 +1,7 @@
 /* slabs.c - the lists of a heap's slabs, and how blocks go back into them. */
 #include "heap/slabs.h"
 
+#include "heap/absent.h"
 #include "heap/remote.h"
 #include "observe/report.h"
 
@@ -200,6 +201,7 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
 }
 
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
+  absent_prove(heap);
   struct bin *bin = &heap->bins[size_class];
   struct strays strays = {0};
   unsigned put = put_some(heap, size_class, &bin->head, true, &strays);

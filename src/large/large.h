@@ -71,6 +71,8 @@ size_t large_cached_bytes(void);
 
 /** Gives all cached spans back. */
 size_t span_cache_flush(struct span_cache *cache);
+/** In the child of a fork, of a thread that is not there, which may have been between any two stores. */
+void span_cache_settle(struct span_cache *cache);
 /** In the child of a fork whose parent has an engine that holds claims: ends them. Its thread's. */
 void span_cache_fork_child(struct span_cache *cache);
 

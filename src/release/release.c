@@ -1,6 +1,7 @@
 /* release.c - see release.h. */
 #include "release/look.h"
 
+#include "heap/absent.h"
 #include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/named.h"
@@ -167,9 +168,11 @@ bool look_begin(struct heap *heap) {
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
   if (!parked && !sent) return false;
   lock_acquire(&heap->lock);
+  absent_prove(heap);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (heap->quiet[c] < QUIET_MOST) heap->quiet[c]++;
   lock_release(&heap->lock);
+  superslab_settle();
   return true;
 }
 

@@ -91,6 +91,14 @@ HAK_INLINE void *link_next(const void *block) {
   return (void *)(uintptr_t)(link ^ mask);
 }
 
+/** The same of a block that may be none: false where the words are no link. */
+HAK_INLINE bool link_try(const void *block, void **next) {
+  const uint64_t *words = block;
+  uint64_t mask = link_mask(block);
+  *next = (void *)(uintptr_t)(words[0] ^ mask);
+  return words[1] == link_code(words[0], mask);
+}
+
 /** After the second word was used for something else. */
 HAK_INLINE void link_restore(void *block) {
   uint64_t *words = block;
@@ -161,6 +169,10 @@ HAK_INLINE void link_clear(void *block, unsigned size_class) {
 HAK_INLINE void link_start(void) {}
 HAK_INLINE void link_set(void *block, void *next) { *(void **)block = next; }
 HAK_INLINE void *link_next(const void *block) { return *(void *const *)block; }
+HAK_INLINE bool link_try(const void *block, void **next) {
+  *next = link_next(block);
+  return true;
+}
 HAK_INLINE void link_restore(void *block) { (void)block; }
 HAK_INLINE bool link_is_free(const void *block, unsigned size_class) {
   (void)block;

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "front/guard.h"
+#include "heap/absent.h"
 #include "heap/bins.h"
 #include "heap/heap.h"
 #include "heap/refill.h"
@@ -265,22 +266,43 @@ static void *in_new_thread(void *unused) {
   return unused;
 }
 
-/* But for what a new heap is given (share_begin), nothing is in it. */
-static void look_like_new(struct heap *heap) {
-  for (unsigned c = 0; c < CLASS_COUNT; c++)
-    EXPECT(heap->overflows[c] ==
-           (!HAK_HARDENED && !node_are_many() && c <= SHARE_LAST ? OVERFLOWS_GROW : 0));
-  EXPECT(heap->share_set < SHARE_SETS);
-  memset(heap->overflows, 0, sizeof heap->overflows);
-  heap->share_set = 0;
-  for (size_t i = 0; i < offsetof(struct heap, classes); i++) EXPECT(((char *)heap)[i] == 0);
-  share_begin(heap);
+/* What the thread left in bins and slots is the child's. Where a bin grows or is emptied its count is not that of its list for some
+ * instructions: then its blocks are lost. */
+enum { LOST_SOME = 7 }; /* how such a child ends */
+
+static unsigned blocks_in(void *list) {
+  unsigned blocks = 0;
+  for (; list != NULL; list = link_next(list)) blocks++;
+  return blocks;
+}
+
+static void take_what_was_left(struct heap *heap) {
+  unsigned left[CLASS_COUNT], slots = 0;
+  uint64_t lost = absent_lost_bytes();
+  EXPECT(heap->state == HEAP_PARKED && heap->in_doubt);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) left[c] = blocks_in(heap->bins[c].head);
+  lock_acquire(&heap->lock);
+  absent_prove(heap);
+  lock_release(&heap->lock);
+  superslab_settle();
+  EXPECT(!heap->in_doubt);
+  size_t budget = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    const struct bin *bin = &heap->bins[c];
+    unsigned now = blocks_in(bin->head);
+    if (now != left[c]) EXPECT(now == 0 && absent_lost_bytes() > lost);
+    EXPECT(now == (unsigned)((int32_t)bin->capacity - bin->room));
+    budget += (size_t)bin->capacity * class_size(c);
+  }
+  EXPECT(heap->bin_budget_used == budget);
+  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) slots += heap->outgoing[i].head != NULL;
+  EXPECT(slots == 0);
 }
 
 static void in_child(void) {
   alarm(60);
   signal(SIGSEGV, SIG_DFL); /* cmocka's would let the child go on with the next test */
-  look_like_new(stepped);
+  take_what_was_left(stepped);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap);
   memset(seen, 0, sizeof seen);
   pthread_t thread;
@@ -293,7 +315,7 @@ static void in_child(void) {
   /* What was not freed is as it was. */
   for (unsigned s = 0; s < SIZES; s++)
     for (size_t i = freed[s] + 1; i < BLOCKS - 1; i++) EXPECT(is_as_written(owned[s][i]));
-  _exit(0);
+  _exit(absent_lost_bytes() > 0 ? LOST_SOME : 0);
 }
 
 /* --- operations of the stepping thread ------------------------------------------------------------------------------ */
@@ -416,6 +438,8 @@ static void *stepping_thread(void *unused) {
 
 /* --- the forking thread ----------------------------------------------------------------------------------------- */
 
+static size_t forks_with_loss;
+
 static void fork_once(void) {
   fork_number++;
   uintptr_t at = atomic_load(&instruction);
@@ -426,6 +450,10 @@ static void fork_once(void) {
   int status = -1;
   assert_true(child > 0);
   assert_int_equal(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == LOST_SOME) {
+    forks_with_loss++;
+    return;
+  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     Dl_info where = {0};
     dladdr((void *)at, &where); // NOLINT(performance-no-int-to-ptr): a program counter
@@ -485,6 +513,8 @@ static void a_child_goes_on_from_each_store(void **state) {
     atomic_store(&turn, TURN_RUN);
   }
   assert_true(all > 10 * OPERATIONS);
+  print_message("%zu of %zu children lost blocks\n", forks_with_loss, all);
+  assert_true(forks_with_loss < all / 4);
   pthread_join(thread, NULL);
 }
 

@@ -16,7 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/totals.h"
 #include "free_slices.h"
+#include "heap/absent.h"
+#include "heap/bins.h"
 #include "heap/engine.h"
 #include "heap/heap.h"
 #include "heap/named.h"
@@ -108,44 +111,117 @@ static void child_ends_well(pid_t child) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void links_of_absent_threads_are_not_followed(void **state) {
-  (void)state;
-  pthread_t thread;
+/* What handlers of others do: behind ours in the parent, and before ours in the child. */
+static void (*when_forking)(void), (*in_child_first)(void);
+
+static void send_late(void) {
+  for (int i = BLOCKS / 2 + 10; i < BLOCKS / 2 + 20; i++) hak_free(blocks[i]);
+  remote_flush(heap_of_thread());
+}
+
+static void copied_too_early(void) {
+  unsigned size_class = class_for(SIZE);
   void *saved[8 * BLOCKS];
   size_t count = 0;
-  for (int i = 0; i < BLOCKS; i++) assert_non_null(of_main[i] = hak_malloc(SIZE));
-  struct heap *mine = heap_of_thread();
-  assert_int_equal(pthread_create(&thread, NULL, hold_blocks, NULL), 0);
-  wait_for_step(1);
-  atomic_store(&step, 2);
-  wait_for_step(3);
-  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) hak_free(blocks[i]);
-  remote_flush(mine); /* 20 blocks in the other's inbox */
-  unsigned size_class = class_for(SIZE);
   overwrite_list(other->bins[size_class].head, saved, &count);
-  struct outgoing *slot = remote_slot(other, &mine->bins[size_class]);
-  assert_non_null(slot->head);
+  struct outgoing *slot = remote_slot(other, &heap_of_thread()->bins[size_class]);
+  if (slot->head == NULL) _exit(10);
   overwrite_list(slot->head, saved, &count);
   void *sent = atomic_load(&other->inbox[size_class]);
-  assert_non_null(sent);
-  uint64_t second_word = ((uint64_t *)sent)[1];
+  if (sent == NULL || count <= 20) _exit(11);
   link_restore(sent);
   overwrite_list(sent, saved, &count);
   ((uint64_t *)sent)[1] = (uint64_t)(uintptr_t)STALE | UINT64_C(9) << 48;
-  assert_true(count > 20);
-  pid_t child = fork();
-  if (child == 0) {
-    for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
-    use_everything();
-  }
-  ((uint64_t *)sent)[1] = second_word;
-  for (size_t i = 0; i < count; i += 2) *(void **)saved[i] = saved[i + 1];
-  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
-  child_ends_well(child);
+}
+
+static void with_other_thread(pthread_t *thread) {
+  atomic_store(&step, 0);
+  for (int i = 0; i < BLOCKS; i++) assert_non_null(of_main[i] = hak_malloc(SIZE));
+  assert_int_equal(pthread_create(thread, NULL, hold_blocks, NULL), 0);
+  wait_for_step(1);
+  atomic_store(&step, 2);
+  wait_for_step(3);
+}
+
+static void end_other_thread(pthread_t thread) {
+  when_forking = in_child_first = NULL;
   atomic_store(&step, 4);
   pthread_join(thread, NULL);
   for (int i = BLOCKS / 2; i < BLOCKS; i++) hak_free(blocks[i]);
   for (int i = 10; i < BLOCKS; i++) hak_free(of_main[i]);
+}
+
+static void links_of_absent_threads_are_not_followed(void **state) {
+  (void)state;
+  pthread_t thread;
+  with_other_thread(&thread);
+  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 10; i++) hak_free(blocks[i]);
+  remote_flush(heap_of_thread()); /* 10 blocks that wait in the other's inbox before the fork */
+  when_forking = send_late;       /* and 10 that are sent meanwhile */
+  in_child_first = copied_too_early;
+  pid_t child = fork();
+  for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
+  if (child == 0) {
+    use_everything();
+  }
+  child_ends_well(child);
+  end_other_thread(thread);
+}
+
+/* What a thread that sleeps has in its bins and slots is used again, and what was sent to it. */
+static void caches_of_sleeping_threads_are_the_childs(void **state) {
+  (void)state;
+  pthread_t thread;
+  with_other_thread(&thread);
+  for (int i = BLOCKS / 2; i < BLOCKS; i++) hak_free(blocks[i]);
+  remote_flush(heap_of_thread());
+  unsigned size_class = class_for(SIZE);
+  struct bin *bin = &other->bins[size_class];
+  struct outgoing *slot = remote_slot(other, &heap_of_thread()->bins[size_class]);
+  pid_t child = fork();
+  if (child == 0) {
+    uint64_t sent = (uint64_t)atomic_load(&other->inbox_bytes);
+    unsigned in_bin = (unsigned)((int32_t)bin->capacity - bin->room);
+    if (bin->head == NULL || in_bin == 0 || slot->head == NULL) _exit(3);
+    if (sent < (uint64_t)(BLOCKS / 2) * class_size(size_class)) _exit(4);
+    if (heap_borrow() != other || bin->head == NULL || slot->head != NULL) _exit(5);
+    if ((unsigned)((int32_t)bin->capacity - bin->room) != in_bin) _exit(6);
+    if (absent_lost_bytes() != 0) _exit(7);
+    _exit(0);
+  }
+  for (int i = BLOCKS / 2; i < BLOCKS; i++) blocks[i] = NULL;
+  child_ends_well(child);
+  end_other_thread(thread);
+}
+
+/* A thread that is at work while the process forks, though not for long. */
+static void free_one_more(void) {
+  hak_free(of_main[10]);
+  of_main[10] = NULL;
+  struct bin *bin = &other->bins[class_for(SIZE)];
+  (void)bin_push(bin, bin_pop(bin)); /* as it was, but for what follows */
+  remote_slot(other, &heap_of_thread()->bins[class_for(SIZE)])->waited ^= true;
+}
+
+static void caches_of_busy_threads_are_lost_and_counted(void **state) {
+  (void)state;
+  pthread_t thread;
+  with_other_thread(&thread);
+  struct bin *bin = &other->bins[class_for(SIZE)];
+  size_t held = bins_bytes(other);
+  assert_true(held > 0);
+  when_forking = free_one_more;
+  pid_t child = fork();
+  if (child == 0) {
+    struct totals totals;
+    if (bin->head != NULL || bin->capacity != 0) _exit(3);
+    if (absent_lost_bytes() < held) _exit(4);
+    totals_get(&totals, true);
+    if (totals.lost != absent_lost_bytes()) _exit(5);
+    use_everything();
+  }
+  child_ends_well(child);
+  end_other_thread(thread);
 }
 
 /* Who sends a batch counts it afterwards, and was between the two. */
@@ -270,10 +346,12 @@ static bool handler_takes;
 
 /* In the child, before our own handler has run. */
 static void allocate_early(void) {
+  if (in_child_first != NULL) in_child_first();
   if (handler_takes) use_in_thread(NULL);
 }
 
 static void on_fork(void) {
+  if (when_forking != NULL) when_forking();
   if (!handler_takes) return;
   atomic_store(&has_all, false);
   atomic_store(&may_end, false);
@@ -389,6 +467,8 @@ __attribute__((constructor(101))) static void register_first(void) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(links_of_absent_threads_are_not_followed),
+      cmocka_unit_test(caches_of_sleeping_threads_are_the_childs),
+      cmocka_unit_test(caches_of_busy_threads_are_lost_and_counted),
       cmocka_unit_test(an_inbox_that_nobody_has_counted_is_forgotten),
       cmocka_unit_test(a_borrowed_heap_stays_its_threads),
       cmocka_unit_test(slices_of_forgotten_lists_stay_out_of_the_new_ones),
