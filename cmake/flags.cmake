@@ -18,14 +18,19 @@ endif()
 # gcc has the sized operator delete by default, clang before 19 does not.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
 
+# gcc says by these names which sanitizer there is, clang before 22 by __has_feature alone.
 set(HAK_SANITIZED OFF)
 if(HAK_VARIANT STREQUAL "asan")
   set(HAK_SANITIZED ON)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
+                      $<$<COMPILE_LANG_AND_ID:C,Clang>:-D__SANITIZE_ADDRESS__=1>
+                      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-D__SANITIZE_ADDRESS__=1>)
   add_link_options(-fsanitize=address,undefined)
 elseif(HAK_VARIANT STREQUAL "tsan")
   set(HAK_SANITIZED ON)
-  add_compile_options(-fsanitize=thread)
+  add_compile_options(-fsanitize=thread
+                      $<$<COMPILE_LANG_AND_ID:C,Clang>:-D__SANITIZE_THREAD__=1>
+                      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-D__SANITIZE_THREAD__=1>)
   add_link_options(-fsanitize=thread)
 endif()
 

@@ -126,7 +126,13 @@ if(HAK_VARIANT STREQUAL "hardened")
 endif()
 
 # What the tests link: everything but the override, with assertions and fault injection.
-add_library(hakmem_test_lib STATIC EXCLUDE_FROM_ALL ${HAK_CORE_SOURCES} ${HAK_HEADERS})
+# Where the library itself is checked, its objects are these.
+if(HAK_CHECKED)
+  add_library(hakmem_test_lib STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hakmem_core>)
+  set_target_properties(hakmem_test_lib PROPERTIES LINKER_LANGUAGE C)
+else()
+  add_library(hakmem_test_lib STATIC EXCLUDE_FROM_ALL ${HAK_CORE_SOURCES} ${HAK_HEADERS})
+endif()
 hak_set_library_flags(hakmem_test_lib ON)
 target_include_directories(hakmem_test_lib PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                   ${PROJECT_SOURCE_DIR}/src)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Builds the allocators that hakmem is measured against, each as a library to preload.
 
-Usage: build_peers.py [--only NAME|GROUP]... [--jobs N] [--table FILE] [--output FOLDER] [--untuned] [--list]
+Usage: build_peers.py [--only NAME|GROUP]... [--jobs N] [--table FILE] [--output FOLDER] [--untuned]
+                      [--tried FILE] [--list]
 
 Reads bench/peers/peers.toml; writes FOLDER/lib<name>.so and FOLDER/peers.json (build/peers by
 default): a list with name, version, source, and `library`, or `missing` with the reason. Peers of a
@@ -9,11 +10,13 @@ group are built only when they or the group are named, and go to FOLDER/<group>.
 cannot be built is reported as missing, the rest go on, and the exit code is 0; it is 2 when the
 arguments or the table are wrong. Crates come through cargo, at the versions in each Cargo.lock;
 Debian's libraries are used as installed. With --untuned crates are compiled with less optimisation and
-past ccache, which from nothing takes a third less time: for tests, and never to be measured.
+past ccache, which from nothing takes a third less time: for tests, and never to be measured. With --tried a
+crate is not built again whose key stands in FILE: the same recipe, crates, script and compiler passed before.
 """
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -121,6 +124,14 @@ def load_table(path: Path) -> list[Peer]:
     if mixed := {"peers", *names} & {peer.group for peer in peers}:
         raise BadTable(f"{path}: a group with the name of something else: {sorted(mixed)}")
     return peers
+
+
+def load_tried(path: Path) -> dict[str, str]:
+    try:
+        with open(path, "rb") as file:
+            return {name: str(key) for name, key in tomllib.load(file).items()}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise BadTable(f"{path}: {error}") from None
 
 
 def useful_line(output: str) -> str:
@@ -287,16 +298,41 @@ def version_of(peer: Peer, crate: Crate, found: dict[str, str]) -> str:
     return str(how.get("prefix", "") + version + how.get("suffix", ""))
 
 
-def make_from_crate(peer: Peer, table: Path, output: Path, jobs: int) -> dict[str, str]:
-    project = table.parent / peer.project
-    folder = output / peer.name
-    # Other flags or another crate: cargo and the crates' scripts do not notice all of these.
+def recipe_of(peer: Peer, project: Path) -> str:
+    """Other flags or another crate: cargo and the crates' scripts do not notice all of these."""
     # What few peers have is not in the recipes of the others, which were built without it.
     fields = dataclasses.asdict(peer)
     fields = {key: value for key, value in fields.items() if value or key not in FEW_HAVE}
-    recipe = json.dumps(fields) + "".join(
+    return json.dumps(fields) + "".join(
         path.read_text() for path in sorted(project.glob("*")) if path.is_file()
     )
+
+
+def key_of(peer: Peer, table: Path) -> str:
+    """Of all that decides what is built: the recipe has Cargo.lock in it, which has the crates' sums."""
+    parts = [recipe_of(peer, table.parent / peer.project)]
+    parts.append(Path(__file__).read_text(encoding="utf-8"))
+    for name, compiler in (("CC", "cc"), ("CXX", "c++")):
+        command = [*shlex.split(os.environ.get(name) or compiler), "--version"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            parts.append(done.stdout.partition("\n")[0])
+        except OSError:
+            parts.append("none")
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def make_from_crate(
+    peer: Peer, table: Path, output: Path, jobs: int, tried: dict[str, str]
+) -> dict[str, str]:
+    project = table.parent / peer.project
+    folder = output / peer.name
+    if peer.name in tried and not (output / f"lib{peer.name}.so").is_file():
+        key = key_of(peer, table)
+        if tried[peer.name] == key:
+            raise Missing("the same was built and tried before")
+        print(f"(key {key})", end=" ", flush=True)
+    recipe = recipe_of(peer, project)
     remembered = folder / "recipe"
     if not remembered.is_file() or remembered.read_text() != recipe:
         shutil.rmtree(folder, ignore_errors=True)
@@ -354,14 +390,16 @@ def relative(path: str) -> str:
     return str(resolved.relative_to(ROOT)) if resolved.is_relative_to(ROOT) else path
 
 
-def make_peer(peer: Peer, table: Path, output: Path, jobs: int) -> dict[str, str]:
+def make_peer(
+    peer: Peer, table: Path, output: Path, jobs: int, tried: dict[str, str]
+) -> dict[str, str]:
     """The peer's entry of peers.json."""
     entry = {"name": peer.name}
     try:
         made = (
             find_in_package(peer, output)
             if peer.package
-            else make_from_crate(peer, table, output, jobs)
+            else make_from_crate(peer, table, output, jobs, tried)
         )
         return entry | made | {"library": relative(made["library"])}
     except Missing as reason:
@@ -400,6 +438,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--untuned", action="store_true", help="with less optimisation: not to be measured"
     )
+    parser.add_argument(
+        "--tried", type=Path, metavar="FILE", help="keys of peers that are not built again"
+    )
     parser.add_argument("--list", action="store_true", help="names only; builds nothing")
     parsed = parser.parse_args(arguments)
     if parsed.jobs < 1:
@@ -412,6 +453,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         peers = load_table(parsed.table)
         names = [peer.name for peer in peers]
+        tried = load_tried(parsed.tried) if parsed.tried else {}
         groups = list(dict.fromkeys(peer.group for peer in peers))
         for name in parsed.only or []:
             if name not in (*names, *groups):
@@ -457,7 +499,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number, peer in enumerate(wanted, 1):
         print(f"peers: [{number}/{len(wanted)}] {peer.name} ...", end=" ", flush=True)
         started = time.monotonic()
-        entry = made[peer.name] = make_peer(peer, table, output, parsed.jobs)
+        entry = made[peer.name] = make_peer(peer, table, output, parsed.jobs, tried)
         seconds = time.monotonic() - started
         took = f" ({seconds:.0f} s)" if seconds >= 2 else ""
         if "missing" in entry:

@@ -126,6 +126,25 @@ clang)
   "$CC" -O2 -I"$source_dir/include" -o "$work_dir/clang/preloaded" "$here/consumer/replace.c" \
     -L"$work_dir/clang" -lhakmem
   LD_LIBRARY_PATH=$work_dir/clang "$work_dir/clang/preloaded"
+  # malloc itself, which the variants that clang compiles for the sanitizers do not have: preloaded and in a static program.
+  override=$source_dir/tests/cross/override
+  flags=(-O1 -D_GNU_SOURCE -I"$source_dir/include" -pthread)
+  for name in malloc calloc realloc reallocarray free aligned_alloc memalign posix_memalign valloc strdup; do
+    flags+=("-fno-builtin-$name")
+  done
+  for name in family quiet; do
+    "$clang" "${flags[@]}" -DOVERRIDE_LINKED=0 -o "$work_dir/clang/$name" "$override/$name.c"
+    "$clang" "${flags[@]}" -DOVERRIDE_LINKED=1 -static -o "$work_dir/clang/${name}_static" "$override/$name.c" \
+      -Wl,--undefined=malloc "$work_dir/clang/libhakmem.a"
+  done
+  "${clang/clang/clang++}" "${flags[@]}" -std=c++17 -DOVERRIDE_LINKED=0 -o "$work_dir/clang/containers" "$override/containers.cpp"
+  for name in family quiet containers; do
+    LD_PRELOAD=$work_dir/clang/libhakmem.so "$work_dir/clang/$name" 2000
+  done
+  for name in family quiet; do
+    "$work_dir/clang/${name}_static" 2000
+  done
+  python3 -B "$here/check_hardening.py" --fast-path "$work_dir/clang/libhakmem.so" "$work_dir/clang/libhakmem.a"
   # What else it names is loaded into every program, and allocates at load (libstdc++ does).
   more=$(readelf -dW "$work_dir/clang/libhakmem.so" | grep '(NEEDED)' | grep -v 'libc\.so\.6\|ld-linux') || true
   [ -z "$more" ] || fail "libraries that libhakmem.so does not need: $more"

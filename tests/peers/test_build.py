@@ -175,6 +175,20 @@ class Building(TestCase):
         self.table += 'crate_sources = ["more/rest.c"]\ninclude = ["more"]\n'
         self.assertIn("library", self.built()["peer"])
 
+    def test_what_was_tried_before_is_not_built_again(self) -> None:
+        self.project("peer", FAKE + REALLOC)
+        tried = ["--tried", str(self.folder / "tried.toml")]
+        self.write("tried.toml", 'peer = "another key"\n')
+        self.assertIn("library", self.built(*tried)["peer"])
+        key = self.output.partition("(key ")[2].partition(")")[0]
+        self.assertRegex(key, "^[0-9a-f]{64}$")
+        self.write("tried.toml", f'peer = "{key}"\n')
+        self.assertIn("library", self.built(*tried)["peer"], "it is there already")
+        shutil.rmtree(self.folder / "out")
+        self.assertEqual(self.built(*tried)["peer"]["missing"], "the same was built and tried before")
+        self.write("peer/fake.c", FAKE + REALLOC + "int more;\n")
+        self.assertIn("library", self.built(*tried)["peer"], "not the same")
+
     def test_flags_of_the_caller_stay_out(self) -> None:
         self.project("peer", FAKE + REALLOC)
         done = self.build(

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 3, SLOTS = 300, IN_CHILD = 500, CHILDREN_MOST = 100000 };
+enum { THREADS = 3, SLOTS = 300, IN_CHILD = 500, CHILDREN_MOST = 100000, BURST = 1000 };
 
 static _Atomic(unsigned char *) slots[SLOTS];
 static atomic_bool stop, failed;
@@ -63,9 +63,13 @@ static void turn(uint64_t *seed) {
   check_and_free(atomic_exchange(&slots[draw(seed, SLOTS)], block));
 }
 
+/* In the pauses between bursts the tool gets a processor. */
 static void *work(void *argument) {
   uint64_t seed = (uintptr_t)argument;
-  while (!atomic_load(&stop)) turn(&seed);
+  while (!atomic_load(&stop)) {
+    for (int i = 0; i < BURST; i++) turn(&seed);
+    usleep(500);
+  }
   return NULL;
 }
 

@@ -107,7 +107,7 @@ static void what_the_helper_has_passed_is_looked_at_again(void **state) {
 
 /* --- threads that end ----------------------------------------------------------------------------------------------- */
 
-enum { THREADS = 24, OF_A_CLASS = 256 * KIB, ROUNDS = 40 };
+enum { THREADS = 24, OF_A_CLASS = 256 * KIB, ROUNDS = 10 * MEETINGS };
 
 static pthread_barrier_t all_are_there;
 

@@ -335,13 +335,13 @@ static void *walk_and_free(void *heap) {
 static void walks_that_free_come_to_each_block_once(void **state) {
   (void)state;
 #if defined(UNIT_EMULATED)
-  enum { ROUNDS = 1 };
+  enum { ROUNDS = 1, FREED = 5 * BLOCKS };
 #else
-  enum { ROUNDS = 5 };
+  enum { ROUNDS = 5, FREED = 20 * BLOCKS };
 #endif
   for (int round = 0; round < ROUNDS; round++) {
     hak_heap *heap = hak_heap_create("emptied twice", 0);
-    for (int i = 0; i < 20 * BLOCKS; i++) assert_non_null(hak_heap_malloc(heap, 64));
+    for (int i = 0; i < FREED; i++) assert_non_null(hak_heap_malloc(heap, 64));
     pthread_t threads[THREADS];
     void *freed;
     size_t all = 0;
@@ -350,7 +350,7 @@ static void walks_that_free_come_to_each_block_once(void **state) {
       pthread_join(threads[i], &freed);
       all += (size_t)freed;
     }
-    assert_int_equal(all, 20 * BLOCKS);
+    assert_int_equal(all, FREED);
     assert_int_equal(figures_of(heap).live_blocks, 0);
     hak_heap_destroy(heap);
   }
@@ -437,7 +437,7 @@ static void *destroy(void *heap) {
 
 static void another_thread_destroys(void **state) {
   (void)state;
-  for (int round = 0; round < 50; round++) {
+  for (int round = 0; round < 12 * MEETINGS; round++) {
     hak_heap *heap = hak_heap_create("other", 0);
     for (int i = 0; i < 500; i++) assert_non_null(hak_heap_malloc(heap, 64));
     pthread_t thread;

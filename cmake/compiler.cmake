@@ -1,0 +1,18 @@
+# The sanitizers' variants are built by clang where it is, with its run-time libraries. So a second compiler sees the library
+# and its tests, and runs them: no build of its own is needed for that. Before project(); a compiler that is named stays.
+if(HAK_VARIANT MATCHES "^(asan|tsan)$" AND NOT DEFINED CMAKE_C_COMPILER AND NOT DEFINED ENV{CC})
+  find_program(HAK_CLANG NAMES clang-14 clang)
+  find_program(HAK_CLANGXX NAMES clang++-14 clang++)
+  mark_as_advanced(HAK_CLANG HAK_CLANGXX)
+  set(runtime)
+  if(HAK_CLANG AND HAK_CLANGXX)
+    execute_process(COMMAND ${HAK_CLANG} -print-resource-dir OUTPUT_VARIABLE resources OUTPUT_STRIP_TRAILING_WHITESPACE)
+    file(GLOB_RECURSE runtime "${resources}/lib/*clang_rt.${HAK_VARIANT}*.a")
+  endif()
+  if(runtime)
+    set(CMAKE_C_COMPILER ${HAK_CLANG})
+    set(CMAKE_CXX_COMPILER ${HAK_CLANGXX})
+  else()
+    message(STATUS "no clang with a run-time library for ${HAK_VARIANT}: built by the machine's own compiler")
+  endif()
+endif()
