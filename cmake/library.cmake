@@ -84,7 +84,8 @@ if(NOT HAK_SANITIZED)
 
   # libhakmem.a holds one object. So a program that calls only some of the family still gets all of it
   # from here, never half from libc; and internal names are local, so that they cannot clash with the
-  # program's. The operators are weak: a program may bring its own.
+  # program's. The operators are weak: a program may bring its own. Its code is one section, whose bounds the
+  # linker knows: stacks of samples begin at the caller of malloc (src/stack/stack.c).
   set(merged ${PROJECT_BINARY_DIR}/hakmem-merged.o)
   add_custom_command(
     OUTPUT ${merged}
@@ -93,7 +94,9 @@ if(NOT HAK_SANITIZED)
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} $<TARGET_OBJECTS:hakmem_core>
             $<TARGET_OBJECTS:hakmem_override>
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --weaken-symbol=_Zn* --weaken-symbol=_Zd*
-            ${merged}
+            --rename-section .text=hakmem_text --rename-section .text.unlikely=hakmem_text
+            --rename-section .text.startup=hakmem_text --rename-section .text.exit=hakmem_text
+            --rename-section .text.hot=hakmem_text ${merged}
     DEPENDS $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Merging the objects of libhakmem.a")

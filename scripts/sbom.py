@@ -62,6 +62,10 @@ LIBRARIES = {
     "libz.so": Library("zlib", "Zlib", "zlib"),
     "libzstd.so": Library("zstd", "BSD-3-Clause OR GPL-2.0-only", "libzstd"),
 }
+# Of archives that become part of a file, by a function of theirs.
+LINKED_IN = {
+    "rust_demangle_callback": Library("libiberty", "LGPL-2.0-or-later", ""),
+}
 
 
 def output(*command: str, directory: Path | None = None) -> str:
@@ -118,6 +122,14 @@ def needed_by(file: Path) -> list[str]:
     return re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", str(file)))
 
 
+def linked_into(file: Path) -> list[Library]:
+    """The archives of others that are part of a file, which has its symbols where it was built."""
+    if file.suffix == ".a":
+        return []
+    names = set(output("nm", "--defined-only", "--format=just-symbols", str(file)).splitlines())
+    return [library for name, library in LINKED_IN.items() if name in names]
+
+
 def library(soname: str) -> Library:
     base = re.sub(r"\.so\..*$", ".so", soname)
     if base not in LIBRARIES:
@@ -129,7 +141,7 @@ def version_of(of: Library) -> str | None:
     """Of what is installed where this runs; the name alone where it does not say."""
     if of is GLIBC:
         return output("getconf", "GNU_LIBC_VERSION").removeprefix("glibc ")
-    if shutil.which("pkg-config") is None:
+    if of.pkg_config == "" or shutil.which("pkg-config") is None:
         return None
     found = subprocess.run(["pkg-config", "--modversion", of.pkg_config], capture_output=True, text=True)
     return found.stdout.strip() if found.returncode == 0 else None
@@ -147,7 +159,9 @@ def describe_library(of: Library) -> dict[str, object]:
         "licenseDeclared": of.licence,
         "copyrightText": "NOASSERTION",
         "primaryPackagePurpose": "LIBRARY",
-        "comment": "Not shipped with hakmem: the version that it was built with; in use is the system's own.",
+        "comment": "A part of the command-line tool: rust-demangle.o, whose licence has an exception for that, and safe-ctype.o."
+        if of in LINKED_IN.values()
+        else "Not shipped with hakmem: the version that it was built with; in use is the system's own.",
     }
 
 
@@ -210,7 +224,9 @@ def document(source: Path, build: Path | None) -> dict[str, object]:
         relations.append((built, "GENERATED_FROM", root))
         asked = {library(soname) for soname in needed_by(path)}
         relations += sorted((built, "DYNAMIC_LINK", identifier("Library", of.name)) for of in asked)
-        libraries |= asked
+        parts = linked_into(path)
+        relations += [(built, "STATIC_LINK", identifier("Library", of.name)) for of in parts]
+        libraries |= asked | set(parts)
     packages += [describe_library(of) for of in sorted(libraries, key=lambda of: of.name)]
 
     body = {

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "symbols.h"
 
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef char *demangle(const char *, char *, size_t *, int *);
+#include "demangle.h"
 
 struct file {
   struct file *next;
@@ -23,9 +22,7 @@ struct file {
 struct symbols {
   Dwfl *dwfl;
   struct file *files; /* of symbols_of_files */
-  demangle *demangle; /* of libstdc++, where there is one */
-  char *text;         /* it makes this one longer */
-  size_t room;
+  struct demangler demangler;
   int pid; /* of symbols_open */
   struct unread *unread;
 };
@@ -116,8 +113,6 @@ static struct symbols *begin(const Dwfl_Callbacks *found_by) {
   struct symbols *symbols = calloc(1, sizeof *symbols);
   if (symbols == NULL) return NULL;
   symbols->dwfl = dwfl_begin(found_by);
-  void *library = dlopen("libstdc++.so.6", RTLD_LAZY);
-  if (library != NULL) symbols->demangle = (demangle *)(uintptr_t)dlsym(library, "__cxa_demangle");
   return symbols;
 }
 
@@ -163,13 +158,7 @@ struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
   if (module == NULL) return symbol;
   symbol.linkage = dwfl_module_addrname(module, address);
-  symbol.function = symbol.linkage;
-  if (symbol.linkage != NULL && symbols->demangle != NULL &&
-      strncmp(symbol.linkage, "_Z", 2) == 0) {
-    int status = 0;
-    char *text = symbols->demangle(symbol.linkage, symbols->text, &symbols->room, &status);
-    if (text != NULL) symbol.function = symbols->text = text;
-  }
+  if (symbol.linkage != NULL) symbol.function = demangle(&symbols->demangler, symbol.linkage);
   Dwfl_Line *line = dwfl_module_getsrc(module, address);
   if (line != NULL) symbol.file = dwfl_lineinfo(line, NULL, &symbol.line, NULL, NULL, NULL);
   return symbol;
@@ -237,6 +226,6 @@ void symbols_close(struct symbols *symbols) {
     free(unread->name);
     free(unread);
   }
-  free(symbols->text);
+  demangle_end(&symbols->demangler);
   free(symbols);
 }

@@ -172,19 +172,30 @@ HAK_INLINE bool step(struct walk *walk) { return step_by_frame_pointer(walk); }
 
 /* --- the whole stack ----------------------------------------------------------------------------------------- */
 
-/* How long the library's own code is; 1, at no code of ours, where it is a part of the program, which is linked statically. */
+/* The library's own code: all of its object; in a program that is linked with libhakmem.a, a section (cmake/library.cmake). */
 extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
 extern const char etext[] __attribute__((weak, visibility("hidden")));
+extern const char __start_hakmem_text[] __attribute__((weak, visibility("hidden")));
+extern const char __stop_hakmem_text[] __attribute__((weak, visibility("hidden")));
+
+static uintptr_t own_start(void) {
+  uintptr_t section = (uintptr_t)__start_hakmem_text;
+  return section != 0 ? section : (uintptr_t)__ehdr_start;
+}
 
 #define UNKNOWN UINTPTR_MAX /* not 0: so it lies in a page that the loader has written to */
 
+/* How long it is; 1, at no code of ours, where nothing tells: other builds link the objects as they are. */
 static uintptr_t own_bytes(void) {
   static _Atomic uintptr_t found = UNKNOWN; /* relaxed: whoever looks finds the same */
   uintptr_t bytes = atomic_load_explicit(&found, memory_order_relaxed);
   if (HAK_LIKELY(bytes != UNKNOWN)) return bytes;
-  uintptr_t start = (uintptr_t)__ehdr_start;
-  bytes = (uintptr_t)etext - start;
-  if (start == 0 || os_program_headers() - start < bytes) bytes = 1;
+  uintptr_t start = own_start();
+  bytes = (uintptr_t)__stop_hakmem_text - start;
+  if ((uintptr_t)__start_hakmem_text == 0) {
+    bytes = (uintptr_t)etext - start;
+    if (start == 0 || os_program_headers() - start < bytes) bytes = 1;
+  }
   rules_touch();
   atomic_store_explicit(&found, bytes, memory_order_relaxed);
   return bytes;
@@ -194,12 +205,12 @@ HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most) {
   struct walk walk = {.after_call = false};
   unsigned count = 0, own = 0;
   enum { OWN_MOST = 16 };
-  uintptr_t bytes = own_bytes();
+  uintptr_t start = own_start(), bytes = own_bytes();
   REGISTERS_TAKE(walk.registers);
   walk.reach = reach_of(walk.registers[CPU_SP]);
   while (count < most && step(&walk) && walk.registers[CPU_PC] != 0) {
     uintptr_t code = walk.registers[CPU_PC];
-    if (count == 0 && own < OWN_MOST && code - (uintptr_t)__ehdr_start < bytes) own++;
+    if (count == 0 && own < OWN_MOST && code - start < bytes) own++;
     else addresses[count++] = code;
   }
   return count;

@@ -46,13 +46,13 @@ class Sbom(unittest.TestCase):
     def tearDownClass(cls) -> None:
         cls.directory.cleanup()
 
-    def linked(self, name: str) -> set[str]:
+    def linked(self, name: str, how: str = "DYNAMIC_LINK") -> set[str]:
         """The names of the packages that a built file is linked to."""
         packages = {package["SPDXID"]: package for package in self.document["packages"]}
         return {
             packages[relation["relatedSpdxElement"]]["name"]
             for relation in self.document["relationships"]
-            if relation["relationshipType"] == "DYNAMIC_LINK"
+            if relation["relationshipType"] == how
             and packages[relation["spdxElementId"]]["packageFileName"] == name
         }
 
@@ -112,6 +112,8 @@ class Sbom(unittest.TestCase):
         of_soname |= {"libprotobuf-c.so": "protobuf-c", "libz.so": "zlib", "libzstd.so": "zstd", "libc.so": "glibc"}
         for soname, name in of_soname.items():
             self.assertEqual(name in self.linked("hakmem"), f"[{soname}." in dynamic, soname)
+        symbols = subprocess.run(["nm", str(BUILD / "hakmem")], check=True, capture_output=True, text=True).stdout
+        self.assertEqual(self.linked("hakmem", "STATIC_LINK"), {"libiberty"} if " T rust_demangle" in symbols else set())
 
     def test_an_unpacked_archive_asks_for_its_date(self) -> None:
         tree = Path(self.directory.name, "tree")

@@ -18,6 +18,19 @@ int main(void) {
 }
 """
 
+RUST = os.environ.get("HAKMEM_TEST_RUST_NAMES", "") == "1"
+# Functions by their linkers' names, as compilers make them of these.
+LANGUAGES = {
+    "_RNvNtCs1234_7mycrate3foo3bar": "mycrate::foo::bar",
+    "_RINvNtC3std3mem8align_ofjdE": "std::mem::align_of::<usize, f64>",
+    "_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3new": "<std::path::PathBuf>::new",
+    "_ZN7mycrate3foo3bar17h05af221e174051e9E": "mycrate::foo::bar",
+    "_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar17h930b740aa94f1d3aE": "<Test + 'static as foo::Bar<Test>>::bar",
+    "_ZN3foo3barEi": "foo::bar(int)",
+    "_Rather_not": "_Rather_not",
+    "plain": "plain",
+}
+
 
 def names(*arguments, given=""):
     return subprocess.run([TOOL, "names", *arguments], input=given, capture_output=True, text=True, timeout=60)
@@ -58,6 +71,15 @@ class Names(TestCase):
         file = self.folder / "report"
         file.write_text(report)
         self.assertEqual(names(file).stdout, out.stdout)
+
+    def test_names_of_other_languages(self):
+        if not (NAMES and RUST):
+            self.skipTest("libdw or libiberty is not installed")
+        text = "".join(f'int f{i}(void) __asm__("{name}");\nint f{i}(void) {{ return {i}; }}\n' for i, name in enumerate(LANGUAGES))
+        library = self.build("languages.so", text, "-shared", "-fPIC")
+        addresses = {line.split()[2]: line.split()[0] for line in execute(["nm", "--defined-only", library]).out.splitlines()}
+        told = names(given="".join(f"{library}+0x{addresses[name]}\n" for name in LANGUAGES)).stdout.splitlines()
+        self.assertEqual([line.partition("  ")[2] for line in told], list(LANGUAGES.values()))
 
     def test_other_lines_stay_as_they_are(self):
         for text in ("", "\n", "a line\n1+0x2\n", "/none/such+0x10\nnot ended", "+0x1\n", "/bin/sh+0xzz\n", f"{TOOL}+0x0\n",

@@ -204,6 +204,62 @@ int main(void) {
 }
 """
 
+# Each way to get memory, whose caller a stack begins with. The operators of C++ by their linker's names.
+ENTRIES = r"""
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *_Znwm(size_t size), *_ZnamSt11align_val_t(size_t size, size_t alignment);
+void *hak_malloc(size_t size);
+static volatile int sink;
+static void *posix(size_t size) {
+  void *block = NULL;
+  return posix_memalign(&block, 64, size) == 0 ? block : NULL;
+}
+#define ENTRY(name, call)                                                                                              \
+  static __attribute__((noinline)) void *by_##name(size_t size) {                                                      \
+    void *block = call;                                                                                                \
+    sink++;                                                                                                            \
+    return block;                                                                                                      \
+  }
+#define ENTRIES(X)                                                                                                     \
+  X(malloc, malloc(size)) X(calloc, calloc(1, size)) X(realloc, realloc(malloc(size / 2), size))                       \
+  X(aligned, aligned_alloc(64, size)) X(memalign, memalign(64, size)) X(posix, posix(size))                            \
+  X(new, _Znwm(size)) X(new_aligned, _ZnamSt11align_val_t(size, 64)) X(own, hak_malloc(size))
+ENTRIES(ENTRY)
+#define LOOP(name, call)                                                                                               \
+  for (int i = 0; i < 3000; i++) by_##name(1024);                                                                      \
+  for (int i = 0; i < 30; i++) by_##name(200064);                                                                      \
+  for (int i = 0; i < 4; i++) by_##name(4000000);
+int main(void) {
+  ENTRIES(LOOP)
+  printf("ready %d 0\n", (int)getpid());
+  fflush(stdout);
+  return getchar() == 'x';
+}
+"""
+
+
+class Entries(ProfCase):
+    def test_a_stack_begins_with_the_caller_of_the_allocator(self):
+        """The library shared or linked in, with symbols that would tell our own functions."""
+        if not NAMES:
+            self.skipTest("libdw is not installed")
+        archive = os.path.join(os.path.dirname(LIBRARY), "libhakmem.a")
+        flags = ("-g", "-O1", "-fno-inline", "-pthread")
+        for built in (
+            self.build("shared", ENTRIES, *flags, LIBRARY, f"-Wl,-rpath,{os.path.dirname(LIBRARY)}"),
+            self.build("linked", ENTRIES, *flags, archive),
+            self.build("static_pie", ENTRIES, *flags, "-static-pie", archive),
+        ):
+            process = self.launch(program=built, HAKMEM_PROF_RATE="65536", LD_PRELOAD=None)
+            rows = self.rows(self.prof(process.pid, "--sites=100"))
+            first = {row[2][0].split()[0] for row in rows if any(place.startswith("by_") for place in row[2])}
+            self.assertEqual(first - {"posix"}, {f"by_{name}" for name in ("malloc", "calloc", "realloc", "aligned", "memalign", "new", "new_aligned", "own")}, rows)
+            self.assertIn("posix", first)
+
 
 class Containers(ProfCase):
     def test_names_come_from_the_process_own_files(self):

@@ -199,8 +199,11 @@ fn objcopy(compiler: &cc::Tool) -> OsString {
     }
 }
 
+/// The compiler's sections for code.
+const CODE: [&str; 5] = ["", ".unlikely", ".startup", ".exit", ".hot"];
+
 /// One object of all, in which the internal names are local, so that they cannot clash with those of another library;
-/// and whoever uses one function gets the constructors, too.
+/// and whoever uses one function gets the constructors, too. Its code is one section, as in cmake/library.cmake.
 fn merge(build: &cc::Build, objects: &[PathBuf]) -> PathBuf {
     let compiler = build.get_compiler();
     let merged = out_dir().join("hakmem-merged.o");
@@ -213,6 +216,7 @@ fn merge(build: &cc::Build, objects: &[PathBuf]) -> PathBuf {
     run(Command::new(objcopy(&compiler))
         .args(["--localize-hidden", "--wildcard"])
         .args(["--weaken-symbol=_Zn*", "--weaken-symbol=_Zd*"])
+        .args(CODE.map(|kind| format!("--rename-section=.text{kind}=hakmem_text")))
         .arg(&merged));
     merged
 }
