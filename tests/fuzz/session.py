@@ -4,6 +4,7 @@
 usage: session.py libfuzzer|afl PROGRAM REPLAY CORPUS WORK SECONDS [SEED]
 
 FUZZ_SECONDS in the environment replaces SECONDS: tests/affected.toml makes sessions shorter with it.
+Without SEED each commit has its own: the same one would try much the same inputs every time.
 The time bounds the work; nothing is asserted of it. Whatever the fuzzer finds is a failure, and stays in WORK/findings under
 the name that is printed; how to run it again is printed, too. WORK is emptied first. What the session has learnt, beside what
 CORPUS has already, is in WORK/corpus (libFuzzer) or WORK/out (AFL++).
@@ -22,6 +23,18 @@ AFL_OPTIONS = [
     {"HAKMEM_PROF_RATE": "4096", "HAKMEM_PROF_MOST": "0", "HAKMEM_GUARD_SAMPLE": "2"},
     {"HAKMEM_BACKGROUND": "1", "HAKMEM_WARM_POOL_MB": "0", "HAKMEM_TINY_HEAP_STATS": "1"},
 ]
+
+
+def seed_of_commit() -> int:
+    """1 where there is no git, as in a released archive."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        )  # fmt: skip
+    except OSError:
+        return 1
+    return int(done.stdout[:6], 16) + 1 if done.returncode == 0 else 1
 
 
 def said(log: Path, pattern: str) -> str:
@@ -116,7 +129,7 @@ def afl(program: str, corpus: Path, work: Path, seconds: int, seed: int) -> list
 def main() -> int:
     kind, program, replay, corpus_name, work_name, seconds_text, *more = sys.argv[1:]
     work, corpus, seconds = Path(work_name), Path(corpus_name), int(os.environ.get("FUZZ_SECONDS") or seconds_text)
-    seed = int(more[0]) if more else 1
+    seed = int(more[0]) if more else seed_of_commit()
     shutil.rmtree(work, ignore_errors=True)
     for folder in (work, work / "findings", work / "corpus"):
         folder.mkdir(parents=True)
