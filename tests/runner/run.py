@@ -329,11 +329,12 @@ def main() -> int:
         QUICK_PASSED.unlink(missing_ok=True)
         selections = {variant: is_quick for variant in variants}
     elif arguments.changed:
-        print("\n".join(f"  {line}" for line in described(selection)), flush=True)
+        for line in described(selection):
+            print(f"  {line}", flush=True)
         if arguments.list:
             return 0
         if not passed_quickly():
-            print("make test has not passed on these files: its tests are not among these", flush=True)
+            print("make test has not passed on these files, and its tests do not run here", flush=True)
 
         def wanted(test: Test) -> bool:
             return is_left_out(test) and selection.selects(test.full_name)
