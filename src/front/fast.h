@@ -1,7 +1,7 @@
 /* fast.h - the fast paths of malloc and free; everything else is a call away.
  *
  * 18 (malloc) and 20 (free of the thread's own) x86-64 instructions, no lock, no atomic read-modify-write, no
- * option test. `docs/architecture.md` walks through both.
+ * option test; package.fast_path counts them. `docs/architecture.md` walks through both.
  */
 #ifndef HAK_FAST_H
 #define HAK_FAST_H
@@ -67,6 +67,7 @@ HAK_INLINE void front_free_in(void *block, bool guarded) {
       if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
       return;
     }
+    HAK_READ_ANEW(thread_heap);
     if (share_has_bin(bin)) {
       struct bin *own = share_bin(thread_heap, bin);
       if (HAK_LIKELY(own->room > 0)) (void)bin_push(own, block);
