@@ -7,7 +7,9 @@
 #   make test-changed    of the others, those that the change since BASE can affect (docs/testing.md); BASE: a commit,
 #                        by default the last one for which make test-all passed
 #   make test-all        every test in every variant: before a release
-#   make install         into PREFIX (default /usr/local); DESTDIR is honoured
+#   make install         into PREFIX (default /usr/local); DESTDIR is honoured. VARIANT=hardened: its libraries beside the standard
+#                        ones, in lib/hakmem/hardened
+#   make uninstall       removes what make install put into PREFIX, with VARIANT= that of one variant
 #   make lint, format    clang-format and clang-tidy: check, or rewrite
 #   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
 #   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/; PARTS=source,
@@ -79,7 +81,11 @@ test-all: setup
 
 .PHONY: install
 install: all
-	@cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" sh scripts/install.sh install "$(PREFIX)" "$(VARIANT)" "$(BUILD)"
+
+.PHONY: uninstall
+uninstall:
+	@DESTDIR="$(DESTDIR)" sh scripts/install.sh uninstall "$(PREFIX)" $(if $(filter file,$(origin VARIANT)),,"$(VARIANT)")
 
 # The standard variant, whatever VARIANT says: it is what is released.
 .PHONY: sbom

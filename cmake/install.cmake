@@ -1,7 +1,23 @@
 # What `make install` puts where. Everything is relative, so that the installed tree can be moved.
 include(CMakePackageConfigHelpers)
 
-if(TARGET hakmem)
+# One prefix holds several variants: lib/ has the standard one, lib/hakmem/VARIANT each other one, where `hakmem run --variant`
+# looks. Of these the libraries alone: command, header, pages and files for pkg-config and CMake are those of the standard one.
+if(HAK_VARIANT STREQUAL "standard")
+  set(HAK_BESIDE_DEFAULT OFF)
+else()
+  set(HAK_BESIDE_DEFAULT ON)
+endif()
+option(HAK_INSTALL_BESIDE "Install the libraries alone, in lib/hakmem/VARIANT, beside the standard ones" ${HAK_BESIDE_DEFAULT})
+
+if(TARGET hakmem AND HAK_INSTALL_BESIDE)
+  set(beside ${CMAKE_INSTALL_LIBDIR}/hakmem/${HAK_VARIANT})
+  foreach(library hakmem hakmem_static hakmem_api hakmem_copies)
+    if(TARGET ${library})
+      install(TARGETS ${library} LIBRARY DESTINATION ${beside} ARCHIVE DESTINATION ${beside})
+    endif()
+  endforeach()
+elseif(TARGET hakmem)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hakmem)
 
   install(

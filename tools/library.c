@@ -123,6 +123,30 @@ static bool search_all(struct search *search, const char *variant) {
   return look_below(search, HAKMEM_LIBDIR, "", below);
 }
 
+/* How a library gets to where it is looked for: in a build tree by make, elsewhere by make install with the prefix that the tool lies in. */
+static void say_how_to_install(const char *variant) {
+  char directory[PATH_MAX], file[PATH_MAX + sizeof "/CMakeCache.txt"];
+  bool known = own_directory(directory, sizeof directory);
+  if (variant == NULL) variant = "standard";
+  bool is_standard = strcmp(variant, "standard") == 0;
+  snprintf(file, sizeof file, "%s/CMakeCache.txt", known ? directory : "");
+  if (known && access(file, F_OK) == 0) {
+    fprintf(stderr, "'make VARIANT=%s' builds it; or name a library with --library\n", variant);
+    return;
+  }
+  char *last = known ? strrchr(directory, '/') : NULL;
+  bool is_bin = last != NULL && last != directory && strcmp(last, "/bin") == 0;
+  if (is_bin) *last = 0;
+  fprintf(stderr,
+          "'make %s%s%sinstall%s%s' in hakmem's source puts it there%s; or name a library with "
+          "--library\n",
+          is_standard ? "" : "VARIANT=", is_standard ? "" : variant, is_standard ? "" : " ",
+          is_bin ? " PREFIX=" : "", is_bin ? directory : "",
+          strcmp(variant, "hardened") == 0
+              ? ", or the package libhakmem0-hardened (Debian), hakmem-libs-hardened (Fedora)"
+              : "");
+}
+
 /* The name of a directory beside the tool's, and nothing else. */
 static bool is_variant(const char *name) {
   size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
@@ -158,11 +182,7 @@ bool library_locate(enum library_kind kind, const char *given, const char *varia
         "cannot find the library%s%s%s; looked at:", kind == LIBRARY_TRACE ? " for traces" : "",
         variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
     fputs(search.looked, stderr);
-    fputs(variant != NULL
-              ? "in a source tree, 'make VARIANT=...' builds a variant; elsewhere install it, or "
-                "name the library with --library\n"
-              : "name it with --library, or install it again\n",
-          stderr);
+    say_how_to_install(variant);
   }
   free(search.looked);
   return found;
@@ -192,9 +212,7 @@ bool library_find_copies(const struct library *beside, struct library *copies) {
     complain("--check-copies: no library for that beside %s; the hardened build has one:",
              beside->path);
     fputs(search.looked, stderr);
-    fputs(
-        "in a source tree, 'make VARIANT=hardened', and --variant hardened beside --check-copies\n",
-        stderr);
+    fputs("--variant hardened beside --check-copies takes it\n", stderr);
   }
   free(search.looked);
   return found;

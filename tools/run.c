@@ -29,7 +29,7 @@ static const struct argp_option options[] = {
      "Print all statistics at exit: text (default) or json (sets HAKMEM_STATS)", 0},
     {"variant", KEY_VARIANT, "VARIANT", 0,
      "The library of another build: in a source tree standard, fast, observe, hardened or check; "
-     "elsewhere those that are installed (hardened)",
+     "elsewhere those that 'make VARIANT=... install' or a package has put beside it (hardened)",
      0},
     {"library", KEY_LIBRARY, "FILE", 0, "Preload this library", 0},
     {"check-copies", KEY_COPIES, NULL, 0,

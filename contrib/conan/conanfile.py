@@ -47,7 +47,13 @@ class Hakmem(ConanFile):
     def generate(self) -> None:
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables.update(
-            {"BUILD_TESTING": False, "HAK_TOOLS": False, "HAK_WERROR": False, "HAK_VARIANT": str(self.options.variant)}
+            {
+                "BUILD_TESTING": False,
+                "HAK_TOOLS": False,
+                "HAK_WERROR": False,
+                "HAK_VARIANT": str(self.options.variant),
+                "HAK_INSTALL_BESIDE": False,  # a package has one variant, which is its library
+            }
         )
         toolchain.generate()
 

@@ -93,7 +93,9 @@ class Debian(unittest.TestCase):
         inside = self.libraries / "hakmem"
         libraries = [self.libraries / f"libhakmem{rest}" for rest in (".so.0", "-api.so.0", ".a")]
         run(*checker, "--fast-path", *libraries, inside / "libhakmem-trace.so.0")
-        run(*checker, "--landing-pads", *(inside / "hardened").glob("*.so.0"))
+        hardened = sorted((inside / "hardened").glob("*.so.0"))
+        self.assertEqual([path.name for path in hardened], [f"libhakmem{kind}.so.0" for kind in ("-api", "-copies", "")])
+        run(*checker, "--landing-pads", *hardened)
         run(*checker, "--fortified", self.root / "usr/bin/hakmem")
 
     def test_nothing_names_the_place_of_the_build(self) -> None:

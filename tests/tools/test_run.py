@@ -329,6 +329,7 @@ class FindLibrary(TestCase):
         result = hakmem("run", "--variant", "observe", SUBJECT, tool=tool)
         self.assert_code(result, 2)
         self.assertIn("cannot find the library of variant observe", result.err)
+        self.assertIn(f"'make VARIANT=observe install PREFIX={self.directory}' in hakmem's source", result.err)
 
     def test_a_library_that_is_none(self):
         for content, words in ((b"text", "not a shared library"), (b"", "not a shared library"),
