@@ -26,7 +26,7 @@ enum { KEY_STATS = 1000, KEY_VARIANT, KEY_LIBRARY, KEY_COPIES };
 static const struct argp_option options[] = {
     {"profile", 'p', "PROFILE", 0, "speed, balanced or lean (sets HAKMEM_PROFILE)", 0},
     {"stats", KEY_STATS, "FORMAT", OPTION_ARG_OPTIONAL,
-     "Print all statistics at exit: text (default) or json (sets HAKMEM_STATS)", 0},
+     "Print statistics at exit: text (default, ten lines), all or json (sets HAKMEM_STATS)", 0},
     {"variant", KEY_VARIANT, "VARIANT", 0,
      "The library of another build: in a source tree standard, fast, observe, hardened or check; "
      "elsewhere those that 'make VARIANT=... install' or a package has put beside it (hardened)",

@@ -61,7 +61,7 @@ static void put_classes(struct sheet *sheet, const char *label, class_statistics
 }
 
 static void put_lines(struct sheet *sheet, const struct totals *totals, bool complete) {
-  bool all = option_value(STATS) == STATS_TEXT;
+  bool all = option_value(STATS) == STATS_ALL;
   bool counted = option_value(TINY_HEAP_STATS) || HAK_OBSERVE;
   bool heaps = all || (counted && option_value(TINY_HEAP_STATS_DUMP));
   if (all || option_value(SS_OS_STATS)) put_totals(sheet, "[SS_OS_STATS]", statistics_os, totals);
@@ -153,6 +153,7 @@ static HAK_NOINLINE void write_all(bool at_exit) {
   bool deep = option_value(STATS) != STATS_OFF, complete = true;
   if (at_exit) totals_get(&totals, deep);
   else complete = totals_try(&totals, deep);
+  if (option_value(STATS) == STATS_TEXT) statistics_put_summary(&sheet, &totals, complete, at_exit);
   put_lines(&sheet, &totals, complete);
   if (option_value(STATS) == STATS_JSON) statistics_put_json(&sheet, &totals, complete, at_exit);
   if (sheet.length > 0) send(&sheet);

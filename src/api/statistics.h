@@ -36,6 +36,10 @@ bool statistics_any(const struct figure *figures, unsigned count);
 void statistics_at_signal(void);
 
 struct sheet;
+/** Ten lines about the process. `complete`: `totals` are. */
+void statistics_put_summary(struct sheet *sheet, const struct totals *totals, bool complete,
+                            bool at_exit);
+
 /** One line of JSON with all figures. `complete`: `totals` are; else those of them that may be wrong are left out. */
 void statistics_put_json(struct sheet *sheet, const struct totals *totals, bool complete,
                          bool at_exit);

@@ -329,6 +329,20 @@ size_t os_resident_bytes(void) {
   return pages * os_page_size();
 }
 
+/* Not by getrusage: its ru_maxrss is that of the program before execve, too. */
+size_t os_peak_resident_bytes(void) {
+  static const char label[] = "\nVmHWM:";
+  char text[2048]; /* it stands behind the groups, which are some hundred bytes at most */
+  if (read_small("/proc/thread-self/status", text, sizeof text) <= 0) return 0;
+  const char *at = strstr(text, label);
+  if (at == NULL) return 0;
+  at += sizeof label - 1;
+  at += strspn(at, " \t");
+  size_t kib = 0;
+  for (; *at >= '0' && *at <= '9'; at++) kib = kib * 10 + (size_t)(*at - '0');
+  return kib * 1024;
+}
+
 void os_program_name(char *name, size_t room) {
   const char *known = program_invocation_short_name;
   name[0] = 0;

@@ -251,4 +251,7 @@ void os_on_signal(void (*what)(void));
 /** Bytes resident now (VmRSS), 0 when it cannot be read. */
 size_t os_resident_bytes(void);
 
+/** The most that were resident since the program was executed (VmHWM), 0 when it cannot be read. */
+size_t os_peak_resident_bytes(void);
+
 #endif

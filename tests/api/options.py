@@ -200,9 +200,9 @@ def all_statistics():
     """Under a whole program, libc's own calls included; tests/unit/exit_lines.py has the exact figures."""
     labels = ["SS_OS_STATS", "MEMORY_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"]
     labels += ["REFILL_STATS", "FREE_PIPELINE"] if variant == "observe" else []
-    result = run({"HAKMEM_STATS": "text"})
+    result = run({"HAKMEM_STATS": "all"})
     found = [line.split("]")[0].lstrip("[") for line in result.stderr.splitlines()]
-    check("HAKMEM_STATS=text gives every kind of line, and nothing else",
+    check("HAKMEM_STATS=all gives every kind of line, and nothing else",
           works(result) and list(dict.fromkeys(found)) == labels, result)
     for tier in ("large", "huge"):
         check(f"there is a line for class={tier}",

@@ -5,6 +5,7 @@ usage: stats_file.py LIBRARY PROGRAM
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -80,9 +81,12 @@ def a_file_takes_what_was_asked_for():
     rows = objects("only a file", run.files.get(own, ""))
     check("only a file: JSON", len(rows) == 1 and rows[0]["pid"] == run.pid, rows)
     check("permissions are those of new files", run.modes.get(own) == 0o640, run.modes)
+    run = Run("all", {"STATS_FILE": "out", "STATS": "all"})
+    lines = run.files.get("out", "").splitlines()
+    check("all", len(lines) > 2 and all(line.startswith("[") for line in lines) and run.err == "", run.files)
     run = Run("text", {"STATS_FILE": "out", "STATS": "text"})
     lines = run.files.get("out", "").splitlines()
-    check("text", len(lines) > 2 and all(line.startswith("[") for line in lines) and run.err == "", run.files)
+    check("text", len(lines) == 10 and f"(pid {run.pid}) at exit" in lines[0] and run.err == "", run.files)
     run = Run("one line", {"STATS_FILE": "out", "SS_OS_STATS": "1"})
     text = run.files.get("out", "")
     check("one line", text.startswith("[SS_OS_STATS] ") and text.count("\n") == 1 and not run.err, run.files)
@@ -144,8 +148,11 @@ def a_signal_asks():
     run = Run("a signal, and the end", {"STATS_SIGNAL": "USR1", "STATS_FILE": "out"}, "raise", USR1)
     rows = objects("a signal, and the end", run.files.get("out", ""))
     check("a signal, and the end", [row["at"] for row in rows] == ["signal", "exit"], rows)
+    run = Run("all", {"STATS_SIGNAL": "USR1", "STATS": "all"}, "raise", USR1, "_exit")
+    check("all", run.err.startswith("[SS_OS_STATS] ") and "[MEMORY_STATS]" in run.err, run.err)
     run = Run("text", {"STATS_SIGNAL": "USR1", "STATS": "text"}, "raise", USR1, "_exit")
-    check("text", run.err.startswith("[SS_OS_STATS] ") and "[MEMORY_STATS]" in run.err, run.err)
+    check("text", run.err.count("\n") == 10 and f"(pid {run.pid}) at a signal" in run.err, run.err)
+    check("text: live is known", re.search(r"(?m)^  live +[\d.]+ [KM]?i?B in blocks", run.err) is not None, run.err)
     run = Run("nothing asked", {}, "raise", USR1, expected=-int(USR1))
     check("nothing asked", run.err == "", run.err)
     run = Run("a handler of the program's", {"STATS_SIGNAL": "USR1"}, "handle", USR1, "raise", USR1, "_exit",

@@ -1,6 +1,7 @@
 """hakmem run: the program gets the library, and everything else as it would have without the tool."""
 
 import json
+import re
 
 from common import *
 
@@ -122,7 +123,7 @@ class Run(TestCase):
         lines = [line for line in result.err.splitlines() if line.startswith("hakmem")]
         self.assertEqual(len(lines), 3, result)
         self.assertIn("HAKMEM_SS_HUGEPAGE=of?fof?f", lines[0])
-        self.assertIn("hakmem run: HAKMEM_STATS=xml: not understood; accepted: off|text|json (using off)",
+        self.assertIn("hakmem run: HAKMEM_STATS=xml: not understood; accepted: off|text|json|all (using off)",
                       lines)  # fmt: skip
         self.assertIn("hakmem run: HAKMEM_PROFIL: unknown variable; did you mean HAKMEM_PROFILE?", lines)
 
@@ -138,9 +139,26 @@ class Run(TestCase):
             result, got = self.subject(before=[option])
             self.assertEqual(got["HAKMEM_STATS"], "text")
             lines = result.err.splitlines()
-            self.assertRegex(lines[0], r"^\[SS_OS_STATS\] alloc=\d+ free=\d+ madvise=\d+ ")
-            for label in ("WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"):
-                self.assertRegex(result.err, rf"(?m)^\[{label}\] class=6 size=112 \w+=\d+ ")
+            self.assertEqual(len(lines), 10, result)
+            self.assertRegex(lines[0], r"^\[STATS\] \w*subject \(pid \d+\) at exit, hakmem ")
+        result, got = self.subject(before=["--stats=all"])
+        self.assertEqual(got["HAKMEM_STATS"], "all")
+        lines = result.err.splitlines()
+        self.assertRegex(lines[0], r"^\[SS_OS_STATS\] alloc=\d+ free=\d+ madvise=\d+ ")
+        for label in ("WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS"):
+            self.assertRegex(result.err, rf"(?m)^\[{label}\] class=6 size=112 \w+=\d+ ")
+
+    def test_each_process_has_a_summary(self):
+        """Ten lines each, which do not mix."""
+        script = f'"{SUBJECT}" >/dev/null & "{SUBJECT}" >/dev/null; wait; exit'
+        result = hakmem("run", "--stats", "--", "sh", "-c", script)
+        self.assert_code(result, 0)
+        lines = result.err.splitlines()
+        starts = [at for at, line in enumerate(lines) if line.startswith("[STATS] ")]
+        self.assertEqual(starts, list(range(0, len(lines), 10)), result)
+        names = [re.match(r"\[STATS\] (\S+) \(pid (\d+)\) at exit", lines[at]) for at in starts]
+        self.assertEqual(len({name[2] for name in names}), len(starts), result)
+        self.assertEqual(sum(name[1] == os.path.basename(SUBJECT) for name in names), 2, result)
 
     def test_stats_as_json(self):
         result, got = self.subject(before=["--stats=json"])
@@ -150,7 +168,7 @@ class Run(TestCase):
 
     def test_unknown_format_of_stats_is_refused(self):
         result, _ = self.subject(before=["--stats=xml"])
-        self.assert_refused(result, 2, "--stats=xml: unknown", "off|text|json")
+        self.assert_refused(result, 2, "--stats=xml: unknown", "off|text|json|all")
 
     def test_program_is_found_in_path(self):
         result = hakmem("run", os.path.basename(SUBJECT),

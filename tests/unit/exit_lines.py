@@ -139,7 +139,7 @@ def each_option_by_itself():
         ({"HAKMEM_TINY_HEAP_STATS": "1", "HAKMEM_TINY_HEAP_STATS_DUMP": "1"}, ["TINY_HEAP_STATS", *stages]),
         ({"HAKMEM_TINY_FRONT_CLASS_STATS": "1"}, ["TINY_FRONT_CLASS_STATS"]),
         ({"HAKMEM_STATS": "off"}, []),
-        ({"HAKMEM_STATS": "text"},
+        ({"HAKMEM_STATS": "all"},
          ["SS_OS_STATS", "MEMORY_STATS", "WARM_POOL_STATS", "TINY_HEAP_STATS", "TINY_FRONT_CLASS_STATS",
           *stages]),
     ):  # fmt: skip
@@ -198,11 +198,69 @@ def json_says_what_the_lines_say():
             check(f"class {c}: free", row["free"] == row["free_fast_local"] + row["free_remote"], row)
 
 
+def in_bytes(text):
+    """12.3 MiB: the least and the most that it stands for."""
+    number, unit = text.split()
+    factor = 1024 ** ["B", "KiB", "MiB", "GiB", "TiB"].index(unit)
+    return float(number) * factor, (float(number) + (0.1 if factor > 1 else 0)) * factor
+
+
+SIZE = r"\d+(?:\.\d)? (?:B|[KMGT]iB)"
+SUMMARY = (
+    r"\[STATS\] (?P<program>\S+) \(pid (?P<pid>\d+)\) at exit, hakmem [\d.]+ (?P<variant>\w+), profile balanced",
+    rf"  peak       (?P<peak>{SIZE}) resident, of the whole process",
+    rf"  resident   (?P<resident>{SIZE}) of the whole process",
+    rf"  live       (?P<live>{SIZE}) in blocks of the program",
+    rf"  kept       (?P<bins>{SIZE}) of free blocks in threads, (?P<pinned>{SIZE}) beside live ones, (?P<cached>{SIZE}) empty",
+    rf"  mapped     (?P<mapped>{SIZE}) of addresses, and (?P<metadata>{SIZE}) of descriptors",
+    rf"  given back (?P<given>{SIZE}) within what is mapped",
+    r"  calls      (?P<alloc>\d+) blocks handed out, (?P<fast>\d+) of them from the thread's own list, (?P<free>\d+) freed",
+    r"  heaps      (?P<active>\d+) with a thread, (?P<parked>\d+) of threads that have ended",
+    r"  system     (?P<mmap>\d+) mmap, (?P<munmap>\d+) munmap, (?P<madvise>\d+) madvise, (?P<mprotect>\d+) mprotect, "
+    r"(?P<mremap>\d+) mremap; (?P<failed>\d+) failed",
+)  # fmt: skip
+
+
+def text_is_a_summary():
+    """Ten lines; their figures are those of the lines out of the same run, and of what does not differ in another's JSON."""
+    did, stderr = run(HAKMEM_STATS="text", HAKMEM_SS_OS_STATS="1", HAKMEM_TINY_HEAP_STATS="1",
+                      HAKMEM_TINY_HEAP_STATS_DUMP="1")  # fmt: skip
+    summary, others = stderr.splitlines()[: len(SUMMARY)], stderr.splitlines()[len(SUMMARY) :]
+    said = {}
+    for form, line in zip(SUMMARY, summary):
+        match = re.fullmatch(form, line)
+        check("a line of the summary has its form", match is not None, (form, line))
+        said.update(match.groupdict() if match else {})
+    check("all figures are there", len(said) == sum(form.count("(?P<") for form in SUMMARY), stderr)
+    alone = run(HAKMEM_STATS="text")[1].splitlines()
+    check("ten lines, and no others", len(alone) == len(SUMMARY) == 10, alone)
+    if failures:
+        return
+    check("whose it is", (said["program"], said["variant"]) == (os.path.basename(program), variant), said)
+    lines = lines_of("\n".join(others))
+    allocated = sum(row["alloc"] for row in did.values())
+    freed = sum(row["here"] + row["elsewhere"] for row in did.values())
+    check("calls", (int(said["alloc"]), int(said["free"])) == (allocated, freed), (said, allocated, freed))
+    check("fast calls", int(said["fast"]) == sum(row["fast"] for row in lines["TINY_HEAP_STATS"].values()), said)
+    check("heaps", (int(said["active"]), int(said["parked"])) == (1, 1), said)
+    calls = lines["SS_OS_STATS"][-1]
+    check("system calls", (int(said["mmap"]), int(said["madvise"])) == (calls["mmap_total"], calls["madvise"]), said)
+    memory = json.loads(run(HAKMEM_STATS="json")[1])["memory"]
+    for name in ("live", "bins"):
+        least, most = in_bytes(said[name])
+        check(f"{name} is that of JSON", least <= memory[name] <= most, (said[name], memory[name]))
+    held = sum(in_bytes(said[name])[0] for name in ("live", "bins", "pinned", "cached"))
+    check("what is held is mapped", 0 < held <= in_bytes(said["mapped"])[1], said)
+    check("there are descriptors", in_bytes(said["metadata"])[0] > 0, said)
+    check("the peak is not below what is resident", in_bytes(said["peak"])[1] >= in_bytes(said["resident"])[0] > 0, said)
+
+
 if variant == "fast":
     did, stderr = run(HAKMEM_STATS="json", HAKMEM_TINY_FRONT_CLASS_STATS="1")
     check("the fast variant has no statistics", stderr == "", stderr)
 else:
     each_option_by_itself()
     json_says_what_the_lines_say()
+    text_is_a_summary()
 print("failed" if failures else "passed")
 sys.exit(1 if failures else 0)
