@@ -134,7 +134,14 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   void *same = resize_in_place(pointer, block, size);
   if (same == NULL) {
     if (lifted) sample_drop(&record);
-    return move(pointer, usable, size);
+    int saved = errno;
+    void *moved = move(pointer, usable, size);
+    if (HAK_LIKELY(moved != NULL) || block->tier != BLOCK_HUGE) return moved;
+    /* There is no room for the block twice, but all that could be given back was: there may be for what it grows by. */
+    same = resize_in_place(pointer, block, size);
+    if (same == NULL) return NULL;
+    errno = saved;
+    lifted = false;
   }
   if (lifted && sample_grown(same, block->tier, size, &record)) return same;
   if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size);

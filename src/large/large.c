@@ -255,8 +255,17 @@ static uint32_t spans_most(const struct span_cache *cache) {
   return most < SPANS_CACHED ? most : SPANS_CACHED;
 }
 
+/* A few stay in any case; beyond them no more than half of all that is in use, as in the warm pool. What a spike leaves behind stays for ever
+ * where nothing more happens, and each span keeps the SuperSlab that it lies in: eight of them 16 MiB. */
+enum { SPANS_ANYWAY = 3 };
+
+static bool is_too_much(const struct span_cache *cache, size_t more) {
+  return span_count(cache) >= SPANS_ANYWAY && (cache->bytes + more) * 2 > superslab_bytes_in_use();
+}
+
 static bool is_full(const struct span_cache *cache, size_t more) {
-  return span_count(cache) >= spans_most(cache) || cache->bytes + more > SPANS_BYTES;
+  return span_count(cache) >= spans_most(cache) || cache->bytes + more > SPANS_BYTES ||
+         is_too_much(cache, more);
 }
 
 /* The oldest go. */

@@ -112,6 +112,14 @@ bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
   return succeeded(ok, saved);
 }
 
+void *os_resize(void *address, size_t bytes, size_t new_bytes) {
+  int saved = errno;
+  count_call(&os_counts.mremap);
+  void *p = MAP_FAILED;
+  if (!os_fault_now()) p = mremap(address, bytes, new_bytes, MREMAP_MAYMOVE);
+  return succeeded(p != MAP_FAILED, saved) ? p : NULL;
+}
+
 bool os_protect(void *address, size_t bytes, bool accessible) {
   int saved = errno;
   count_call(&os_counts.mprotect);
@@ -200,6 +208,13 @@ size_t os_address_space_limit(void) {
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
   return (size_t)limit.rlim_cur;
 }
+
+static bool has_limit(int resource) {
+  struct rlimit limit;
+  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+bool os_memory_is_limited(void) { return has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA); }
 
 /* What the kernel gives without a hint at higher addresses. */
 #if defined(__x86_64__) || defined(__riscv) || defined(__powerpc64__)

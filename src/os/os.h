@@ -82,6 +82,10 @@ bool os_unmap(void *address, size_t bytes);
  * long; the pages move, nothing is copied. False: both are as they were. */
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes);
 
+/** Makes a mapping longer, moved with its pages to a place of the kernel's choice. A limit of the address space has to have room for what is
+ * new alone. Returns where it is then; NULL: it is as it was, perhaps because it is more than one mapping. */
+void *os_resize(void *address, size_t bytes, size_t new_bytes);
+
 /** May the pages be read and written, or not touched at all? False when the kernel refuses. */
 bool os_protect(void *address, size_t bytes, bool accessible);
 
@@ -126,6 +130,9 @@ bool os_populate(void *address, size_t bytes);
 
 /** Most bytes of address space that the process may have (RLIMIT_AS); SIZE_MAX without a limit. */
 size_t os_address_space_limit(void);
+
+/** Has the process a limit of its address space, or of its data (RLIMIT_DATA)? */
+bool os_memory_is_limited(void);
 
 /** No mapping is longer: the part of the address space that is the program's, or RLIMIT_AS. */
 size_t os_longest_mapping(void);

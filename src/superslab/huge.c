@@ -7,6 +7,7 @@
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
 #include "superslab/map.h"
+#include "superslab/places.h"
 #include "superslab/unit.h"
 #include "superslab/whole.h"
 
@@ -50,13 +51,17 @@ static void advise(char *base, size_t from, size_t to) {
  * processes in any case (docs/decisions/0004). */
 #define UNUSED_SHARE 4
 #define NO_UNIT SIZE_MAX
-static void huge_advise(char *base, size_t from, size_t bytes, size_t but) {
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
+static size_t units_to_advise(size_t bytes) {
   /* A unit with a guarded page cannot be a huge one. */
   if (guard_pages_wanted()) bytes = bytes >> UNIT_SHIFT << UNIT_SHIFT;
   size_t units = units_for(bytes, false), unused = (units << UNIT_SHIFT) - bytes;
   size_t bearable = option_value(SS_MEM_LEAN) ? 0 : bytes / UNUSED_SHARE;
-  if (unused > bearable) units--;
+  return unused > bearable ? units - 1 : units;
+}
+
+static void huge_advise(char *base, size_t from, size_t bytes, size_t but) {
+  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
+  size_t units = units_to_advise(bytes);
   if (but != NO_UNIT) {
     advise(base, from, but < units ? but : units);
     from = but + 1;
@@ -286,6 +291,44 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   return to;
 }
 
+/* Huge pages, or not, for what a block was grown by. `from`: units that it had. What was asked for in those goes for the new ones, too. */
+static void advise_grown(struct superslab *superslab, size_t from, size_t bytes) {
+  size_t units = superslab->huge_units, huge = units_to_advise(bytes);
+  huge_advise(superslab->base, from, bytes, NO_UNIT);
+  if (huge >= from && huge < units && places_any_huge(superslab->base, units))
+    unit_advise_small(superslab->base + (huge << UNIT_SHIFT), units - huge);
+}
+
+/* Moves the block, which the caller has claimed, as the one mapping that it is: a limit of the address space may have no room for it
+ * twice. False: it is as it was. */
+static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
+  bool fenced = is_fenced(superslab);
+  size_t old = superslab->huge_units, units = units_for(bytes, fenced), ahead = fenced ? 1 : 0;
+  if (superslab->explicit_pages) return false;
+  if (fenced && !units_unfence(superslab->base, old, superslab->huge_usable)) return false;
+  map_clear(superslab->base + UNIT_BYTES, old - 1); /* the first is out by the claim */
+  lock_acquire(&superslab_lock);
+  count_out(superslab);
+  whole_forget(superslab);
+  lock_release(&superslab_lock);
+  char *from = superslab->base - (ahead << UNIT_SHIFT);
+  size_t used = (ahead << UNIT_SHIFT) + superslab->huge_usable;
+  char *to = unit_move_run(from, ahead + old, units - old, used);
+  lock_acquire(&superslab_lock);
+  if (to != NULL) {
+    superslab->base = to + (ahead << UNIT_SHIFT);
+    superslab->huge_units = (uint32_t)units;
+    superslab->huge_usable = round_to_page(bytes);
+  }
+  count_in(superslab);
+  lock_release(&superslab_lock);
+  if (to != NULL) advise_grown(superslab, old, bytes);
+  /* Its leaves are there: cannot fail. huge_resize enters the first. */
+  map_set(superslab->base + UNIT_BYTES, superslab->huge_units - 1, superslab);
+  if (fenced) units_fence(superslab->base, superslab->huge_units, superslab->huge_usable);
+  return to != NULL;
+}
+
 /* Grows into the address range right behind the block, to `bytes`: no page moves. */
 static bool huge_extend(struct superslab *superslab, size_t bytes) {
   size_t old = superslab->huge_units, more = units_for(bytes, is_fenced(superslab)) - old;
@@ -324,12 +367,17 @@ static bool resize_claimed(struct superslab *superslab, size_t bytes) {
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
   if (units_for(bytes, is_fenced(superslab)) > UINT32_MAX / 2) return NULL;
   if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
-  if (!resize_claimed(superslab, bytes)) {
+  bool grows = units_for(bytes, is_fenced(superslab)) > superslab->huge_units;
+  /* Under a limit it stays one mapping: what is mapped behind it, or moved unit by unit, could not be moved as a whole later. */
+  bool done = grows && os_memory_is_limited() && huge_move_whole(superslab, bytes);
+  if (!done) done = resize_claimed(superslab, bytes);
+  if (!done) {
     struct superslab *moved = huge_move(superslab, bytes);
     if (moved != NULL) return moved;
-    map_set(base, 1, superslab); /* its window is writable: cannot fail */
-    return NULL;
   }
-  map_set(base, 1, superslab);
-  return superslab;
+  /* What the pool has may be all that is missing, or lie right behind. */
+  if (!done && unit_trim() > 0)
+    done = resize_claimed(superslab, bytes) || huge_move_whole(superslab, bytes);
+  map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */
+  return done ? superslab : NULL;
 }

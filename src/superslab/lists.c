@@ -112,7 +112,8 @@ struct superslab *lists_find_far(unsigned node, unsigned slices, unsigned alignm
 }
 
 bool lists_may_spread(void) {
-  return superslab_lists.live * SLICES_PER_UNIT <= 2 * superslab_lists.slices_in_use;
+  return superslab_lists.live * SLICES_PER_UNIT <=
+         2 * atomic_load_explicit(&superslab_lists.slices_in_use, memory_order_relaxed);
 }
 
 void lists_count_live(const struct superslab *superslab) {

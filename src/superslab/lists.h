@@ -27,12 +27,12 @@ struct node_lists {
 };
 
 struct superslab_lists {
-  struct node_lists first;     /* of node 0 */
-  struct superslab *next_look; /* where superslab_take_dirty goes on */
-  uint64_t live, peak;         /* SuperSlabs */
-  uint64_t slices_in_use;      /* handed out as spans */
-  _Atomic size_t dirty_slices; /* of all; relaxed: read without the lock as a hint */
-  uint8_t era;                 /* of the lists; lists_forget */
+  struct node_lists first;      /* of node 0 */
+  struct superslab *next_look;  /* where superslab_take_dirty goes on */
+  uint64_t live, peak;          /* SuperSlabs */
+  _Atomic size_t slices_in_use; /* handed out as spans; relaxed, as the next */
+  _Atomic size_t dirty_slices;  /* of all; relaxed: read without the lock as a hint */
+  uint8_t era;                  /* of the lists; lists_forget */
 };
 extern struct superslab_lists superslab_lists;
 extern struct node_lists superslab_more_lists[NODES - 1] HAK_HIDDEN; /* of the other nodes */
@@ -62,6 +62,11 @@ void lists_update(struct superslab *superslab);
 
 /** After a change of the masks of a SuperSlab that had `before` dirty slices. */
 void lists_count_dirty(unsigned before, unsigned after);
+/** So many more slices are handed out as spans, or fewer. */
+HAK_INLINE void lists_count_in_use(ptrdiff_t slices) {
+  size_t all = atomic_load_explicit(&superslab_lists.slices_in_use, memory_order_relaxed);
+  atomic_store_explicit(&superslab_lists.slices_in_use, all + (size_t)slices, memory_order_relaxed);
+}
 /** It is live. */
 void lists_count_live(const struct superslab *superslab);
 /** It is no more. */

@@ -108,6 +108,19 @@ bool places_change(const char *base, size_t units, enum place place) {
   return done;
 }
 
+static bool any_huge(uintptr_t unit, size_t units) {
+  for (size_t i = 0; i < units; i++)
+    if (how(behind(unit, i)) == PLACE_HUGE) return true;
+  return false;
+}
+
+bool places_any_huge(const char *base, size_t units) {
+  lock_acquire(&unit_lock);
+  bool any = any_huge((uintptr_t)base, units);
+  lock_release(&unit_lock);
+  return any;
+}
+
 static bool have_room(size_t most) { return get(&mappings) + 3 <= most; }
 
 bool places_have_room(void) { return have_room(PLACES_MOST); }
@@ -179,12 +192,6 @@ static uintptr_t go_through(struct stretch *stretch, uintptr_t unit, size_t most
     if (!any) unit = behind(unit, LEAF_UNITS - index_of(unit));
   }
   return unit;
-}
-
-static bool any_huge(uintptr_t unit, size_t units) {
-  for (size_t i = 0; i < units; i++)
-    if (how(behind(unit, i)) == PLACE_HUGE) return true;
-  return false;
 }
 
 char *places_take(size_t units, bool *huge) {

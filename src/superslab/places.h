@@ -26,6 +26,8 @@
 void places_set(const char *base, size_t units, enum place place);
 /** The same if there are not too many mappings then, or no more than now. False: nothing has changed. */
 bool places_change(const char *base, size_t units, enum place place);
+/** Are huge pages asked for in any of the units? */
+bool places_any_huge(const char *base, size_t units);
 /** Do a few more mappings not matter? */
 bool places_have_room(void);
 /** Mappings that our units are. */

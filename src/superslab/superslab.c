@@ -65,7 +65,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   unsigned dirty = dirty_slices_of(superslab);
   superslab->free_mask &= ~mask;
   superslab->given_mask &= ~mask;
-  superslab_lists.slices_in_use += slices;
+  lists_count_in_use((ptrdiff_t)slices);
   lists_count_dirty(dirty, dirty_slices_of(superslab));
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
@@ -147,7 +147,7 @@ static bool slices_free(struct superslab *superslab, unsigned first, unsigned sl
   }
   if (HAK_UNLIKELY(superslab->era != superslab_lists.era)) return false;
   unsigned before = dirty_slices_of(superslab);
-  superslab_lists.slices_in_use -= slices;
+  lists_count_in_use(-(ptrdiff_t)slices);
   superslab->free_mask |= slices_mask(first, slices);
   superslab->dirty_mask |= dirty;
   superslab->age = 0;
@@ -167,6 +167,10 @@ static bool span_free(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
   if (HAK_HARDENED) superslab->guards |= span_guards(span);
   return slices_free(superslab, span->index, slices, slices_mask(span->index, dirty));
+}
+
+size_t superslab_bytes_in_use(void) {
+  return atomic_load_explicit(&superslab_lists.slices_in_use, memory_order_relaxed) << SLICE_SHIFT;
 }
 
 bool superslab_is_busy(void) { return lock_is_taken(&superslab_lock); }

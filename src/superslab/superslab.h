@@ -172,6 +172,8 @@ HAK_INLINE size_t span_usable(const struct slab *span) {
  * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
                           enum span_pages pages, unsigned counted_class, bool *zeroed);
+/** Bytes of all spans, those in caches too; relaxed: a hint. */
+size_t superslab_bytes_in_use(void);
 /** Is some thread with the lock of all SuperSlabs just now? A hint. */
 bool superslab_is_busy(void);
 /** Gives a span back; `span` is its first descriptor. Keeps errno. The caller holds no lock. */

@@ -1,6 +1,9 @@
 /* unit_move.c - see unit_move.h. */
 #include "superslab/unit_move.h"
 
+#include <string.h>
+
+#include "observe/report.h"
 #include "superslab/guard_pages.h"
 #include "superslab/map.h"
 #include "superslab/places.h"
@@ -77,7 +80,8 @@ static void give_up(char *base, size_t units, size_t lost) {
  * new ones 250 to 700 (docs/decisions/0008). */
 static bool fill(char *base, size_t units, size_t *to) {
   struct warm_run pieces[PIECES];
-  if (!unit_may_cut_mappings()) return true;
+  /* Assembled, a block is several mappings, which `realloc` cannot make longer as one (unit_move_run). */
+  if (!unit_may_cut_mappings() || os_memory_is_limited()) return true;
   unit_open_fenced(units - *to, 1);
   unit_pool_lock();
   size_t count_pieces = warm_take_pieces(&unit_pool, units - *to, node_now(), pieces, PIECES);
@@ -117,6 +121,34 @@ struct unit_run unit_reserve(size_t units, size_t empty) {
   if (run.base != NULL) unit_count(&unit_counts.acquired, 1);
   run.from_os = true;
   return run;
+}
+
+/* What of a longer mapping is in front of `base` or behind its units. Refused, it is address space that nobody touches. */
+static void trim_ends(char *mapped, char *base, size_t units) {
+  char *end = base + (units << UNIT_SHIFT), *mapped_end = mapped + ((units + 1) << UNIT_SHIFT);
+  if (base > mapped) os_unmap(mapped, (size_t)(base - mapped));
+  if (mapped_end > end) os_unmap(end, (size_t)(mapped_end - end));
+}
+
+/* The kernel chooses the place. Since Linux 6.7 it is at a multiple of 2 MiB; before, the block is moved up within the unit that is too
+ * many. That unit's address space is also what a new leaf of the map finds room in. */
+char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
+  bool huge = places_any_huge(base, units);
+  if (huge && !unit_advise_huge(base, units)) return NULL; /* else it is more than one mapping */
+  places_set(base, units, PLACE_NONE);
+  char *mapped = os_resize(base, units << UNIT_SHIFT, (units + more + 1) << UNIT_SHIFT);
+  if (mapped == NULL) {
+    places_set(base, units, huge ? PLACE_HUGE : PLACE_PLAIN);
+    return NULL;
+  }
+  size_t head = (size_t)(-(uintptr_t)mapped & (UNIT_BYTES - 1));
+  char *moved = mapped + head;
+  if (head > 0) memmove(moved, mapped, used);
+  trim_ends(mapped, moved, units + more);
+  if (!map_prepare(moved, units + more)) report_corruption("realloc: no memory for the map");
+  places_set(moved, units + more, huge ? PLACE_HUGE : PLACE_PLAIN);
+  unit_count(&unit_counts.mapped, more);
+  return moved;
 }
 
 bool unit_extend(char *end, size_t units) {

@@ -18,6 +18,11 @@ struct unit_run unit_reserve(size_t units, size_t empty);
  * address range is taken. */
 bool unit_extend(char *end, size_t count);
 
+/** Makes a run of units `more` units longer, at another place that its pages move to. Of address space it needs `more` and one unit for a
+ * moment, where others need room for the block twice: a limit (RLIMIT_AS, RLIMIT_DATA) may have no more. The first `used` bytes are kept.
+ * No unit has guards, and the map knows none of them. NULL: all is as it was, as where the run is more than one mapping. */
+char *unit_move_run(char *base, size_t units, size_t more, size_t used);
+
 /* --- for unit.c alone ----------------------------------------------------------------------------------- */
 
 /** Takes guards away until `units` units without them are in the pool that were not before, from runs of at least `least` units. What lies in

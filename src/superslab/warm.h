@@ -5,7 +5,8 @@
  * How much it holds. It starts small and grows by regret: units that had to go for want of room and were
  * asked of the OS again within a second. What ages out unused shrinks it again. So a program that
  * frees a large buffer once does not keep it, and one that replaces large buffers all the time keeps
- * what it needs (docs/decisions/0008).
+ * what it needs (docs/decisions/0008). While units go and none are asked for it holds less than at first: the program is done with
+ * them, and perhaps nothing more happens.
  */
 #ifndef HAK_WARM_H
 #define HAK_WARM_H
@@ -33,6 +34,7 @@ struct warm_pool {
   size_t grown_units; /* what it may hold beyond its first size */
   size_t given_units; /* had to go for want of room and were not asked for again */
   uint64_t given_ms;  /* when the last of them went */
+  size_t gone_units;  /* had to go since the OS was last asked for units */
 };
 
 HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count == WARM_RUNS; }

@@ -17,14 +17,14 @@ bool __wrap_os_unguard(void *address, size_t bytes) {
 
 /* Units that a block which moves could fill its new place with. */
 static void fill_the_pool(void) {
-  enum { COUNT = 40000, SIZE = 1000 };
+  enum { COUNT = 18000, SIZE = 1000 };
   static void *blocks[COUNT];
   for (int i = 0; i < COUNT; i++) {
     assert_non_null(blocks[i] = hak_malloc(SIZE));
     memset(blocks[i], 1, SIZE);
   }
   for (int i = 0; i < COUNT; i++) hak_free(blocks[i]);
-  assert_true(unit_figures().units_warm >= 8);
+  assert_true(unit_figures().units_warm >= 6);
 }
 
 static void shrinks_from(size_t bytes, unsigned refused) {

@@ -188,6 +188,10 @@ static void more_is_kept_where_the_lock_is_taken(void **state) {
   const size_t small = 65 * KIB, large = LARGE_MAX;
   struct span_cache cache = {0};
   uint32_t least = HAK_HARDENED ? SPANS_CACHED : SPANS_LEAST;
+  void *others[2 * SPANS_BYTES / LARGE_MAX]; /* a cache keeps no more than half of what is in use */
+  bool zeroed;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_non_null(others[i] = large_allocate(NULL, LARGE_MAX, 16, &zeroed));
   assert_int_equal(kept_of(&cache, small, MANY), least);
   others_are_there = true;
   assert_int_equal(kept_of(&cache, small, MANY), SPANS_CACHED);
@@ -198,6 +202,10 @@ static void more_is_kept_where_the_lock_is_taken(void **state) {
   assert_int_equal(kept_of(&cache, small, FEW), SPANS_CACHED);
   others_are_there = false;
   assert_int_equal(kept_of(&cache, small, MANY), least);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_true(large_free(NULL, map_slab(others[i])));
+  span_cache_flush(&cache);
+  assert_in_range(kept_of(&cache, large, FEW), 1, SPANS_LEAST / 2); /* the end of a spike */
   span_cache_flush(&cache);
 }
 

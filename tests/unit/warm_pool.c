@@ -177,7 +177,7 @@ static void the_budget_grows_by_regret_alone(void **state) {
   assert_int_equal(warm_budget(&p), FIRST_BUDGET);
   warm_no_room_for(&p, 15);
   warm_no_room_for(&p, 5);
-  assert_int_equal(warm_budget(&p), FIRST_BUDGET);
+  assert_int_equal(warm_budget(&p), FIRST_BUDGET - 5); /* a unit less for each four */
   missed_after(&p, 12, 1000, 100);
   assert_int_equal(warm_budget(&p), FIRST_BUDGET + 12);
   missed_after(&p, 0, 1000, 100);
@@ -189,6 +189,17 @@ static void the_budget_grows_by_regret_alone(void **state) {
   missed_after(&p, 30, 1000, 5000); /* too late */
   missed_after(&p, 30, 1000, 0);    /* and forgotten */
   assert_int_equal(warm_budget(&p), FIRST_BUDGET + 20);
+}
+
+static void the_end_of_a_spike_leaves_nothing(void **state) {
+  (void)state;
+  struct warm_pool p = {0};
+  warm_no_room_for(&p, 4 * FIRST_BUDGET);
+  assert_int_equal(warm_budget(&p), 0);
+  warm_no_room_for(&p, 1000);
+  assert_int_equal(warm_budget(&p), 0);
+  missed_after(&p, 1, 4, 5000);
+  assert_int_equal(warm_budget(&p), FIRST_BUDGET);
 }
 
 static void the_budget_has_limits(void **state) {
@@ -299,6 +310,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(joins_and_cuts_lose_no_unit),
       cmocka_unit_test(the_budget_grows_by_regret_alone),
+      cmocka_unit_test(the_end_of_a_spike_leaves_nothing),
       cmocka_unit_test(the_budget_has_limits),
       cmocka_unit_test(victims_go_oldest_first_for_want_of_room),
       cmocka_unit_test(what_ages_out_shrinks_the_budget),
