@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "json_writer.h"
+#include "processes.h"
 #include "remote.h"
 
 /* In the order of enum option_source (policy/sources.h). */
@@ -69,10 +70,10 @@ static int print_all(const struct remote *remote, const struct option_row *only,
   return 0;
 }
 
-int effective_options(const char *pid, const struct option_row *only, bool as_json) {
+int effective_options(char *process, const struct option_row *only, bool as_json) {
   struct remote remote;
   struct json json = {.out = as_json ? stdout : NULL};
-  int error = remote_open(&remote, pid);
+  int error = remote_open_words(&remote, &(struct words){&process, 1});
   if (error != 0) return error;
   /* The page that it keeps has no options. */
   return remote.shared ? remote_refuse(&remote) : print_all(&remote, only, &json);

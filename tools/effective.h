@@ -7,6 +7,6 @@
 #include "option_table.h"
 
 /** Prints the values of the process that `pid` names, of one option or (NULL) of all. 0, or an exit code. */
-int effective_options(const char *pid, const struct option_row *only, bool json);
+int effective_options(char *process, const struct option_row *only, bool json);
 
 #endif

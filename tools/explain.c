@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "cli.h"
+#include "processes.h"
 #include "stats.h"
 #include "symbols.h"
 
 struct arguments {
-  char *format, *process;
+  char *format;
+  struct words words;
   bool json, trim;
 };
 
@@ -28,7 +30,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->trim = true;
     return 0;
   }
-  if (key != KEY_FORMAT) return take_argument(key, value, &arguments->process);
+  if (key != KEY_FORMAT) return take_words(key, state, &arguments->words);
   arguments->format = value;
   return 0;
 }
@@ -36,7 +38,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID",
+    .args_doc = "PID|NAME",
     .doc = "Tell why memory of a process that runs on hakmem does not come back: the reasons with "
            "figures, the largest first, and what would help. The process is only read; with --trim "
            "its threads are stopped "
@@ -102,7 +104,7 @@ int command_explain(int argc, char **argv) {
   struct explanation *explanation = calloc(1, sizeof *explanation);
   int code = 1;
   if (remote == NULL || snapshot == NULL || explanation == NULL) complain("out of memory");
-  else if ((code = remote_open(remote, arguments.process)) == 0) {
+  else if ((code = remote_open_words(remote, &arguments.words)) == 0) {
     if (remote->shared) {
       complain("process %d (%s): may not be read: try as its user, or as root", remote->pid,
                remote->program);

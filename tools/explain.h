@@ -21,6 +21,15 @@ enum reason_kind {
   REASON_METADATA /* descriptors of what was mapped once */
 };
 
+/* The helper thread, which gives back while the program sleeps. */
+enum explain_helper {
+  HELPER_THERE,
+  HELPER_OFF,      /* HAKMEM_BACKGROUND=0 */
+  HELPER_ALONE,    /* the program has one thread */
+  HELPER_FILTERED, /* it has a filter of system calls */
+  HELPER_LATER     /* it starts when enough waits, unless the system refuses threads */
+};
+
 /* A place that blocks of one size were allocated at. */
 struct holder {
   const struct site *site;
@@ -69,6 +78,7 @@ struct explanation {
   double more; /* bytes of reasons that are not worth a sentence */
   struct advice advice[ADVICE_MOST];
   unsigned advice_count;
+  enum explain_helper helper;
   double trim;                /* what a trim would give, about */
   const struct trim *trimmed; /* NULL: none was asked for */
 };

@@ -6,6 +6,8 @@
 static const char *const kinds[] = {"pinned", "loose", "huge",   "thread", "heap",
                                     "ended",  "empty", "unused", "slack",  "metadata"};
 
+static const char *const helpers[] = {"runs", "off", "one_thread", "seccomp", "later"};
+
 static void put_holders(struct json *json, const struct reason *reason, struct symbols *symbols) {
   char calls[SENTENCE];
   json_open_group(json, "holders", '[');
@@ -63,6 +65,7 @@ void explain_json(const struct explanation *explanation, const struct remote *re
   json_bytes(&json, "live", snapshot->live);
   json_bytes(&json, "not_ours", snapshot->not_ours);
   json_boolean(&json, "partial", snapshot->partial);
+  json_text(&json, "helper", helpers[explanation->helper]);
   json_open_group(&json, "reasons", '[');
   for (unsigned i = 0; i < explanation->reason_count; i++)
     put_reason(&json, &explanation->reasons[i], symbols);

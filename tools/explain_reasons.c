@@ -10,12 +10,13 @@
 /* What is in the process' power. */
 struct circumstances {
   int32_t decay_ms, background, profile, bins_kb;
-  bool known;     /* options were read: false in the variant fast, which has none */
-  bool helper;    /* its thread is there just now */
-  int threads;    /* of the program */
-  bool may_start; /* it may start the helper when enough waits */
-  double enough;  /* bytes */
-  char wait[64];  /* "after 1.0 s" */
+  bool known;  /* options were read: false in the variant fast, which has none */
+  bool helper; /* its thread is there just now */
+  int threads; /* of the program */
+  bool filter; /* of system calls: seccomp */
+  enum explain_helper why;
+  double enough; /* bytes that wait before it starts */
+  char wait[64]; /* "after 1.0 s" */
 };
 
 /* As in policy/options.def. */
@@ -58,6 +59,27 @@ static void count_threads(struct circumstances *now, const struct remote *remote
   closedir(directory);
 }
 
+static bool has_filter(const struct remote *remote) {
+  char path[64], line[256];
+  bool filter = false;
+  snprintf(path, sizeof path, "/proc/%d/status", remote->task);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return false;
+  while (fgets(line, sizeof line, file) != NULL)
+    if (strncmp(line, "Seccomp:", 8) == 0) filter = strtol(line + 8, NULL, 10) != 0;
+  fclose(file);
+  return filter;
+}
+
+/* As release/background.c decides. */
+static enum explain_helper why_no_helper(const struct circumstances *now) {
+  if (now->helper) return HELPER_THERE;
+  if (now->background == BACKGROUND_NEVER) return HELPER_OFF;
+  if (now->background == BACKGROUND_ALWAYS) return HELPER_LATER;
+  if (now->threads <= 1) return HELPER_ALONE;
+  return now->filter ? HELPER_FILTERED : HELPER_LATER;
+}
+
 static void look_around(struct circumstances *now, const struct snapshot *snapshot,
                         const struct remote *remote) {
   *now =
@@ -67,10 +89,8 @@ static void look_around(struct circumstances *now, const struct snapshot *snapsh
   (void)remote_option(remote, "HAKMEM_PROFILE", &now->profile);
   (void)remote_option(remote, "HAKMEM_BINS_KB", &now->bins_kb);
   count_threads(now, remote);
-  /* A thread of a parent leaves a heap to a fork's child, too, where it does not count: that cannot be told from outside. */
-  bool has_threads = now->threads > 1 || snapshot->heaps_parked > 0;
-  now->may_start =
-      now->background == BACKGROUND_ALWAYS || (now->background == BACKGROUND_AUTO && has_threads);
+  now->filter = has_filter(remote);
+  now->why = why_no_helper(now);
   double share = (double)snapshot->mapped_bytes / HELPER_SHARE;
   now->enough = share < HELPER_LEAST ? HELPER_LEAST : share > HELPER_MOST ? HELPER_MOST : share;
   if (now->decay_ms >= MS_A_SECOND)
@@ -80,21 +100,30 @@ static void look_around(struct circumstances *now, const struct snapshot *snapsh
 
 /* When what nobody uses goes back by itself. */
 static void say_when(const struct circumstances *now, double waiting, char sentence[SENTENCE]) {
+  static const char *const why[] = {
+      [HELPER_OFF] = "HAKMEM_BACKGROUND is 0",
+      [HELPER_ALONE] = "the program has one thread",
+      [HELPER_FILTERED] = "the program has a filter of system calls (seccomp)",
+  };
   char enough[16];
   if (now->decay_ms == 0)
     say(sentence, "it stays: HAKMEM_WARM_POOL_DECAY_MS is 0, as in the profile speed");
-  else if (now->helper)
+  else if (now->why == HELPER_THERE)
     say(sentence, "it goes back once it has been unused for %s: hakmem's thread is at it",
         now->wait);
-  else if (!now->may_start)
+  else if (now->why != HELPER_LATER)
     say(sentence,
         "it goes back once it has been unused for %s, in calls of malloc and free that the program "
-        "makes then: while it sleeps nothing happens",
-        now->wait);
+        "makes then: while it sleeps nothing happens, since no helper thread runs (%s)",
+        now->wait, why[now->why]);
   else if (waiting < now->enough)
     say(sentence, "it stays for now: hakmem's thread begins when %s wait",
         stats_bytes(now->enough, enough));
-  else say(sentence, "it goes back once it has been unused for %s", now->wait);
+  else
+    say(sentence,
+        "no helper thread runs: one of the program's next calls of malloc starts it, and %s later "
+        "it goes back; if none is there then, the system refuses threads",
+        now->wait);
 }
 
 /* --- reasons ----------------------------------------------------------------------------------------------- */
@@ -122,9 +151,10 @@ static void add_class(struct finder *finder, const struct class_figures *figures
   reason->blocks = (uint64_t)(figures->pinning / figures->size + 0.5);
   double pages = (double)figures->pinned_pages;
   say(reason->sentence,
-      "free blocks of %u bytes lie on %llu pages with blocks in use, which keep them: %llu "
-      "blocks, %.1f a page, %.0f%% of these pages; %s of pages for %s in use",
-      figures->size, (unsigned long long)reason->pages, (unsigned long long)reason->blocks,
+      "free blocks of %u bytes lie on %llu page%s with blocks in use, which keep them: %llu "
+      "block%s, %.1f a page, %.0f%% of these pages; %s of pages for %s in use",
+      figures->size, (unsigned long long)reason->pages, stats_plural(reason->pages),
+      (unsigned long long)reason->blocks, stats_plural(reason->blocks),
       (double)reason->blocks / pages, 100 * figures->pinning / (figures->pinning + figures->pinned),
       stats_bytes(figures->pinning + figures->pinned, bytes),
       stats_bytes(figures->pinning, (char[16]){0}));
@@ -181,9 +211,11 @@ static void add_ended(struct finder *finder, const struct snapshot *snapshot) {
   struct reason *reason = add(finder, REASON_ENDED, bytes);
   if (reason == NULL) return;
   say(reason->sentence,
-      "%zu threads that have ended left free blocks in their bins, beside %s of slabs with blocks "
+      "%zu thread%s that %s ended left free blocks in %s, beside %s of slabs with blocks "
       "that live on",
-      snapshot->heaps_parked, stats_bytes(owned, slabs));
+      snapshot->heaps_parked, stats_plural(snapshot->heaps_parked),
+      snapshot->heaps_parked == 1 ? "has" : "have",
+      snapshot->heaps_parked == 1 ? "its bins" : "their bins", stats_bytes(owned, slabs));
   say(reason->goes_when, "the next threads that start take it over; a trim gives it back");
 }
 
@@ -303,10 +335,12 @@ static void find_advice(struct explanation *explanation, const struct circumstan
   if (now->known && now->decay_ms == 0)
     advise(explanation, "HAKMEM_PROFILE=balanced", waits,
            "gives back what is unused for a second; now nothing goes back");
-  else if (now->known && !now->helper && !now->may_start)
+  else if (now->known && (now->why == HELPER_OFF || now->why == HELPER_ALONE))
     advise(explanation, "HAKMEM_BACKGROUND=1", waits,
            "lets a helper thread of hakmem's give memory back while the program sleeps");
-  if (now->known && now->decay_ms > LEAN_DECAY_MS)
+  /* Sooner helps where somebody is there to do it. */
+  if (now->known && now->decay_ms > LEAN_DECAY_MS &&
+      (now->why == HELPER_THERE || now->why == HELPER_LATER))
     advise(
         explanation, "HAKMEM_PROFILE=lean", waits,
         "gives back after %d ms what now waits for %s, and keeps at most 256 MiB of empty memory",
@@ -340,6 +374,7 @@ bool explain_find(struct explanation *explanation, const struct snapshot *snapsh
   add_ended(&finder, snapshot);
   add_pages(&finder, snapshot, &now);
   add_rest(&finder, snapshot);
+  explanation->helper = now.why;
   keep_largest(&finder, snapshot);
   free(finder.all);
   if (is_well(explanation)) return true;

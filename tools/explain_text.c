@@ -63,18 +63,20 @@ static void print_mappings(const struct snapshot *snapshot, FILE *out) {
 }
 
 static void print_trimmed(const struct trim *trim, uint64_t before, FILE *out) {
-  char was[16], is[16];
+  char was[16], is[16], who[64];
   if (!trim->done) {
+    if (trim->threads == 1) snprintf(who, sizeof who, "the one thread that has memory");
+    else snprintf(who, sizeof who, "none of the %u threads that have memory", trim->threads);
     fprintf(out,
-            "\ntrim: not yet: none of the %u threads that have memory has called malloc for %u s; "
-            "the first that "
-            "does trims then\n",
-            trim->threads, trim->seconds);
+            "\ntrim: not yet: %s has%s called malloc for %u s; the first that does "
+            "trims then\n",
+            who, trim->threads == 1 ? " not" : "", trim->seconds);
     return;
   }
-  fprintf(out, "\ntrim: done, resident %s -> %s; %u of %u threads emptied their caches%s\n%s\n",
+  fprintf(out, "\ntrim: done, resident %s -> %s; %u of %u thread%s emptied %s%s\n%s\n",
           stats_bytes((double)before, was), stats_bytes((double)trim->after, is), trim->emptied,
-          trim->threads,
+          trim->threads, stats_plural(trim->threads),
+          trim->threads == 1 ? "its caches" : "their caches",
           trim->emptied < trim->threads ? " (the others do at their next malloc)" : "",
           trim->equation);
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "option_table.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static long find_word(const char *words, const char *text) {
 bool option_is_text(const struct option_row *option) { return option->type >= OPTION_PATH; }
 
 void option_text(const struct option_row *option, long value, char text[OPTION_TEXT_SIZE]) {
-  if (option->type == OPTION_NUMBER) {
+  if (option_is_number(option)) {
     snprintf(text, OPTION_TEXT_SIZE, "%ld", value);
     return;
   }
@@ -42,17 +43,45 @@ void option_text(const struct option_row *option, long value, char text[OPTION_T
   snprintf(text, OPTION_TEXT_SIZE, "%.*s", (int)strcspn(word, "|"), word);
 }
 
+bool option_is_number(const struct option_row *option) {
+  return option->type >= OPTION_NUMBER && option->type <= OPTION_MBYTES;
+}
+
+bool size_parse(const char *text, long long *bytes) {
+  static const char letters[] = "kmg";
+  enum { MOST = INT32_MAX };
+  char *end;
+  if (*text < '0' || *text > '9') return false;
+  long long number = strtoll(text, &end, 10);
+  if (number > MOST) return false;
+  const char *letter = *end != 0 ? strchr(letters, *end | 0x20) : NULL;
+  if (*end != 0 && (letter == NULL || *letter == 0 || end[1] != 0)) return false;
+  *bytes = number << (letter != NULL ? 10 * (letter - letters + 1) : 0);
+  return true;
+}
+
+/* In the option's unit, as the library reads it. */
+static bool parse_number(const struct option_row *option, const char *text, long *number) {
+  size_t digits = strspn(text, "0123456789");
+  long long bytes;
+  if (!size_parse(text, &bytes)) return false;
+  *number = (long)bytes;
+  if (text[digits] == 0) return true;
+  if (option->type == OPTION_NUMBER) return false;
+  long unit = 1L << 10 * (option->type - OPTION_BYTES);
+  *number = (long)bytes / unit;
+  return bytes % unit == 0;
+}
+
 bool option_parse(const struct option_row *option, const char *text, long *value) {
   long number;
   if (option_is_text(option)) {
     number = 1;
-  } else if (option->type != OPTION_NUMBER) {
+  } else if (!option_is_number(option)) {
     number = find_word(option->accepted, text);
     if (number < 0) return false;
   } else {
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || text[digits] != 0) return false;
-    number = strtol(text, NULL, 10); /* LONG_MAX when there are too many */
+    if (!parse_number(option, text, &number)) return false;
     if (number < option->low || number > option->high) return false;
   }
   *value = number;

@@ -6,7 +6,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum option_type { OPTION_BOOL, OPTION_CHOICE, OPTION_NUMBER, OPTION_PATH, OPTION_SIGNAL };
+enum option_type {
+  OPTION_BOOL,
+  OPTION_CHOICE,
+  OPTION_NUMBER,
+  OPTION_BYTES,
+  OPTION_KBYTES,
+  OPTION_MBYTES,
+  OPTION_PATH,
+  OPTION_SIGNAL
+};
 enum { PROFILE_COUNT = 3 };
 
 struct option_row {
@@ -23,6 +32,12 @@ extern const size_t option_count;
 extern const char *const profile_names[PROFILE_COUNT];
 
 enum { OPTION_TEXT_SIZE = 64 };
+
+/** Is it a number, perhaps of bytes, KiB or MiB? */
+bool option_is_number(const struct option_row *option);
+
+/** A number with K, M or G behind it, or without, as bytes; false: it is none, or too large. */
+bool size_parse(const char *text, long long *bytes);
 
 /** Is its value any text? Then the library alone says whether it is understood, and a value here only whether there is one. */
 bool option_is_text(const struct option_row *option);

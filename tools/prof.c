@@ -10,20 +10,21 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "option_table.h"
 #include "pprof.h"
+#include "processes.h"
 
 /* --- the command ---------------------------------------------------------------------------------------- */
 
 static const char *const formats[] = {"table", "folded", "pprof", "html"};
 
-enum { WORDS_MOST = 3 }; /* "diff" and two files */
+enum { WORDS_OF_DIFF = 3 }; /* "diff" and two files */
 
 struct arguments {
   struct prof_order order;
   char *format, *output;
   struct prof_output file; /* it, open */
-  char *words[WORDS_MOST];
-  unsigned word_count;
+  struct words words;
   char **program; /* and its arguments; NULL: a process, or files */
 };
 
@@ -37,7 +38,8 @@ static const struct argp_option options[] = {
     {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "what lives by age: first what may be leaking", 0},
     {"sites", 'n', "NUMBER", 0, "places in the table (10)", 0},
-    {"rate", KEY_RATE, "BYTES", 0, "from now on one sample in so many bytes; 0: none", 0},
+    {"rate", KEY_RATE, "BYTES", 0,
+     "from now on one sample in so many bytes, as 65536 or 64K; 0: none", 0},
     {0},
 };
 
@@ -51,6 +53,13 @@ static error_t set_number(const char *name, const char *text, long long least, l
                           long long *number) {
   if (number_of(text, most, number) && *number >= least) return 0;
   complain("--%s=%s: accepted: %lld..%lld", name, text, least, most);
+  return EINVAL;
+}
+
+static error_t set_rate(const char *text, long long *rate) {
+  enum { MOST = 1 << 30 };
+  if (size_parse(text, rate) && *rate <= MOST) return 0;
+  complain("--rate=%s: accepted: 0..%d, or with K, M or G", text, MOST);
   return EINVAL;
 }
 
@@ -97,20 +106,16 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->order.sites = (long)number;
     return error;
   case KEY_RATE:
-    return set_number("rate", value, 0, 1 << 30, &arguments->order.rate);
-  case ARGP_KEY_ARG:
-    if (arguments->word_count == WORDS_MOST) return ARGP_ERR_UNKNOWN;
-    arguments->words[arguments->word_count++] = value;
-    return 0;
+    return set_rate(value, &arguments->order.rate);
   default:
-    return ARGP_ERR_UNKNOWN;
+    return take_words(key, state, &arguments->words);
   }
 }
 
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
+    .args_doc = "PID|NAME\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
     .doc =
         "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
         "keeps from its start "
@@ -145,13 +150,13 @@ static int show(struct remote *remote, const struct prof_order *order) {
   return code;
 }
 
-static int look_at_process(const char *text, const struct prof_order *order) {
+static int look_at_process(const struct words *words, const struct prof_order *order) {
   struct remote *remote = calloc(1, sizeof *remote);
   if (remote == NULL) {
     complain("out of memory");
     return 1;
   }
-  int code = remote_open(remote, text);
+  int code = remote_open_words(remote, words);
   /* Where it cannot be read, or has no sampler, show() says so. */
   if (code == 0 && order->rate >= 0 && !remote->shared && remote->samples != 0 &&
       !profile_set_rate(remote, order->rate > 0 ? order->rate : -1)) {
@@ -183,7 +188,7 @@ static bool makes_sense(const struct arguments *arguments) {
 /* 0: its arguments make sense; else an exit code after a complaint. */
 static int refuse_diff(const struct arguments *arguments) {
   const struct prof_order *order = &arguments->order;
-  if (arguments->word_count != WORDS_MOST)
+  if (arguments->words.count != WORDS_OF_DIFF)
     complain("diff: name two files, which --format=pprof -o FILE has made");
   else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->rate >= 0)
     complain("diff: --growth, --leaks and --rate are for a process");
@@ -191,7 +196,7 @@ static int refuse_diff(const struct arguments *arguments) {
     complain("diff: no graph of a difference yet; accepted here: --format=table|folded");
   else if (order->format == FORMAT_PPROF)
     complain("diff: pprof -diff_base=%s does that; accepted here: --format=table|folded",
-             arguments->words[1]);
+             arguments->words.all[1]);
   else return 0;
   return EXIT_USAGE;
 }
@@ -208,8 +213,8 @@ static int look(struct arguments *arguments, bool files) {
     code = prof_program(order, arguments->program);
   } else {
     fill_standard_descriptors();
-    code = files ? prof_diff(order, arguments->words[1], arguments->words[2])
-                 : look_at_process(arguments->words[0], order);
+    code = files ? prof_diff(order, arguments->words.all[1], arguments->words.all[2])
+                 : look_at_process(&arguments->words, order);
   }
   prof_close(order->output);
   return code;
@@ -231,18 +236,13 @@ int command_prof(int argc, char **argv) {
     complain("no program given behind --");
     return EXIT_USAGE;
   }
-  if (arguments.program != NULL && arguments.word_count > 0) {
-    complain("either a process or a program: '%s' stands before --", arguments.words[0]);
+  if (arguments.program != NULL && arguments.words.count > 0) {
+    complain("either a process or a program: '%s' stands before --", arguments.words.all[0]);
     return EXIT_USAGE;
   }
-  if (arguments.word_count > 0 && strcmp(arguments.words[0], "diff") == 0) {
+  if (arguments.words.count > 0 && strcmp(arguments.words.all[0], "diff") == 0) {
     int code = refuse_diff(&arguments);
     return code != 0 ? code : look(&arguments, true);
-  }
-  if (arguments.word_count > 1) {
-    complain("one process at a time: '%s' is one word too many; a program stands behind --",
-             arguments.words[1]);
-    return EXIT_USAGE;
   }
   return makes_sense(&arguments) ? look(&arguments, false) : EXIT_USAGE;
 }

@@ -30,9 +30,10 @@ static void write_head(const struct report *report, const struct places *before,
   double earlier = 0;
   int value = report->order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
   for (size_t i = 0; i < before->count; i++) earlier += before->places[i].values[value];
-  fprintf(out, "%s%s %s: %s instead of %s, at %zu places\n", report->sum < 0 ? "" : "+",
+  fprintf(out, "%s%s %s: %s instead of %s, at %zu place%s\n", report->sum < 0 ? "" : "+",
           stats_bytes(report->sum, sum), value == ALLOCATED_BYTES ? "allocated" : "live",
-          stats_bytes(earlier + report->sum, now), stats_bytes(earlier, was), report->count);
+          stats_bytes(earlier + report->sum, now), stats_bytes(earlier, was), report->count,
+          stats_plural(report->count));
   write_origin("before", before, out);
   write_origin("after", report->places, out);
 }

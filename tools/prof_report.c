@@ -28,28 +28,46 @@ static void write_net(const struct report *report, FILE *out) {
           stats_bytes(report->sum, more), stats_bytes(report->less, less));
 }
 
+/* "one in 2.0 MiB", or why there are none. */
+static void write_rate(const struct profile *profile, FILE *out) {
+  /* HAKMEM_PROF_MOST thins samples by twos, or the rate was another one before. Less is the chance of which of them live. */
+  const double thinned = 1.5;
+  char rate[16], now[16];
+  if (profile->rate < 0) fputs("off", out);
+  else if (profile->rate == 0) fputs("nothing was allocated so far", out);
+  else fprintf(out, "one in %s", stats_bytes((double)profile->rate, rate));
+  if (profile->rate > 0 && profile->live_rate > thinned * (double)profile->rate)
+    fprintf(out, ", so far one in %s", stats_bytes(profile->live_rate, now));
+}
+
 static void write_head(const struct report *report, const struct source *source, FILE *out) {
   const struct profile *profile = source->profile;
   const struct snapshot *snapshot = source->snapshot;
   const struct remote *remote = source->remote;
-  char covered[16], all[16], rate[16], sum[16];
+  char covered[16], all[16], sum[16];
   const struct prof_order *order = report->order;
-  fprintf(out, "covers %s of %s live bytes, by %llu samples (one in %s)\n",
-          stats_bytes(profile->live_bytes, covered), stats_bytes((double)snapshot->in_use, all),
-          (unsigned long long)profile->live_samples,
-          profile->rate > 0   ? stats_bytes((double)profile->rate, rate)
-          : profile->rate < 0 ? "none: it is off"
-                              : "none: nothing was allocated so far");
+  /* An estimate may be above what it estimates. */
+  double live = (double)snapshot->in_use;
+  const double much = 1.1; /* less is not worth a word */
+  bool above = profile->live_bytes > live;
+  fprintf(out, "covers %s of %s live bytes, by %llu sample%s (",
+          stats_bytes(above ? live : profile->live_bytes, covered), stats_bytes(live, all),
+          (unsigned long long)profile->live_samples, stats_plural(profile->live_samples));
+  write_rate(profile, out);
+  fputs(")\n", out);
   fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
           titles[order->view]);
   if (order->view == VIEW_GROWTH)
     fprintf(out, order->program ? " since its first %ld s" : " in %ld s", order->seconds);
-  fprintf(out, ", at %zu places", report->count);
+  fprintf(out, ", at %zu place%s", report->count, stats_plural(report->count));
   if (order->view == VIEW_GROWTH) write_net(report, out);
   if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
   if (profile->dropped > 0)
-    fprintf(out, "; %llu samples were dropped, for want of memory",
-            (unsigned long long)profile->dropped);
+    fprintf(out, "; %llu sample%s dropped, for want of memory",
+            (unsigned long long)profile->dropped, profile->dropped == 1 ? " was" : "s were");
+  if (profile->live_bytes > much * live && order->view != VIEW_ALLOCATED &&
+      order->view != VIEW_GROWTH)
+    fprintf(out, "; an estimate by few samples, above what lives");
   fprintf(out, "\n");
 }
 

@@ -43,9 +43,12 @@ static void print_figures(const struct report *report, const struct row *row, FI
   const struct place *place = row->place;
   bool allocated = report->order->view == VIEW_ALLOCATED;
   uint64_t samples = allocated ? place->samples.allocated : place->samples.live;
-  fprintf(out, "\n%10s %5.1f%%  about %.0f blocks, %llu samples", stats_bytes(row->bytes, bytes),
-          report->sum > 0 ? 100 * row->bytes / report->sum : 0, row->blocks,
-          (unsigned long long)samples);
+  /* What grows may be fewer blocks that are larger. */
+  unsigned long long blocks = (unsigned long long)llround(fabs(row->blocks));
+  fprintf(out, "\n%10s %5.1f%%  about %llu %sblock%s, %llu sample%s",
+          stats_bytes(row->bytes, bytes), report->sum > 0 ? 100 * row->bytes / report->sum : 0,
+          blocks, row->blocks < 0 && blocks > 0 ? "fewer " : "", stats_plural(blocks),
+          (unsigned long long)samples, stats_plural(samples));
   if (report->order->view == VIEW_LEAKS) prof_leak_ages(report, row, out);
   else if (!allocated) fprintf(out, ", the oldest %s", stats_age(place->samples.oldest_ms, age));
   fprintf(out, "\n");
@@ -54,8 +57,9 @@ static void print_figures(const struct report *report, const struct row *row, FI
 static void print_difference(const struct row *row, FILE *out) {
   char more[17] = "+", now[16], was[16];
   stats_bytes(row->bytes, more + 1);
-  fprintf(out, "\n%11s  about %+.0f blocks, %s instead of %s\n", more + (row->bytes < 0),
-          row->blocks, stats_bytes(row->before + row->bytes, now), stats_bytes(row->before, was));
+  fprintf(out, "\n%11s  about %+lld block%s, %s instead of %s\n", more + (row->bytes < 0),
+          llround(row->blocks), stats_plural((uint64_t)llabs(llround(row->blocks))),
+          stats_bytes(row->before + row->bytes, now), stats_bytes(row->before, was));
 }
 
 static void print_row(const struct report *report, const struct row *row, FILE *out) {

@@ -97,6 +97,7 @@ static void add_record(struct profile *profile, const struct sample_record *reco
   if (atomic_load(&record->address) == 0 || size == 0) return;
   profile->live_samples++;
   profile->live_bytes += (double)weight;
+  if (record->exposure > 0) profile->live_rate += (double)weight * (double)size / record->exposure;
   struct site *site = profile_site(profile, atomic_load(&record->stack));
   if (site == NULL) return;
   uint64_t since = atomic_load(&record->since_ms), age = now > since ? now - since : 0;
@@ -159,6 +160,7 @@ static bool read_records(struct profile *profile, const struct remote *remote,
     if (!read_chunk(remote, address, chunk, records)) return false;
     for (uint32_t i = 0; i < records; i++) add_record(profile, &chunk[i], now);
   }
+  if (profile->live_bytes > 0) profile->live_rate /= profile->live_bytes;
   return true;
 }
 

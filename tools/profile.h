@@ -34,6 +34,8 @@ struct profile {
   int64_t rate; /* bytes; -1: off; 0: nobody has allocated so far */
   bool lost;    /* a fork's child that samples no more */
   uint64_t samples, dropped, live_samples;
+  double
+      live_rate; /* at which those that live were taken, on average: HAKMEM_PROF_MOST thins them */
   uint64_t age_ms;             /* since the first sample */
   uint64_t read_ms, growth_ms; /* when it was read; the time since the one that was taken off */
   struct site *sites;

@@ -156,8 +156,9 @@ void screen_fill(struct screen *screen, const struct snapshot *snapshot,
       snapshot->heap_count < room / 3 + 1 ? (unsigned)snapshot->heap_count : room / 3 + 1;
   unsigned taken = places + heaps;
   screen->count = 0;
-  add(screen, true, "hakmem top: %s (%d), hakmem %s, %zu threads and %zu ended%s", remote->program,
-      remote->pid, remote->layout.release, snapshot->heaps_active, snapshot->heaps_parked,
+  add(screen, true, "hakmem top: %s (%d), hakmem %s, %zu thread%s and %zu ended%s", remote->program,
+      remote->pid, remote->layout.release, snapshot->heaps_active,
+      stats_plural(snapshot->heaps_active), snapshot->heaps_parked,
       snapshot->counted   ? ", told by itself"
       : snapshot->partial ? ", in motion"
                           : "");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "processes.h"
 
 void stats_parts(const struct snapshot *snapshot, struct part parts[PARTS]) {
   const struct part all[PARTS] = {
@@ -91,6 +92,8 @@ char *stats_age(uint64_t ms, char text[32]) {
   else snprintf(text, 32, "%llu h", (unsigned long long)seconds / 3600);
   return text;
 }
+
+const char *stats_plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 char *stats_bytes(double bytes, char text[16]) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -205,7 +208,8 @@ void stats_text(const struct snapshot *snapshot, const struct remote *remote, FI
 /* --- the command ------------------------------------------------------------------------------------ */
 
 struct arguments {
-  char *format, *process;
+  char *format;
+  struct words words;
 };
 
 enum { KEY_FORMAT = 1000 };
@@ -222,19 +226,19 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->format = value;
     return 0;
   default:
-    return take_argument(key, value, &arguments->process);
+    return take_words(key, state, &arguments->words);
   }
 }
 
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID",
-    .doc = "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
-           "part, by "
-           "size of blocks, by thread. The process is only read, it needs no option and does "
-           "nothing for "
-           "it.",
+    .args_doc = "[PID|NAME...]",
+    .doc =
+        "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
+        "part, by "
+        "size of blocks, by thread. The process is only read, it needs no option and does "
+        "nothing for it. Without one, or with the name of several, list the processes on hakmem.",
 };
 
 typedef void write_format(const struct snapshot *, const struct remote *, FILE *);
@@ -247,6 +251,36 @@ static write_format *find_format(const char *name) {
   return NULL;
 }
 
+int stats_list(FILE *out) {
+  struct processes all;
+  bool found = processes_find_all(&all);
+  if (found && all.count > 0) processes_list(&all, out);
+  else if (found)
+    complain(
+        "no process that this user may read runs on hakmem; start one by: hakmem run -- PROGRAM");
+  int code = found && all.count > 0 ? 0 : EXIT_NO_PROGRAM;
+  processes_free(&all);
+  return code;
+}
+
+static int show(int pid, write_format *format) {
+  struct remote *remote = calloc(1, sizeof *remote);
+  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+  char number[16];
+  int code = 1;
+  snprintf(number, sizeof number, "%d", pid);
+  if (remote == NULL || snapshot == NULL) complain("out of memory");
+  else if ((code = remote_open(remote, number)) == 0 &&
+           (code = remote_report(remote, snapshot_take(snapshot, remote))) == 0) {
+    stats_sort_heaps(snapshot);
+    format(snapshot, remote, stdout);
+    snapshot_free(snapshot);
+  }
+  free(snapshot);
+  free(remote);
+  return code;
+}
+
 int command_stats(int argc, char **argv) {
   struct arguments arguments = {0};
   error_t error = argp_parse(&parser, argc, argv, 0, NULL, &arguments);
@@ -256,17 +290,25 @@ int command_stats(int argc, char **argv) {
     complain("--format=%s: unknown; accepted: text|json|openmetrics|prometheus", arguments.format);
     return EXIT_USAGE;
   }
-  struct remote *remote = calloc(1, sizeof *remote);
-  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  int code = 1;
-  if (remote == NULL || snapshot == NULL) complain("out of memory");
-  else if ((code = remote_open(remote, arguments.process)) == 0 &&
-           (code = remote_report(remote, snapshot_take(snapshot, remote))) == 0) {
-    stats_sort_heaps(snapshot);
-    format(snapshot, remote, stdout);
-    snapshot_free(snapshot);
+  if (arguments.words.count == 0 && format == stats_text) return stats_list(stdout);
+  struct processes found;
+  if (arguments.words.count == 0) {
+    complain("--format=%s: name a process, by its number or its program's name", arguments.format);
+    return EXIT_USAGE;
   }
-  free(snapshot);
-  free(remote);
+  int code = processes_find(&found, &arguments.words);
+  bool several = found.count > 1;
+  if (code == 0 && several && (format == stats_metrics || format == stats_metrics_plain)) {
+    complain("--format=%s: one process at a time; hakmem serve tells several", arguments.format);
+    code = EXIT_USAGE;
+  } else if (code == 0 && several && found.one_name && format == stats_text) {
+    processes_list(&found, stdout);
+    found.count = 0;
+  }
+  for (size_t i = 0; i < found.count && code == 0; i++) {
+    if (i > 0 && format == stats_text) putchar('\n');
+    code = show(found.all[i], format);
+  }
+  processes_free(&found);
   return code;
 }

@@ -41,4 +41,10 @@ void stats_metrics(const struct snapshot *snapshot, const struct remote *remote,
 /** As Prometheus' text format 0.0.4. */
 void stats_metrics_plain(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 
+/** "" for one, "s" for all others. */
+const char *stats_plural(uint64_t count);
+
+/** Lists the processes that run on hakmem; an exit code. */
+int stats_list(FILE *out);
+
 #endif

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "processes.h"
 #include "screen.h"
 #include "stats.h"
 #include "top_view.h"
 
 struct arguments {
-  char *process;
+  struct words words;
   double seconds;
   bool once, wrong;
 };
@@ -43,16 +44,17 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->once = true;
     return 0;
   default:
-    return take_argument(key, value, &arguments->process);
+    return take_words(key, state, &arguments->words);
   }
 }
 
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID",
+    .args_doc = "[PID|NAME]",
     .doc =
-        "Show where the memory of a process is that runs on hakmem, and how that changes. q quits.",
+        "Show where the memory of a process is that runs on hakmem, and how that changes. q quits. "
+        "Without one, list the processes on hakmem.",
 };
 
 struct top {
@@ -125,13 +127,14 @@ int command_top(int argc, char **argv) {
     complain("this hakmem was built without ncurses and has no live view: use --once");
     return EXIT_USAGE;
   }
+  if (arguments.words.count == 0) return stats_list(stdout);
   struct top *top = calloc(1, sizeof *top);
   if (top == NULL) {
     complain("out of memory");
     return 1;
   }
   clock_gettime(CLOCK_MONOTONIC, &top->started);
-  int code = remote_open(&top->remote, arguments.process);
+  int code = remote_open_words(&top->remote, &arguments.words);
   if (code == 0) code = remote_report(&top->remote, look(top));
   if (code == 0 && once) print_once(top);
   else if (code == 0) code = show(top, arguments.seconds);

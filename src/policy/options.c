@@ -20,7 +20,7 @@ const char *option_stats_file(void) { return ""; }
 int32_t option_values[OPTION_COUNT] HAK_START_DATA;
 uint8_t option_sources[OPTION_COUNT] HAK_START_DATA;
 
-enum option_type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
+enum option_type { BOOL, CHOICE, NUMBER, BYTES, KBYTES, MBYTES, PATH, SIGNAL };
 
 const struct option option_table[OPTION_COUNT] = {
 #define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
@@ -57,15 +57,33 @@ static int32_t find_word(const char *words, const char *value, size_t length) {
   }
 }
 
-static bool parse_number(const char *text, int32_t low, int32_t high, int32_t *out) {
+/* By how many bits a letter behind a number moves it: K, M, G; 0: it is none. */
+static unsigned shift_of(char letter) {
+  enum { KIB_SHIFT = 10 };
+  const char *const letters = "kmg", *found = strchr(letters, letter | 0x20);
+  return found != NULL && *found != 0 ? (unsigned)(found - letters + 1) * KIB_SHIFT : 0;
+}
+
+static bool is_number(const struct option *option) {
+  return option->type >= NUMBER && option->type <= MBYTES;
+}
+
+/* A size may be told in its option's unit, or with a letter: HAKMEM_WARM_POOL_MB=64, 64M or 1G. */
+static bool parse_number(const struct option *option, const char *text, int32_t *out) {
   int64_t value = 0;
-  if (*text == 0) return false;
-  for (; *text != 0; text++) {
-    if (*text < '0' || *text > '9') return false;
+  if (*text < '0' || *text > '9') return false;
+  for (; *text >= '0' && *text <= '9'; text++) {
     value = value * 10 + (*text - '0');
-    if (value > high) return false;
+    if (value > INT32_MAX) return false;
   }
-  if (value < low) return false;
+  if (*text != 0) {
+    unsigned shift = shift_of(*text), unit = (unsigned)(option->type - BYTES) * 10;
+    if (option->type == NUMBER || shift == 0 || text[1] != 0) return false;
+    value <<= shift;
+    if ((value & ((INT64_C(1) << unit) - 1)) != 0) return false;
+    value >>= unit;
+  }
+  if (value < option->low || value > option->high) return false;
   *out = (int32_t)value;
   return true;
 }
@@ -96,7 +114,7 @@ static bool parse_signal(const char *text, int32_t *out) {
 }
 
 static bool parse(const struct option *option, const char *text, int32_t *out) {
-  if (option->type == NUMBER) return parse_number(text, option->low, option->high, out);
+  if (is_number(option)) return parse_number(option, text, out);
   if (option->type == PATH) return parse_path(text, out);
   if (option->type == SIGNAL) return parse_signal(text, out);
   int32_t index = find_word(option->accepted, text, strlen(text));
@@ -111,7 +129,7 @@ static void append_value(struct report *line, const struct option *option, int32
     report_text(line, "none");
     return;
   }
-  if (option->type == NUMBER) {
+  if (is_number(option)) {
     report_number(line, (uint64_t)value);
     return;
   }

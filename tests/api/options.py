@@ -41,6 +41,9 @@ def works(result):
     return result.returncode == 0 and result.stdout == "works\n"
 
 
+NUMBERS = ("NUMBER", "BYTES", "KBYTES", "MBYTES")
+
+
 def table():
     """name, type, low, high and accepted of each line of options.def."""
     text = open(options_def).read()
@@ -56,7 +59,7 @@ def complaint(name, value):
     shown = re.escape(value) if len(value) <= 60 else re.escape(value[:60]) + r".{0,200}"
     return (
         rf"hakmem: {re.escape(name)}={shown}: not understood; "
-        r"accepted: (?P<accepted>\S+)(, where %p stands for [^()]*)? \(using the default, (?P<default>\S+)\)\n"
+        r"accepted: (?P<accepted>\S+( or with K, M, G)?)(, where %p stands for [^()]*)? \(using the default, (?P<default>\S+)\)\n"
     )
 
 
@@ -81,7 +84,7 @@ def expected_of(name, value):
 
 def every_good_value(options):
     for name, kind, low, high, accepted in options:
-        values = [str(low), str(high)] if kind == "NUMBER" else accepted.split("|")
+        values = [str(low), str(high)] if kind in NUMBERS else accepted.split("|")
         values = {"PATH": ["/dev/null", "/dev/null%%"], "SIGNAL": ["USR1", "12"]}.get(kind, values)
         for value in values:
             more = {"API_TEST_EXPECT": ""} if name == "HAKMEM_FORCE_LIBC_ALLOC" else {}
@@ -117,7 +120,7 @@ def names_that_were_told():
 def every_bad_value(options):
     for name, kind, low, high, accepted in options:
         bad = ["bogus", "-1", "99999999999999999999999"]
-        bad += [str(high + 1)] if kind == "NUMBER" else [accepted.split("|")[0] + "x"]
+        bad += [str(high + 1)] if kind in NUMBERS else [accepted.split("|")[0] + "x"]
         bad = {"PATH": ["%", "a%d"], "SIGNAL": ["bogus", "-1", "9"]}.get(kind, bad)
         for value in bad:
             result = run({name: value})

@@ -35,7 +35,7 @@ if (@ARGV) {
 print "done\\n";
 """
 
-PLACES = r"^covers (0 B|\S+ \wi?B) of .* live bytes, by \d+ samples \(one in .*\)$"
+PLACES = r"^covers (0 B|\S+ \wi?B) of .* live bytes, by \d+ samples? \(one in .*\)$"
 SUM = r"^resident \d+ = live \d+ \+ slack \d+ \+ caches \d+ \+ fragmentation \d+ \+ metadata \d+ \+ not ours \d+$"
 STARTED = r"^done$"
 # What each command prints, by a pattern of lines of standard output.
@@ -46,13 +46,14 @@ FORMS = {
     "hakmem stats $PID | head -1; sleep 5; hakmem stats $PID | head -1": SUM + "\n" + SUM[1:],
     "hakmem stats $PID | head -8": SUM + r"\n.*\n  live .*\n  slack .*\n  caches .*\n  fragmentation .*\n  metadata .*\n  not ours .*$",
     "hakmem doctor -- your-program": r"^ok    library: .*(\n(ok   |skip ).*)+$",
-    "hakmem prof -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places",
-    "hakmem prof --growth=5 $PID": PLACES + r"\nyour-program \(\d+\): .* grown in \d+ s, at \d+ places",
+    "hakmem prof -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?",
+    "hakmem prof --growth=5 $PID": PLACES + r"\nyour-program \(\d+\): .* grown in \d+ s, at \d+ places?",
     "hakmem explain $PID": r"^(Of|Nothing is wrong: of) .* that are resident the program holds .* in blocks.*free or lost.*$",
-    "hakmem explain --trim $PID | head -1": SUM,
+    # The sum after the trim, not the first line, which is the one before.
+    "hakmem explain --trim $PID | tail -2": r"\Atrim: done, resident \S+ \wi?B -> \S+ \wi?B; .*\n" + SUM[1:-1] + r"\n\Z",
     "hakmem prof --rate=65536 $PID > /dev/null": r"\A\Z",
     "hakmem prof --rate=2097152 $PID > /dev/null": r"\A\Z",
-    "hakmem prof --leaks -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places, of which \d+ may leak",
+    "hakmem prof --leaks -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?, of which \d+ may leak",
     "hakmem stats --format openmetrics $PID | grep -E '^hakmem_(system_calls_refused_total|mapped_bytes|swapped_bytes)'":
         r"^hakmem_mapped_bytes\{.*\} \d+\nhakmem_swapped_bytes\{.*\} \d+\nhakmem_system_calls_refused_total\{.*\} \d+$",
     "hakmem stats --format openmetrics $PID | grep '^hakmem_system_calls_total'": r'call="madvise"\} \d+$',
@@ -60,7 +61,7 @@ FORMS = {
     "HAKMEM_FORCE_LIBC_ALLOC=1 hakmem run -- your-program": STARTED,
     "hakmem run --variant hardened -- your-program": STARTED,
     "hakmem-lab compare --allocators glibc,hakmem -- your-program": r"^  tested: .*\(1 run\)$",
-    "hakmem prof --allocated -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* allocated since the start, at \d+ places",
+    "hakmem prof --allocated -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* allocated since the start, at \d+ places?",
     "hakmem options --effective $PID | head -3": r"\A(HAKMEM_\w+=\S+ \(\w.*\)\n){3}\Z",
     "hakmem options --current | head -3": r"\A(HAKMEM_\w+=\S+ \(\w.*\)\n){3}\Z",
     "hakmem options HAKMEM_PROFILE": r"^HAKMEM_PROFILE=speed\|balanced\|lean.*\n    .*\n    default: balanced$",

@@ -76,6 +76,10 @@ class Shell:
             self.assert_offers(f"hakmem serve --port 0 {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers(f"hakmem stats {os.getpid()}", {str(os.getpid())}, exactly=False)
         self.assert_offers(f"hakmem prof {os.getpid()}", {str(os.getpid())}, exactly=False)
+        with open("/proc/self/comm", encoding="ascii") as file:
+            name = file.read().strip()
+        for command in ("stats", "top", "explain", "prof"):
+            self.assert_offers(f"hakmem {command} {name[:-1]}", {name}, exactly=False)
         self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 
     def test_program_and_its_arguments(self):

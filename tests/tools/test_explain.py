@@ -23,6 +23,37 @@ sys.stdin.read()
 """
 
 
+# Frees 40 MB, and sleeps. With "thread": beside a thread; with "filter": that has a filter of system calls as well.
+IDLE = r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void *sleeps(void *unused) {
+  pause();
+  return unused;
+}
+int main(int argc, char **argv) {
+  static void *all[4000];
+  struct sock_filter allow = {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
+  struct sock_fprog filter = {1, &allow};
+  pthread_t thread;
+  for (int i = 0; i < 4000; i++) all[i] = memset(malloc(10000), 1, 10000);
+  if (argc > 1 && strcmp(argv[1], "filter") == 0 &&
+      (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0))
+    return 1;
+  if (argc > 1) pthread_create(&thread, NULL, sleeps, NULL);
+  for (int i = 0; i < 4000; i++) free(all[i]);
+  printf("ready %d 0\n", (int)getpid());
+  fflush(stdout);
+  return getchar() == 'x';
+}
+"""
+
 KEEPS = {"HAKMEM_BACKGROUND": "0", "HAKMEM_WARM_POOL_DECAY_MS": "100000"}
 
 
@@ -74,6 +105,34 @@ class Explain(ProfCase):
         self.assertRegex(out, r'(?m)^ \d\. [\d.]+ [KM]iB: the heap "session" of the program keeps free blocks for its next calls$')
         self.assertRegex(out, r"(?m)^ \d\. [\d.]+ [KM]iB: a heap of the program without a name keeps free blocks for its next calls$")
         self.assertNotIn("thread heap", out)
+
+    def idle(self, *arguments, **changes):
+        program = self.build("idle", IDLE, "-pthread")
+        pid = self.launch(*arguments, program=program, HAKMEM_PROF_RATE="0", **changes).pid
+        figures = json.loads(self.explain(pid, "--format=json"))
+        waits = [reason["when"] for reason in figures["reasons"] if reason["kind"] in ("loose", "empty")]
+        return figures["helper"], waits, [advice["option"] for advice in figures["advice"]], self.explain(pid)
+
+    def test_why_no_helper_runs(self):
+        for arguments, changes, helper, why, advised in (
+            ((), {}, "one_thread", "the program has one thread", True),
+            (("thread",), {"HAKMEM_BACKGROUND": "0"}, "off", "HAKMEM_BACKGROUND is 0", True),
+            (("filter",), {}, "seccomp", "the program has a filter of system calls (seccomp)", False),
+        ):
+            told, waits, advice, out = self.idle(*arguments, **changes)
+            self.assertEqual(told, helper, out)
+            self.assertGreater(len(waits), 0, out)
+            for when in waits:
+                self.assertTrue(when.endswith(f"while it sleeps nothing happens, since no helper thread runs ({why})"), when)
+            self.assertEqual("HAKMEM_BACKGROUND=1" in advice, advised, out)
+            # Sooner is no help where nobody is there to do it.
+            self.assertNotIn("HAKMEM_PROFILE=lean", advice)
+
+    def test_a_helper_that_runs(self):
+        told, waits, advice, out = self.idle("thread", HAKMEM_BACKGROUND="1", HAKMEM_WARM_POOL_DECAY_MS="100000")
+        self.assertEqual(told, "runs", out)
+        self.assertIn("hakmem's thread is at it", " ".join(waits))
+        self.assertIn("HAKMEM_PROFILE=lean", advice)
 
     def test_nothing_is_wrong(self):
         pid, _ = self.plant("full")
@@ -155,7 +214,7 @@ class Explain(ProfCase):
     def test_errors(self):
         for arguments, code, words in (
             ((), 2, "name a process"),
-            (("none",), 2, "not the number of a process"),
+            (("no such program",), 127, "no process of the name 'no such program' runs on hakmem"),
             (("--format=yaml", "1"), 2, "accepted: text|json"),
             (("2147483646",), 127, "no process"),
         ):

@@ -32,7 +32,7 @@ class Live(ProfCase):
     def test_history_is_there_before_anybody_asks(self):
         pid, live = self.start()
         head = HEAD.match(self.prof(pid).splitlines()[0])
-        self.assertEqual(head[6], "2.0 MiB")
+        self.assertTrue(head[6].startswith("2.0 MiB"), head[6])
         self.assertGreater(int(head[5]), 10)
         self.assert_estimate(amount(head[1], head[2]), live, int(head[5]))
 
@@ -61,7 +61,7 @@ class Live(ProfCase):
             process.stdin.write("\n")
             process.stdin.flush()
             out = tool.communicate(timeout=60)[0]
-        head = re.search(r": ([\d.]+) MiB grown in 4 s, at \d+ places; net -([\d.]+) MiB \(\+([\d.]+) MiB, -([\d.]+) MiB\)\n", out)
+        head = re.search(r": ([\d.]+) MiB grown in 4 s, at \d+ places?; net -([\d.]+) MiB \(\+([\d.]+) MiB, -([\d.]+) MiB\)\n", out)
         self.assertTrue(head, out)
         grown, net, more, less = map(float, head.groups())
         self.assertEqual(grown, more)
@@ -82,7 +82,7 @@ class Live(ProfCase):
             rows = self.rows(out)
         self.assertTrue(self.leaks_first(rows), out)
         self.assertRegex(out.splitlines()[1], r", of which 1 may leak$")
-        self.assertRegex(out, r"\d+ samples, 0 s to \d+ s old, LEAK\? \+[\d.]+ MiB a minute\n")
+        self.assertRegex(out, r"\d+ samples?, 0 s to \d+ s old, LEAK\? \+[\d.]+ MiB a minute\n")
         self.assertRegex(out, r"\n +of each quarter of \d+ s:( [\d.]+ \w+,){3} [\d.]+ \w+\n")
         folded = self.prof(pid, "--leaks", "--format=folded").splitlines()
         self.assertEqual(len(folded), 1, folded)
@@ -120,8 +120,8 @@ class Live(ProfCase):
 
     def test_the_rate_of_a_running_process(self):
         pid, _ = self.start("1")
-        self.assertIn("(one in none: it is off)", self.prof(pid, "--rate=0"))
-        self.assertIn("(one in 32.0 KiB)", self.prof(pid, "--rate=32768"))
+        self.assertRegex(self.prof(pid, "--rate=0"), r"by \d+ samples? \(off\)\n")
+        self.assertIn("(one in 32.0 KiB", self.prof(pid, "--rate=32768"))
 
 
 class Wrong(ProfCase):

@@ -111,7 +111,7 @@ class Off(ProfCase):
         pid, _ = self.start(HAKMEM_PROF_RATE="0")
         result = hakmem("prof", str(pid))
         self.assert_code(result, 0)
-        self.assertRegex(result.out, r"^covers 0 B of .* by 0 samples \(one in none: it is off\)\n")
+        self.assertRegex(result.out, r"^covers 0 B of .* by 0 samples \(off\)\n")
         self.assertIn(f": hakmem prof --rate=2097152 {pid} turns them on", result.err)
         self.assertEqual(self.rows(result.out), [])
         # That it does; and who turns them off knows of it.

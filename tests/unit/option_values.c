@@ -16,7 +16,7 @@ int main(void) {
 
 #else
 
-enum type { BOOL, CHOICE, NUMBER, PATH, SIGNAL };
+enum type { BOOL, CHOICE, NUMBER, BYTES, KBYTES, MBYTES, PATH, SIGNAL };
 
 struct expected {
   const char *name;
@@ -32,6 +32,8 @@ static const struct expected table[OPTION_COUNT] = {
 #include "policy/options.def"
 #undef HAK_OPTION
 };
+
+static bool is_number(int id) { return table[id].type >= NUMBER && table[id].type <= MBYTES; }
 
 static void read_now(void *unused) {
   (void)unused;
@@ -98,7 +100,7 @@ static void profiles_set_the_defaults(void **state) {
 static void a_variable_wins_over_the_profile(void **state) {
   (void)state;
   for (int id = 0; id < OPTION_COUNT; id++) {
-    if (!is_plain(id) || table[id].type != NUMBER) continue;
+    if (!is_plain(id) || !is_number(id)) continue;
     for (int profile = 0; profile < 3; profile++) {
       static const char *const names[] = {"speed", "balanced", "lean"};
       char text[16];
@@ -121,9 +123,9 @@ static void every_word_and_bound_is_taken(void **state) {
   for (int id = 0; id < OPTION_COUNT; id++) {
     if (!is_plain(id) || table[id].type >= PATH) continue;
     for (int32_t value = table[id].low; value <= table[id].high;
-         value = table[id].type == NUMBER && value < table[id].high ? table[id].high : value + 1) {
+         value = is_number(id) && value < table[id].high ? table[id].high : value + 1) {
       char text[64] = "";
-      if (table[id].type == NUMBER) {
+      if (is_number(id)) {
         snprintf(text, sizeof text, "%d", value);
       } else {
         const char *word = table[id].accepted;
@@ -157,6 +159,47 @@ static void a_bad_value_leaves_the_default_and_says_so(void **state) {
       assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
       assert_string_equal(said + strlen(said) - 2, ")\n");
     }
+}
+
+static void sizes_may_have_a_letter(void **state) {
+  (void)state;
+  static const struct {
+    int id;
+    const char *text;
+    int32_t value; /* -1: not understood */
+  } tries[] = {
+      {OPTION_WARM_POOL_MB, "64M", 64},
+      {OPTION_WARM_POOL_MB, "2g", 2048},
+      {OPTION_WARM_POOL_MB, "2048k", 2},
+      {OPTION_WARM_POOL_MB, "1000K", -1},
+      {OPTION_WARM_POOL_MB, "1024G", 1048576},
+      {OPTION_WARM_POOL_MB, "1025G", -1},
+      {OPTION_WARM_POOL_MB, "64MB", -1},
+      {OPTION_WARM_POOL_MB, "M", -1},
+      {OPTION_WARM_POOL_MB, "6 M", -1},
+      {OPTION_WARM_POOL_MB, "64T", -1},
+      {OPTION_BINS_KB, "64K", 64},
+      {OPTION_BINS_KB, "1M", 1024},
+      {OPTION_PROF_RATE, "64K", 65536},
+      {OPTION_PROF_RATE, "1G", 1 << 30},
+      {OPTION_PROF_RATE, "2G", -1},
+      {OPTION_PROF_RATE, "2147483647G", -1},
+      {OPTION_PROF_MOST, "1K", -1},
+      {OPTION_WARM_POOL_DECAY_MS, "1K", -1},
+  };
+  for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+    int id = tries[i].id;
+    clear(NULL);
+    setenv(table[id].name, tries[i].text, 1);
+    const char *said = read_options();
+    if (tries[i].value >= 0) {
+      assert_string_equal(said, "");
+      assert_int_equal(option_values[id], tries[i].value);
+    } else {
+      assert_non_null(strstr(said, ": not understood; accepted: "));
+      assert_int_equal(option_values[id], table[id].defaults[PROFILE_BALANCED]);
+    }
+  }
 }
 
 static void the_file_of_statistics_is_kept_as_it_was(void **state) {
@@ -242,9 +285,9 @@ static void the_default_named_is_the_one_used(void **state) {
   setenv("HAKMEM_WARM_POOL_MB", "many", 1);
   char expected[256];
   snprintf(expected, sizeof expected,
-           "hakmem: HAKMEM_WARM_POOL_MB=many: not understood; accepted: 0..1048576 "
+           "hakmem: HAKMEM_WARM_POOL_MB=many: not understood; accepted: %s "
            "(using the default, %d)\n",
-           table[OPTION_WARM_POOL_MB].defaults[PROFILE_LEAN]);
+           table[OPTION_WARM_POOL_MB].accepted, table[OPTION_WARM_POOL_MB].defaults[PROFILE_LEAN]);
   assert_string_equal(read_options(), expected);
   assert_int_equal(option_value(WARM_POOL_MB), table[OPTION_WARM_POOL_MB].defaults[PROFILE_LEAN]);
   clear(NULL);
@@ -300,6 +343,7 @@ int main(void) {
       cmocka_unit_test_setup(a_variable_wins_over_the_profile, clear),
       cmocka_unit_test_setup(every_word_and_bound_is_taken, clear),
       cmocka_unit_test_setup(a_bad_value_leaves_the_default_and_says_so, clear),
+      cmocka_unit_test_setup(sizes_may_have_a_letter, clear),
       cmocka_unit_test_setup(the_file_of_statistics_is_kept_as_it_was, clear),
       cmocka_unit_test_setup(a_signal_is_a_number_or_a_name, clear),
       cmocka_unit_test_setup(a_handler_of_the_programs_stays, clear),

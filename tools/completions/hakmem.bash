@@ -22,6 +22,12 @@ _hakmem_values() {
   esac
 }
 
+# Numbers and names of processes.
+_hakmem_processes() {
+  (cd /proc && printf '%s\n' [0-9]*)
+  cat /proc/[0-9]*/comm 2>/dev/null | grep -v '[^a-zA-Z0-9._+-]' | sort -u
+}
+
 _hakmem() {
   local tool=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} first=2 option='' i word
   COMPREPLY=()
@@ -107,8 +113,9 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
-  prof) mapfile -t COMPREPLY < <(cd /proc && compgen -W "diff $(printf '%s ' [0-9]*)" -- "$current") ;;
-  stats | top | explain | serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  prof) mapfile -t COMPREPLY < <(compgen -W "diff $(_hakmem_processes)" -- "$current") ;;
+  stats | top | explain) mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current") ;;
+  serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   names)
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -93,8 +93,12 @@ function __hakmem_complete
         complete -C (string join ' ' -- $rest $current)
     else if test "$words[2]" = prof
         echo diff
+        cat /proc/*/comm 2>/dev/null | sort -u
         __fish_complete_pids
-    else if contains -- $words[2] stats top explain serve
+    else if contains -- $words[2] stats top explain
+        cat /proc/*/comm 2>/dev/null | sort -u
+        __fish_complete_pids
+    else if test "$words[2]" = serve
         __fish_complete_pids
     else if test $words[2] = names
         __fish_complete_path $current

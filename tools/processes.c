@@ -1,0 +1,204 @@
+/* processes.c - see processes.h. */
+#define _GNU_SOURCE
+#include "processes.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "mapped.h"
+#include "stats.h"
+
+int take_words(int key, const struct argp_state *state, struct words *words) {
+  if (key != ARGP_KEY_ARGS) return ARGP_ERR_UNKNOWN;
+  words->all = state->argv + state->next;
+  words->count = (size_t)(state->argc - state->next);
+  return 0;
+}
+
+static bool is_number(const char *text) {
+  size_t digits = strspn(text, "0123456789");
+  return digits > 0 && text[digits] == 0;
+}
+
+static int by_number(const void *a, const void *b) {
+  int left = *(const int *)a, right = *(const int *)b;
+  return left < right ? -1 : left > right;
+}
+
+static bool add(struct processes *processes, int pid) {
+  for (size_t i = 0; i < processes->count; i++)
+    if (processes->all[i] == pid) return true; /* `pidof` of two names may tell it twice */
+  int *more = reallocarray(processes->all, processes->count + 1, sizeof *more);
+  if (more == NULL) return false;
+  processes->all = more;
+  more[processes->count++] = pid;
+  return true;
+}
+
+void processes_free(struct processes *processes) {
+  free(processes->all);
+  *processes = (struct processes){0};
+}
+
+/* --- names --------------------------------------------------------------------------------------------------- */
+
+/* The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. */
+static bool has_name(const char *pid, const char *name) {
+  enum { KEPT = 15 };
+  char path[64], text[PATH_MAX] = "", clean[PATH_MAX];
+  snprintf(path, sizeof path, "/proc/%.20s/comm", pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return false;
+  bool same = fgets(text, sizeof text, file) != NULL;
+  fclose(file);
+  text[strcspn(text, "\n")] = 0;
+  if (same && strncmp(text, name, KEPT) == 0) return true;
+  snprintf(path, sizeof path, "/proc/%.20s/exe", pid);
+  ssize_t length = readlink(path, text, sizeof text - 1);
+  if (length <= 0) return false;
+  text[length] = 0;
+  const char *slash = strrchr(mapped_name(text, clean, sizeof clean), '/');
+  return slash != NULL && strcmp(slash + 1, name) == 0;
+}
+
+/* Is it on hakmem, and may it be read? */
+static bool can_be_opened(const char *pid, struct remote *remote, FILE *nowhere) {
+  collect_complaints(nowhere);
+  bool can = remote_open(remote, pid) == 0;
+  collect_complaints(NULL);
+  return can;
+}
+
+/* Those of a name, or with NULL all. */
+static bool find(struct processes *processes, const char *name) {
+  struct remote *remote = calloc(1, sizeof *remote);
+  FILE *nowhere = fopen("/dev/null", "we");
+  DIR *directory = opendir("/proc");
+  bool ok = remote != NULL && nowhere != NULL && directory != NULL;
+  for (struct dirent *entry; ok && (entry = readdir(directory)) != NULL;) {
+    if (!is_number(entry->d_name) || strtol(entry->d_name, NULL, 10) == getpid()) continue;
+    if (name != NULL && !has_name(entry->d_name, name)) continue;
+    if (can_be_opened(entry->d_name, remote, nowhere)) ok = add(processes, remote->pid);
+  }
+  if (processes->count > 0)
+    qsort(processes->all, processes->count, sizeof *processes->all, by_number);
+  if (directory != NULL) closedir(directory);
+  if (nowhere != NULL) fclose(nowhere);
+  free(remote);
+  if (!ok) complain("out of memory, or /proc cannot be read");
+  return ok;
+}
+
+bool processes_find_all(struct processes *processes) {
+  *processes = (struct processes){0};
+  return find(processes, NULL);
+}
+
+/* --- a list --------------------------------------------------------------------------------------------------- */
+
+static double resident_of(int pid) {
+  char path[64];
+  unsigned long long pages = 0;
+  snprintf(path, sizeof path, "/proc/%d/statm", pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%*s %llu", &pages) != 1) pages = 0;
+  fclose(file);
+  return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* What was called, with blanks between the words. */
+static void read_call(int pid, char *text, size_t room) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+  FILE *file = fopen(path, "re");
+  size_t length = file != NULL ? fread(text, 1, room - 1, file) : 0;
+  if (file != NULL) fclose(file);
+  while (length > 0 && text[length - 1] == 0) length--;
+  for (size_t i = 0; i < length; i++)
+    if (text[i] == 0) text[i] = ' ';
+  text[length] = 0;
+  make_printable(text, room);
+}
+
+void processes_list(const struct processes *processes, FILE *out) {
+  enum { CALL = 60 };
+  struct remote *remote = calloc(1, sizeof *remote);
+  FILE *nowhere = fopen("/dev/null", "we");
+  char number[16], bytes[16], call[CALL], hakmem[64];
+  fprintf(out, "%8s %10s  %-20s %s\n", "PID", "resident", "hakmem", "program");
+  for (size_t i = 0; i < processes->count && remote != NULL && nowhere != NULL; i++) {
+    snprintf(number, sizeof number, "%d", processes->all[i]);
+    if (!can_be_opened(number, remote, nowhere)) continue; /* it has ended meanwhile */
+    read_call(remote->pid, call, sizeof call);
+    snprintf(hakmem, sizeof hakmem, "%s (%s)", remote->layout.release, remote->layout.variant);
+    fprintf(out, "%8s %10s  %-20s %s\n", number, stats_bytes(resident_of(remote->pid), bytes),
+            hakmem, call[0] != 0 ? call : remote->program);
+  }
+  if (nowhere != NULL) fclose(nowhere);
+  free(remote);
+}
+
+/* On stderr, behind a complaint. */
+static void list_all(void) {
+  struct processes all;
+  if (processes_find_all(&all)) {
+    if (all.count > 0) processes_list(&all, stderr);
+    else
+      complain(
+          "no process that this user may read runs on hakmem; start one by: hakmem run -- PROGRAM");
+  }
+  processes_free(&all);
+}
+
+/* --- words ---------------------------------------------------------------------------------------------------- */
+
+/* 0, or an exit code after a complaint. */
+static int find_named(struct processes *processes, const char *name) {
+  size_t before = processes->count;
+  if (!find(processes, name)) return 1;
+  if (processes->count > before) return 0;
+  complain("no process of the name '%s' runs on hakmem, or none that may be read; these do:", name);
+  list_all();
+  return EXIT_NO_PROGRAM;
+}
+
+int processes_find(struct processes *processes, const struct words *words) {
+  struct remote *remote = calloc(1, sizeof *remote);
+  int code = remote != NULL ? 0 : 1;
+  *processes = (struct processes){0};
+  for (size_t i = 0; i < words->count && code == 0; i++) {
+    if (!is_number(words->all[i])) code = find_named(processes, words->all[i]);
+    else if ((code = remote_open(remote, words->all[i])) == 0) code = !add(processes, remote->pid);
+  }
+  processes->one_name = words->count == 1 && !is_number(words->all[0]);
+  free(remote);
+  return code;
+}
+
+int remote_open_words(struct remote *remote, const struct words *words) {
+  struct processes found;
+  char number[16];
+  if (words->count == 0) {
+    complain("name a process, by its number or its program's name; on hakmem run:");
+    list_all();
+    return EXIT_USAGE;
+  }
+  if (words->count == 1 && is_number(words->all[0])) return remote_open(remote, words->all[0]);
+  int code = processes_find(&found, words);
+  if (code == 0 && found.count > 1) {
+    complain(found.one_name ? "several processes of that name run on hakmem: name one by its number"
+                            : "one process at a time: name one by its number");
+    processes_list(&found, stderr);
+    code = EXIT_USAGE;
+  } else if (code == 0) {
+    snprintf(number, sizeof number, "%d", found.all[0]);
+    code = remote_open(remote, number);
+  }
+  processes_free(&found);
+  return code;
+}

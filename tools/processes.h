@@ -1,0 +1,38 @@
+/* processes.h - which processes a command is for: by their numbers, by the name of their program, or all that run on hakmem. */
+#ifndef HAKMEM_PROCESSES_H
+#define HAKMEM_PROCESSES_H
+
+#include <argp.h>
+#include <stdio.h>
+
+#include "remote.h"
+
+/* What stands behind the options. */
+struct words {
+  char **all;
+  size_t count;
+};
+
+/** For the parser of a command: keeps the words, and refuses all else. */
+int take_words(int key, const struct argp_state *state, struct words *words);
+
+/* Numbers of processes, in their order. */
+struct processes {
+  int *all;
+  size_t count;
+  bool one_name; /* all are of one name, which was given */
+};
+
+/** Those that the words name; 0, or an exit code after a complaint. A number is taken as it is. Then processes_free. */
+int processes_find(struct processes *processes, const struct words *words);
+/** All that run on hakmem and may be read. False: out of memory, or no /proc. */
+bool processes_find_all(struct processes *processes);
+void processes_free(struct processes *processes);
+/** A line for each: number, resident memory, hakmem, and what was called. */
+void processes_list(const struct processes *processes, FILE *out);
+
+/** Opens the one process that the words name. 0, or an exit code after a complaint, which lists those that run on hakmem where none
+ * or several are named. */
+int remote_open_words(struct remote *remote, const struct words *words);
+
+#endif
