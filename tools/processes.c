@@ -180,22 +180,35 @@ int processes_find(struct processes *processes, const struct words *words) {
   return code;
 }
 
+static bool are_numbers(const struct words *words) {
+  for (size_t i = 0; i < words->count; i++)
+    if (!is_number(words->all[i])) return false;
+  return true;
+}
+
+static int refuse_several(const struct processes *found) {
+  complain(found->one_name ? "several processes of that name run on hakmem: name one by its number"
+                           : "one process at a time: name one by its number");
+  processes_list(found, stderr);
+  return EXIT_USAGE;
+}
+
 int remote_open_words(struct remote *remote, const struct words *words) {
-  struct processes found;
+  struct processes found = {0};
   char number[16];
+  int code = 0;
   if (words->count == 0) {
     complain("name a process, by its number or its program's name; on hakmem run:");
     list_all();
     return EXIT_USAGE;
   }
-  if (words->count == 1 && is_number(words->all[0])) return remote_open(remote, words->all[0]);
-  int code = processes_find(&found, words);
-  if (code == 0 && found.count > 1) {
-    complain(found.one_name ? "several processes of that name run on hakmem: name one by its number"
-                            : "one process at a time: name one by its number");
-    processes_list(&found, stderr);
-    code = EXIT_USAGE;
-  } else if (code == 0) {
+  if (!are_numbers(words)) code = processes_find(&found, words);
+  else if (words->count == 1) return remote_open(remote, words->all[0]);
+  /* Which of them can be opened, the list tells. */
+  else
+    for (size_t i = 0; i < words->count; i++) add(&found, (int)strtol(words->all[i], NULL, 10));
+  if (code == 0 && words->count + found.count > 2) code = refuse_several(&found);
+  else if (code == 0) {
     snprintf(number, sizeof number, "%d", found.all[0]);
     code = remote_open(remote, number);
   }

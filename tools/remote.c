@@ -175,6 +175,7 @@ static int read_directory(struct remote *remote, uint64_t address) {
   remote->requests = place(address, directory.requests);
   remote->heap_none = place(address, directory.heap_none);
   remote->option_sources = place(address, directory.option_sources);
+  remote->lost = place(address, directory.lost);
   return 0;
 }
 

@@ -28,7 +28,7 @@ struct remote {
   /* Addresses there; 0: there is no such thing in its build. */
   uint64_t directory, map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts,
       counters_shared, counters_supplied, started, option_values, option_table, samples, requests,
-      heap_none, option_sources;
+      heap_none, option_sources, lost;
   struct directory_layout layout;
 };
 

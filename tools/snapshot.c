@@ -105,8 +105,9 @@ static void share_out(struct snapshot *snapshot) {
   for (size_t i = 0; i < snapshot->heap_count; i++)
     snapshot->in_bins += snapshot->heaps[i].bins + snapshot->heaps[i].inbox;
   uint64_t out = carved_bytes - free_bytes;
-  snapshot->in_use = (out > snapshot->in_bins ? out - snapshot->in_bins : 0) +
-                     snapshot->large_bytes + snapshot->huge_bytes;
+  uint64_t not_live = snapshot->in_bins + snapshot->lost;
+  snapshot->in_use =
+      (out > not_live ? out - not_live : 0) + snapshot->large_bytes + snapshot->huge_bytes;
   /* Of what was given back, only pages inside slabs are of free blocks. */
   snapshot->pinned = free_bytes > snapshot->hole_bytes ? free_bytes - snapshot->hole_bytes : 0;
   snapshot->given_bytes += snapshot->hole_bytes;
@@ -164,6 +165,7 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   snapshot_threads(snapshot, remote);
   add_object(snapshot, remote, &resident);
   add_chunks(snapshot, remote, &resident);
+  if (remote->lost != 0) snapshot->lost = remote_word(remote, remote->lost);
   share_out(snapshot);
   snapshot->not_ours = resident_rest(&resident);
   if (closely) snapshot_mappings(snapshot, &resident);

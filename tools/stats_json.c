@@ -107,6 +107,7 @@ static void put_totals(struct json *json, const struct snapshot *s) {
   json_number(json, "bins", s->in_bins);
   json_number(json, "cached", s->cached_bytes);
   json_number(json, "given", s->given_bytes);
+  json_number(json, "lost", s->lost);
   json_close_group(json, '}');
 }
 

@@ -172,7 +172,8 @@ __asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
         PLACE(directory_layout) PLACE(map) PLACE(heap_all) PLACE(superslab_lists) PLACE(unit_counts)
             PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks) PLACE(meta_first_chunk)
                 PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) PLACE(heap_started)
-                    OPTION_TABLES SAMPLES "1:\n"
-                                          ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
-                                          ".popsection\n");
+                    OPTION_TABLES SAMPLES PLACE(absent_lost) "1:\n"
+                                                             ".size " DIRECTORY_SYMBOL
+                                                             ", 1b - " DIRECTORY_SYMBOL "\n"
+                                                             ".popsection\n");
 _Static_assert(DIRECTORY_VERSION == 1, "the number above");

@@ -21,12 +21,14 @@
 #include "heap/share.h"
 #include "heap/slabs.h"
 
-static _Atomic uint64_t lost_bytes; /* relaxed: a figure */
+_Atomic uint64_t absent_lost; /* relaxed: a figure */
 
-uint64_t absent_lost_bytes(void) { return atomic_load_explicit(&lost_bytes, memory_order_relaxed); }
+uint64_t absent_lost_bytes(void) {
+  return atomic_load_explicit(&absent_lost, memory_order_relaxed);
+}
 
 static void lose(size_t bytes) {
-  atomic_fetch_add_explicit(&lost_bytes, bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&absent_lost, bytes, memory_order_relaxed);
 }
 
 /* --- what its thread uses without a lock --------------------------------------------------------------------- */

@@ -31,5 +31,7 @@ HAK_INLINE void absent_prove(struct heap *heap) {
 
 /** Bytes of free blocks that this process, or one that it descends from, lost at forks. */
 uint64_t absent_lost_bytes(void);
+/* They, for the directory. */
+extern _Atomic uint64_t absent_lost HAK_HIDDEN;
 
 #endif

@@ -116,7 +116,7 @@ class Off(ProfCase):
         self.assertEqual(self.rows(result.out), [])
         # That it does; and who turns them off knows of it.
         self.assertIn("(one in 2.0 MiB)", self.prof(pid, "--rate=2097152"))
-        self.assertIn("it is off", self.prof(pid, "--rate=0"))
+        self.assertIn("by 0 samples (off)", self.prof(pid, "--rate=0"))
         self.assertIn("turns them on", hakmem("prof", str(pid), "--leaks").err)
 
     def test_of_a_program(self):
