@@ -207,6 +207,10 @@ int remote_open_words(struct remote *remote, const struct words *words) {
   /* Which of them can be opened, the list tells. */
   else
     for (size_t i = 0; i < words->count; i++) add(&found, (int)strtol(words->all[i], NULL, 10));
+  if (code == 0 && found.count == 0) {
+    complain("out of memory");
+    code = 1;
+  }
   if (code == 0 && words->count + found.count > 2) code = refuse_several(&found);
   else if (code == 0) {
     snprintf(number, sizeof number, "%d", found.all[0]);

@@ -74,8 +74,9 @@ struct snapshot {
   bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
-  uint64_t hole_bytes;              /* of given_bytes, inside slabs */
-  uint64_t in_use, in_bins, pinned, lost; /* as HAKMEM_STATS=json has them: bytes, resident or not */
+  uint64_t hole_bytes; /* of given_bytes, inside slabs */
+  uint64_t in_use, in_bins, pinned,
+      lost; /* as HAKMEM_STATS=json has them: bytes, resident or not */
   uint64_t superslabs, superslabs_peak, slices_in_use, dirty_slices, units_warm;
   uint64_t mapped_bytes, slab_bytes; /* of units; of slices in use */
   uint64_t units_mapped;
