@@ -155,6 +155,26 @@ static void forget_none(uintptr_t unit, size_t units) {
   if ((high - low) >> UNIT_SHIFT >= none_of) none_of = 0;
 }
 
+bool places_leave(char **base, size_t *units) {
+  uintptr_t unit = (uintptr_t)*base, end = behind(unit, *units), low = unit, high = end;
+  lock_acquire(&unit_lock);
+  while (get(&kept) > 0 && is_kept(low - UNIT_BYTES)) low -= UNIT_BYTES;
+  while (get(&kept) > 0 && is_kept(high)) high += UNIT_BYTES;
+  size_t below = (unit - low) >> UNIT_SHIFT, above = (high - end) >> UNIT_SHIFT;
+  mark(low, below, false);
+  mark(end, above, false);
+  bool done = change(low, below + *units + above, PLACE_NONE, PLACES_MOST);
+  if (!done) {
+    mark(low, below, true);
+    mark(end, above, true);
+  }
+  lock_release(&unit_lock);
+  if (!done) return false;
+  *base -= unit - low;
+  *units += below + above;
+  return true;
+}
+
 bool places_keep(char *base, size_t units) {
   uintptr_t unit = (uintptr_t)base;
   lock_acquire(&unit_lock);

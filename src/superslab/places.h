@@ -33,6 +33,10 @@ bool places_have_room(void);
 /** Mappings that our units are. */
 size_t places_count(void);
 
+/** Units are to be unmapped, and with them the kept ones right beside them, by which they become more. As places_change: false, and nothing has
+ * changed. So kept units always have others in use on both sides, and none is left when these have gone. */
+bool places_leave(char **base, size_t *units);
+
 /** Keeps units that are mapped and hold no pages. False: not possible. */
 bool places_keep(char *base, size_t units);
 /** Hands out `units` kept units in a row; `*huge`: huge pages were asked for in some. NULL: there are none. */

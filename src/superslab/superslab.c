@@ -9,6 +9,7 @@
 #include "superslab/emptied.h"
 #include "superslab/guard_pages.h"
 #include "superslab/lists.h"
+#include "superslab/places.h"
 #include "superslab/random_place.h"
 #include "superslab/whole.h"
 
@@ -19,6 +20,10 @@ struct lock superslab_lock HAK_START_DATA;
 static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted,
                               bool as_sample) {
   superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
+  /* Of the pool: a Huge block's, say. It need not be in memory, or goes from there in parts: then one touch would bring 2 MiB. What is a huge
+   * page stays one. */
+  if (!run.zeroed && !run.huge_pages && places_any_huge(run.base, 1))
+    unit_advise_small(run.base, 1);
   /* What has a guarded page cannot be a huge one. */
   if (superslab->fenced || guard_pages_behind_slabs()) return;
   if (!run.zeroed || run.huge_pages || option_value(SS_HUGEPAGE) != HUGEPAGE_THP ||

@@ -95,15 +95,18 @@ static bool keep(struct warm_run *run) {
 }
 
 void unit_give_back(struct warm_run run) {
-  size_t bytes = run.units << UNIT_SHIFT;
-  if (!places_change(run.base, run.units, PLACE_NONE)) {
+  char *base = run.base;
+  size_t units = run.units;
+  if (!places_leave(&base, &units)) {
     if (keep(&run)) return;
-    places_set(run.base, run.units, PLACE_NONE);
+    places_set(base, units, PLACE_NONE);
   }
-  if (unmap(run.base, run.units)) return;
+  if (unmap(base, units)) return;
   if (run.fenced != 0 && !units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) return;
+  run.base = base;
+  run.units = units;
   run.fenced = 0;
-  run.zeroed = os_decommit(run.base, bytes) && option_guard() == GUARD_OFF;
+  run.zeroed = os_decommit(base, units << UNIT_SHIFT) && option_guard() == GUARD_OFF;
   run.since_ms = os_clock_ms();
   unit_pool_lock();
   if (!warm_is_full(&unit_pool)) {

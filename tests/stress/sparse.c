@@ -85,6 +85,20 @@ static void huge(void) {
   }
 }
 
+/* Small ones in units that huge pages were asked for, for blocks that were never written. */
+static void after_huge(void) {
+  enum { HUGE = 4, BLOCKS = 250 };
+  char *huge_blocks[HUGE], *blocks[BLOCKS];
+  for (int i = 0; i < HUGE; i++) huge_blocks[i] = mem_malloc(10 * KIT_MB);
+  for (int i = 0; i < HUGE; i++) mem_free(huge_blocks[i]);
+  for (int i = 0; i < BLOCKS; i++) {
+    blocks[i] = mem_malloc(48 * KIT_KB);
+    CHECK(blocks[i], "no memory");
+    blocks[i][0] = 1;
+  }
+  for (int i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
+}
+
 /* Read here and there, never written. */
 static void zeroed(void) {
   enum { BLOCKS = 2000, SIZE = 64 << 10 };
@@ -138,13 +152,10 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } patterns[] = {{"aligned", aligned},
-                  {"aligned-small", aligned_small},
-                  {"large", large},
-                  {"spans", spans},
-                  {"huge", huge},
-                  {"zeroed", zeroed},
-                  {"read-first", read_first}};
+  } patterns[] = {{"aligned", aligned}, {"aligned-small", aligned_small},
+                  {"large", large},     {"spans", spans},
+                  {"huge", huge},       {"after-huge", after_huge},
+                  {"zeroed", zeroed},   {"read-first", read_first}};
   CHECK(argc == 3, "a pattern and MiB");
   if (kernel_decides()) {
     printf("skipped: the kernel makes huge pages without being asked\n");

@@ -32,13 +32,13 @@ static size_t left_behind(size_t size, enum order order) {
   size_t before = kit_resident(), count = SPIKE_MB * KIT_MB / size;
   CHECK(count <= BLOCKS_MOST, "%zu blocks", count);
   for (size_t i = 0; i < count; i++) {
-    blocks[i] = malloc(size);
+    blocks[i] = mem_malloc(size);
     CHECK(blocks[i], "block %zu of %zu bytes", i, size);
     memset(blocks[i], 1, size);
   }
   CHECK(kit_resident() >= before + SPIKE_MB * KIT_MB / 2, "the blocks are not in memory");
   put_in_order(count, order);
-  for (size_t i = 0; i < count; i++) free(blocks[i]);
+  for (size_t i = 0; i < count; i++) mem_free(blocks[i]);
   size_t after = kit_resident();
   return after > before ? after - before : 0;
 }

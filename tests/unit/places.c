@@ -172,6 +172,25 @@ static void units_stay_mapped_where_there_are_too_many(void **state) {
   many_empty();
 }
 
+/* By what is unmapped beside it, at no mapping's cost. */
+static void kept_units_go_with_their_neighbours(void **state) {
+  (void)state;
+  for (int side = 0; side < 2; side++) {
+    struct unit_run run = acquire_three();
+    char *middle = run.base + UNIT_BYTES;
+    uint64_t mapped = unit_figures().bytes_mapped;
+    many_fill_up();
+    unit_give_up(middle, 1, false);
+    assert_int_equal(places_kept(), 1);
+    many_empty();
+    unit_give_up(side == 0 ? run.base : middle + UNIT_BYTES, 1, false);
+    assert_false(is_mapped(middle));
+    assert_int_equal(places_kept(), 0);
+    assert_int_equal(unit_figures().bytes_mapped, mapped - 2 * UNIT_BYTES);
+    unit_give_up(side == 0 ? middle + UNIT_BYTES : run.base, 1, false);
+  }
+}
+
 /* Once there are less, what was kept goes by itself. */
 static void kept_units_go_when_there_is_room(void **state) {
   (void)state;
@@ -238,6 +257,7 @@ int main(void) {
       cmocka_unit_test(mappings_are_counted_as_in_the_model),
       cmocka_unit_test(more_than_the_most_is_refused),
       cmocka_unit_test(units_stay_mapped_where_there_are_too_many),
+      cmocka_unit_test(kept_units_go_with_their_neighbours),
       cmocka_unit_test(kept_units_go_when_there_is_room),
       cmocka_unit_test(kept_units_go_where_memory_is_refused),
       cmocka_unit_test(blocks_are_copied_where_there_are_too_many),
