@@ -63,6 +63,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
     release_ride_on(heap);
   }
   void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
+  if (borrowed == NULL) release_be_ready(heap);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
     release_purge();
@@ -97,7 +98,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
   count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
-  release_get_ready();
+  if (heap != NULL) release_get_ready(false);
   shared_tick(true);
   return block;
 }
@@ -251,9 +252,7 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   release_answer(heap);
 }
 
-/* free() jumps here, and to front_free_slow: the return address is the program's. */
 HAK_NOINLINE void front_free_overflow(struct bin *bin) {
-  release_note_caller(__builtin_return_address(0));
   bin_overflow(thread_heap, bin);
   release_answer(thread_heap);
   shared_tick(true);
@@ -261,7 +260,6 @@ HAK_NOINLINE void front_free_overflow(struct bin *bin) {
 
 /* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
 static HAK_NOINLINE void send_full(struct outgoing *slot) {
-  release_note_caller(__builtin_return_address(0));
   remote_send_full(thread_heap, slot);
   release_answer(thread_heap);
 }
@@ -301,7 +299,6 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     struct bin *bin = map_bin(pointer);
     if (HAK_LIKELY(bin != NULL)) {
       /* A thread whose heap does not count is here because the block is another heap's. */
-      release_note_caller(__builtin_return_address(0));
       if (HAK_LIKELY(thread_heap != &heap_none)) {
         remote_free(thread_heap, bin, pointer);
         release_answer(thread_heap);
@@ -311,7 +308,6 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
       return;
     }
   }
-  release_note_caller(__builtin_return_address(0));
   struct block block = block_find(pointer);
   if (HAK_UNLIKELY(block.wrong != NULL)) {
     if (calls_libc()) libc_free(pointer);

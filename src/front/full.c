@@ -164,7 +164,7 @@ static void free_other(void *pointer, bool was_checked) {
 }
 
 /* `was_checked`: its end, which is not there any more. */
-HAK_INLINE void put_away(void *pointer, bool was_checked, const void *caller) {
+HAK_INLINE void put_away(void *pointer, bool was_checked) {
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
   struct heap *heap = heap_of_thread();
   _Atomic uint8_t *state = bin != NULL ? map_state(pointer) : NULL;
@@ -177,7 +177,6 @@ HAK_INLINE void put_away(void *pointer, bool was_checked, const void *caller) {
   unsigned size_class = value - STATE_LIVE;
   if (HAK_UNLIKELY(!was_checked && size_of_small(pointer, class_size(size_class)) == SIZE_MAX))
     report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
-  release_note_caller(caller);
   link_clear(pointer, size_class);
   guard_set_free(state, size_class);
   /* What waits must not outlive a heap that is destroyed. */
@@ -187,10 +186,10 @@ HAK_INLINE void put_away(void *pointer, bool was_checked, const void *caller) {
 }
 
 void full_free(void *pointer) {
-  if (pointer != NULL) put_away(pointer, false, __builtin_return_address(0));
+  if (pointer != NULL) put_away(pointer, false);
 }
 
-void full_retire(void *pointer) { put_away(pointer, true, __builtin_return_address(0)); }
+void full_retire(void *pointer) { put_away(pointer, true); }
 
 HAK_NOINLINE void *full_or_other_allocate(size_t size) {
   return full_find_mode() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);

@@ -74,7 +74,6 @@ void front_free_moved(void *pointer) {
   }
   guard_freed(pointer, bin);
   heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
-  release_note_caller(__builtin_return_address(0));
   bin_pass_by(heap, bin, pointer);
   release_answer(heap);
 }

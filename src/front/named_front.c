@@ -52,7 +52,7 @@ static void *allocate_large(struct hak_heap *named, size_t alignment, size_t siz
   if (pointer == NULL) return fail();
   if (option_counting())
     counters_add_shared(large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
-  release_get_ready();
+  release_get_ready(false);
   struct block block = block_find(pointer);
   if (!named_keep(named, descriptor_of(&block), block.usable)) {
     front_free(pointer);

@@ -13,22 +13,23 @@
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
- * of its own, or had one that left memory, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
+ * of its own at that moment, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
 bool engine_may_have_helper(void) {
   if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
   return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
 }
 
-atomic_bool engine_helper_refused;
+_Atomic uint64_t engine_refused_ms;
 
 void engine_forget_refusal(void) {
-  if (HAK_UNLIKELY(engine_is_refused()))
-    atomic_store_explicit(&engine_helper_refused, false, memory_order_relaxed);
+  uint64_t refused = atomic_load_explicit(&engine_refused_ms, memory_order_relaxed);
+  if (HAK_UNLIKELY(refused != 0 && refused != REFUSED_FOR_GOOD))
+    atomic_store_explicit(&engine_refused_ms, 0, memory_order_relaxed);
 }
 
-/* Where the program's own calls do the work, only much is worth it. (In a static program the helper is there only once much is mapped.) */
+/* Where the program's own calls do the work, only much is worth it. Relaxed: a hint. */
 size_t engine_worth(void) {
-  if (!engine_may_have_helper() || !os_loader_is_known() || engine_is_refused())
+  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE)
     return RELEASE_MOST;
   size_t share = unit_mapped_bytes() / RELEASE_SHARE;
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
@@ -92,14 +93,22 @@ _Atomic(void (*)(void)) engine_when_parked;
 _Atomic uint32_t engine_helper;
 _Atomic uint32_t engine_bell;
 
-void engine_call(void) {
+bool engine_call(void) {
   uint32_t waits = HELPER_WAITS;
-  if (atomic_compare_exchange_strong_explicit(&engine_helper, &waits, HELPER_RUNS,
-                                              memory_order_release, memory_order_relaxed))
-    os_wake(&engine_helper);
+  /* release: what the caller has freed comes before what the helper looks at. */
+  if (!atomic_compare_exchange_strong_explicit(&engine_helper, &waits, HELPER_RUNS,
+                                               memory_order_release, memory_order_relaxed))
+    return false;
+  os_wake(&engine_helper);
+  return true;
 }
 
 atomic_bool engine_called_again;
+atomic_bool engine_unheard;
+
+bool engine_end_is_told(void) {
+  return heap_active() > (option_value(BACKGROUND) == BACKGROUND_ALWAYS ? 0 : 1);
+}
 
 /* The helper clears the note, then looks at memory. Who finds the note set has been in time: what it has freed comes before its look at
  * the note (the fence), and the helper's clearing before its looks (the fence in `work`), so either the look sees the memory, or the
@@ -114,12 +123,12 @@ uint32_t engine_call_again(void) {
 
 void engine_hurry(void) {
   /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
-   * either the helper is seen here, or it sees that nobody is left. */
+   * either the helper is seen here, or it sees that the thread has gone. */
   if (atomic_load_explicit(&engine_helper, memory_order_seq_cst) == HELPER_NONE) return;
   /* release: a helper that has heard this bell sees that the thread has ended, and does not wait for another. */
   atomic_fetch_add_explicit(&engine_bell, 1, memory_order_release);
   os_wake(&engine_bell);
-  engine_call();
+  (void)engine_call();
 }
 
 /* --- fork -------------------------------------------------------------------------------------------- */
@@ -138,5 +147,6 @@ void engine_fork_child(void) {
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
+  atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
   engine_forget_refusal();
 }

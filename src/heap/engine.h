@@ -45,12 +45,10 @@ void engine_trade_back(struct heap *heap);
 bool engine_may_have_helper(void);
 /** Free memory that is worth a call, of all heaps together. */
 size_t engine_worth(void);
-/* The system refused a helper thread when it was last asked; relaxed: a hint. */
-extern atomic_bool engine_helper_refused HAK_HIDDEN;
-HAK_INLINE bool engine_is_refused(void) {
-  return atomic_load_explicit(&engine_helper_refused, memory_order_relaxed);
-}
-/** It may have been for want of a second thread: to be asked again. */
+/* When the system last refused a helper thread, or the program had too few threads for one; 0: it did not. Relaxed: a hint. */
+#define REFUSED_FOR_GOOD UINT64_MAX
+extern _Atomic uint64_t engine_refused_ms HAK_HIDDEN;
+/** Another thread was born: to be asked again. */
 void engine_forget_refusal(void);
 /** Were so many bytes more than before worth a call? */
 bool engine_is_worth(size_t bytes);
@@ -59,21 +57,33 @@ void engine_set_mark(struct heap *heap);
 
 /* --- the helper thread (release/background.c) -------------------------------------------------------- */
 
-/* NONE -> RUNS or WAITS by who starts it, WAITS -> RUNS by who calls it; RUNS -> WAITS or NONE by itself. */
+/* NONE -> RUNS by the thread that starts it, WAITS -> RUNS by the thread that calls it; RUNS -> WAITS, and both -> NONE, by itself. */
 enum { HELPER_NONE, HELPER_RUNS, HELPER_WAITS };
 extern _Atomic uint32_t engine_helper HAK_HIDDEN;
 extern _Atomic uint32_t engine_bell HAK_HIDDEN; /* counts calls to engine_hurry */
 /* Somebody called while the helper was at work, perhaps for what it had looked at already. */
 extern atomic_bool engine_called_again HAK_HIDDEN;
 
+/* Memory waits, and there was no helper to hear of it: the next slow path of malloc starts one. Never a free, which libc may make
+ * under locks that starting a thread takes. Relaxed: a hint. */
+extern atomic_bool engine_unheard HAK_HIDDEN;
+HAK_INLINE bool engine_is_unheard(void) {
+  return atomic_load_explicit(&engine_unheard, memory_order_relaxed);
+}
+
 /** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
 uint32_t engine_call_again(void);
 
-/* Called at the end of a thread when RELEASE_MOST lie in the bins of ended threads, which nobody may come by. NULL until memory grew. */
+/** Would the end of the last thread that a helper serves be reported by engine_hurry? Of threads that have a heap, those beside the
+ * main one; with HAKMEM_BACKGROUND=1 the main one as well. */
+bool engine_end_is_told(void);
+
+/* Called at the end of a thread when RELEASE_MOST lie in the bins of ended threads, which nobody may come by, or a call was not heard.
+ * NULL until memory grew. */
 extern _Atomic(void (*)(void)) engine_when_parked HAK_HIDDEN;
 
-/** Wakes a helper that waits. */
-void engine_call(void);
+/** Wakes a helper that waits; false: it does not. */
+bool engine_call(void);
 /** Makes the helper look at once whether it is still needed. */
 void engine_hurry(void);
 

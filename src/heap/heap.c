@@ -49,7 +49,6 @@ atomic_bool heap_started HAK_START_DATA;
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
 static _Atomic uint64_t active HAK_START_DATA;
-static atomic_bool threads_have_ended; /* relaxed: a hint; set once, cleared in a fork's child */
 
 struct heap *heap_first(void) {
   /* acquire: a heap that is seen is seen whole */
@@ -75,10 +74,6 @@ void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *parked_out = parked_heaps();
 }
 
-bool heap_threads_have_ended(void) {
-  return atomic_load_explicit(&threads_have_ended, memory_order_relaxed);
-}
-
 /* --- parking ---------------------------------------------------------------------------------------------- */
 
 static void set_state(struct heap *heap, enum heap_state state) {
@@ -92,9 +87,11 @@ static void set_state(struct heap *heap, enum heap_state state) {
   if (HAK_UNLIKELY(doubtful)) superslab_settle();
 }
 
-/* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. */
+/* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. Nor may anybody call malloc, where
+ * the helper is started else: no libc holds a lock when it calls a key's destructor. */
 static void call_for_parked_bins(void) {
-  if (parked_bin_bytes() < RELEASE_MOST || heap_active() == 0) return; /* 0: the program ends */
+  if (parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
+  if (heap_active() == 0) return; /* the program ends */
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
@@ -112,8 +109,9 @@ static void park(struct heap *heap) {
   parked_put(heap);
   parked_end_to_move(heap);
   lock_release(&heap_list_lock);
-  /* A program ends with its last thread, which must not be the helper, waiting. */
-  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) == 1) engine_hurry();
+  /* A program ends with its last thread, which must not be the helper, waiting; and one that has its main thread alone again has no
+   * thread of ours. */
+  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) <= 2) engine_hurry();
 }
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
@@ -153,8 +151,6 @@ static void at_thread_end(void *heap) {
   parked_begin_to_move(heap, true);
   leave_heap();
   thread_ended = true;
-  if (!heap_threads_have_ended())
-    atomic_store_explicit(&threads_have_ended, true, memory_order_relaxed);
   park(heap);
   call_for_parked_bins();
 }
@@ -303,6 +299,7 @@ struct heap *heap_made_for_thread(void) {
   if ((heap = heap_if_any()) != NULL) return heap;
   heap = take_heap();
   if (heap == NULL) return NULL;
+  heap->wants |= WANTS_READY; /* memory may have waited for a second thread */
   use_heap(heap);
   /* From here on this thread may allocate, and the call below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {
@@ -389,6 +386,5 @@ void heap_fork_child(void) {
   atomic_store_explicit(&heap_all, kept, memory_order_relaxed);
   if (mine != NULL && !mine_is_whole) leave_lost_heap();
   atomic_store_explicit(&active, active_now, memory_order_relaxed);
-  atomic_store_explicit(&threads_have_ended, false, memory_order_relaxed);
   (void)lock_is_whole_in_child(&heap_list_lock);
 }

@@ -264,8 +264,6 @@ void heap_counts(uint64_t *active, uint64_t *parked);
 uint64_t heap_active(void);
 /** Heaps that threads have or had: active and parked ones. A hint. */
 uint64_t heap_made(void);
-/** Has a thread of this process with a heap ended? Threads of the process that forked it do not count. */
-bool heap_threads_have_ended(void);
 /** Are more than FEW_HEAPS active? A hint. */
 bool heap_are_many(void);
 

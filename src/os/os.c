@@ -248,44 +248,6 @@ size_t os_page_size(void) {
   return bytes;
 }
 
-/* How far an image reaches; it starts with its ELF header, which is mapped. */
-static size_t image_bytes(uintptr_t base) {
-  const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)base;
-  const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(base + header->e_phoff);
-  size_t bytes = 0;
-  for (unsigned i = 0; i < header->e_phnum; i++) {
-    size_t end = segments[i].p_vaddr + segments[i].p_memsz;
-    if (segments[i].p_type == PT_LOAD && end > bytes) bytes = end;
-  }
-  return bytes;
-}
-
-static _Atomic uintptr_t loader_start HAK_START_DATA;
-/* 0: not looked yet; without a loader 1, at address 0, where no code is */
-static _Atomic size_t loader_bytes HAK_START_DATA;
-
-static size_t find_loader(void) {
-  size_t bytes = atomic_load_explicit(&loader_bytes, memory_order_acquire);
-  if (HAK_UNLIKELY(bytes == 0)) {
-    uintptr_t base = getauxval(AT_BASE);
-    bytes = base != 0 ? image_bytes(base) : 1;
-    atomic_store_explicit(&loader_start, base, memory_order_relaxed);
-    /* release, pairs with the acquire above: who sees the length sees the start */
-    atomic_store_explicit(&loader_bytes, bytes, memory_order_release);
-  }
-  return bytes;
-}
-
-bool os_is_loader(const void *code) {
-  size_t bytes = find_loader();
-  return (uintptr_t)code - atomic_load_explicit(&loader_start, memory_order_relaxed) < bytes;
-}
-
-bool os_loader_is_known(void) {
-  (void)find_loader();
-  return atomic_load_explicit(&loader_start, memory_order_relaxed) != 0;
-}
-
 uint64_t os_clock_ms(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;

@@ -144,10 +144,10 @@ bool os_would_map(size_t bytes);
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 
-/** Does this address of code lie in the dynamic loader (with musl: in libc)? False where there is none. */
-bool os_is_loader(const void *code);
-/** False where os_is_loader() can only say no: in static programs, and those started through the loader by name. */
-bool os_loader_is_known(void);
+/** Has libc perhaps called what is running in order to free a thread's storage? It does so under a lock that pthread_create takes: no
+ * thread may be started. Looks at the nearest part of the stack, so that it makes no difference whose functions lie between; an old value
+ * there may say yes without a reason. False in static programs, and with musl, which has no such call. 5 us. */
+bool os_is_freeing_thread(void);
 
 /** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */
 void os_random(uint64_t numbers[2]);
@@ -158,9 +158,13 @@ uint64_t os_clock_ms(void);
 /** Has the process had no thread but its first one so far? False where libc does not say: musl, and glibc before 2.32. */
 bool os_has_one_thread_for_sure(void);
 
-/** Does the kernel say that the process has so many threads now, and that no seccomp filter is on, which might kill the
- * process for starting one? False as well where it says nothing. 30 us; one caller at a time. */
-bool os_thread_is_welcome(unsigned long threads_least);
+enum os_welcome { OS_THREAD_WELCOME, OS_THREAD_NOT_NOW, OS_THREAD_NEVER };
+/** Does the kernel say that the process has two threads now, and that no seccomp filter is on, which might kill the
+ * process for starting one, and stays for good? NOT_NOW as well where it says nothing. 30 us; one caller at a time. */
+enum os_welcome os_thread_is_welcome(void);
+
+/** How many threads the process has, as the kernel counts them; 0: it does not say. Keeps errno. */
+unsigned long os_process_threads(void);
 
 /** Starts a detached thread that runs `body`, all signals blocked, with a small stack. It takes the scheduling class
  * SCHED_OTHER, and the nice value and the processors of the process' main thread; its capabilities are those of

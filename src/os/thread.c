@@ -1,12 +1,14 @@
 /* thread.c - the one thread that the library may start, when it may, and what it sleeps on. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,14 +46,15 @@ static unsigned long number_behind(const char *text, const char *name, unsigned 
 /* The kernel is asked by a file. prctl(PR_GET_SECCOMP) would be one call, and needs no descriptor, but a filter that does
  * not list it kills, and filters that kill by default rarely list it; prctl(2) names this file as the way without that
  * risk. To open files is allowed nearly everywhere, or refused by an error number, which is an answer as well. */
-bool os_thread_is_welcome(unsigned long threads_least) {
+enum os_welcome os_thread_is_welcome(void) {
   enum {
     KEPT = 32
   }; /* longer than a name and its number, which may be cut in two by the end of the buffer */
-  static char text[2 * KIB];             /* one caller at a time, who has started no thread yet */
-  unsigned long threads = 0, filter = 1; /* what is not told counts as no */
+  static char text[2 * KIB]; /* one caller at a time, who has started no thread yet */
+  const unsigned long not_told = ULONG_MAX;
+  unsigned long threads = 0, filter = not_told;
   int file = os_file_open("/proc/thread-self/status", OS_FILE_READ);
-  if (file < 0) return false;
+  if (file < 0) return OS_THREAD_NOT_NOW;
   text[0] = '\n';
   size_t kept = 1;
   ptrdiff_t length;
@@ -64,7 +67,18 @@ bool os_thread_is_welcome(unsigned long threads_least) {
     memmove(text, text + end - kept, kept);
   }
   os_file_close(file);
-  return threads >= threads_least && filter == 0;
+  if (filter != 0) return filter == not_told ? OS_THREAD_NOT_NOW : OS_THREAD_NEVER;
+  return threads >= 2 ? OS_THREAD_WELCOME : OS_THREAD_NOT_NOW;
+}
+
+/* A directory has a link for each one in it, and two of its own. One call, and no descriptor. */
+unsigned long os_process_threads(void) {
+  enum { OWN_LINKS = 2 };
+  struct stat tasks;
+  int saved = errno;
+  bool known = fstatat(AT_FDCWD, "/proc/self/task", &tasks, 0) == 0;
+  errno = saved;
+  return known && tasks.st_nlink > OWN_LINKS ? tasks.st_nlink - OWN_LINKS : 0;
 }
 
 /* --- what it runs as ----------------------------------------------------------------------------------- */
@@ -131,25 +145,31 @@ static void *thread_main(void *body) {
   return NULL;
 }
 
+/* Signals are blocked for this alone: the new thread inherits that, so that no signal is for it. */
+static int create(const pthread_attr_t *attributes, void (**body)(void)) {
+  sigset_t all, before;
+  pthread_t thread;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread, attributes, thread_main, (void *)body);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
+}
+
 bool os_thread_start(void (*body)(void)) {
   static void (*running)(void); /* one thread at a time */
   if (os_fault_now()) return false;
   int saved = errno;
-  sigset_t all, before;
   pthread_attr_t attributes;
-  pthread_t thread;
   running = body;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits it: no signal is for it */
-  int error = pthread_create(&thread, &attributes, thread_main, (void *)&running);
+  int error = create(&attributes, &running);
   if (error == EINVAL) { /* the static TLS needs more */
     pthread_attr_setstacksize(&attributes, 8 * MIB);
-    error = pthread_create(&thread, &attributes, thread_main, (void *)&running);
+    error = create(&attributes, &running);
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   errno = saved;
   return error == 0;

@@ -1,9 +1,9 @@
-/* background.c - the helper thread: there only while something waits to be given back.
+/* background.c - the helper thread: it gives memory back while the program has a second thread.
  *
- * It sleeps half of HAKMEM_WARM_POOL_DECAY_MS, looks, and ends when what is left is too little to wait for.
- * So an idle process has no thread of ours, no wake-ups, and a program whose threads have all ended
- * ends. In a static program it cannot be told which free comes from where no thread may be started
- * (release_note_caller): there it is started while memory grows, and sleeps instead of ending.
+ * It is started by malloc while memory grows, or when a thread is new: by no free, for libc frees under locks that starting a thread
+ * takes. While memory waits it looks each half of HAKMEM_WARM_POOL_DECAY_MS; then it sleeps until it is called, without a time-out. It
+ * ends when the program has one thread again. The end of a thread that has a heap rings for it; for others, which nobody hears of, it
+ * asks the kernel, as long as it has work.
  */
 #include "release/background.h"
 
@@ -15,9 +15,9 @@
 #include "release/release.h"
 #include "superslab/unit_os.h"
 
-enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000 };
-
-_Thread_local bool release_for_loader;
+enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000, ASK_MS = 100 };
+/* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. */
+enum { ALONE_LEAST_MS = 1, ALONE_MOST_MS = 8 };
 
 static uint32_t interval_ms(void) {
   int32_t half = option_value(WARM_POOL_DECAY_MS) / 2;
@@ -26,7 +26,13 @@ static uint32_t interval_ms(void) {
                                               : half);
 }
 
-static bool threads_left(void) { return heap_active() > 0; }
+/* Has the program another thread than the main one? The last of those that have a heap rings as it ends, which it does a moment later.
+ * Where the kernel does not say, a program that had a second thread when the helper was started has it still. */
+static bool is_wanted(void) {
+  if (engine_end_is_told()) return true;
+  enum { MAIN_AND_HELPER = 2 };
+  return heap_active() > 0 && os_process_threads() != MAIN_AND_HELPER;
+}
 
 /* --- pressure ---------------------------------------------------------------------------------------------- */
 
@@ -44,27 +50,35 @@ static void read_container(void) {
   container_read(&container);
 }
 
-/* A trigger for waiting tasks, -1 without; `*limits`: whether this kernel lets us look at all. */
-static int container_open(bool *limits) {
+/* What the helper knows of it, of its own from its first look on. */
+struct pressure {
+  bool opened;
+  bool limits; /* this kernel lets us look */
+  int trigger; /* for waiting tasks, -1 without */
+};
+
+static void open_pressure(struct pressure *pressure) {
+  pressure->opened = true;
   /* A table of descriptors for this thread alone, see os/file.h. It ends with the thread. */
-  *limits = option_value(CONTAINER) && os_files_of_own();
-  if (!*limits) return -1;
+  pressure->limits = option_value(CONTAINER) && os_files_of_own();
+  if (!pressure->limits) return;
   container_read(&container);
-  return container_pressure_open(&container);
+  pressure->trigger = container_pressure_open(&container);
 }
 
 /* Looks that memory has to stay untouched under the present pressure. Near the group's limit everything free goes;
  * tasks that wait for memory may only be reading a large file, so then what is young stays. */
-static unsigned looks_under_pressure(bool limits, int *trigger) {
-  if (!limits) return LOOKS;
+static unsigned looks_under_pressure(struct pressure *pressure) {
+  if (!pressure->opened) open_pressure(pressure);
+  if (!pressure->limits) return LOOKS;
   read_container();
   large_set_tight(container_is_half_used(&container));
   if (container_is_tight(&container)) return 0;
-  if (*trigger < 0) return LOOKS;
-  enum os_file_event event = os_file_wait(*trigger, 0);
+  if (pressure->trigger < 0) return LOOKS;
+  enum os_file_event event = os_file_wait(pressure->trigger, 0);
   if (event == OS_FILE_GONE) {
-    os_file_close(*trigger);
-    *trigger = -1;
+    os_file_close(pressure->trigger);
+    pressure->trigger = -1;
   }
   return event == OS_FILE_NEWS ? LOOKS - 1 : LOOKS;
 }
@@ -85,82 +99,111 @@ static bool is_called_again(void) {
   return atomic_load_explicit(&engine_called_again, memory_order_seq_cst);
 }
 
-/* Looks until too little waits and nobody has called since the last look began, or no thread is left. The marks are set before another
- * look as well, so that the same memory calls once. */
-static void work(bool limits, int *trigger) {
-  for (bool ends = false; !ends;) {
+/* Sleeps until the next look; false: the helper is not wanted any more. */
+static bool rest(void) {
+  uint64_t until = os_clock_ms() + interval_ms();
+  uint32_t step = ALONE_LEAST_MS, heard_before = 0;
+  for (;;) {
     /* acquire: with engine_hurry's release */
     uint32_t heard = atomic_load_explicit(&engine_bell, memory_order_acquire);
-    if (!threads_left()) break;
-    os_sleep_on(&engine_bell, heard, interval_ms());
-    if (!threads_left()) break;
+    if (!is_wanted()) return false;
+    uint64_t now = os_clock_ms();
+    if (now >= until) return true;
+    if (heard != heard_before) step = ALONE_LEAST_MS;
+    heard_before = heard;
+    uint32_t ms = (uint32_t)(until - now);
+    if (!engine_end_is_told()) {
+      if (ms > step) ms = step;
+      if (step < ALONE_MOST_MS) step *= 2;
+    }
+    os_sleep_on(&engine_bell, heard, ms);
+  }
+}
+
+/* Looks until too little waits and nobody has called since the last look began. The marks are set before another look as well, so that
+ * the same memory calls once. False: the helper is not wanted any more. */
+static bool work(struct pressure *pressure) {
+  for (bool ends = false; !ends;) {
+    if (!rest()) return false;
     os_thread_follow_process();
     atomic_store_explicit(&engine_called_again, false, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst); /* see engine_call_again */
-    ends = release_pass(looks_under_pressure(limits, trigger)) <= RELEASE_LEFT_OVER;
+    ends = release_pass(looks_under_pressure(pressure), is_wanted) <= RELEASE_LEFT_OVER;
     shared_tick(false);
     if (ends) set_marks();
     if (is_called_again()) ends = false;
   }
+  return true;
 }
 
-/* Takes that state, unless somebody has called meanwhile: then false, and the helper goes on. */
+/* The state goes from WAITS to that one, unless somebody has called. seq_cst: see engine_hurry. */
 static bool comes_to(uint32_t state) {
-  atomic_store_explicit(&engine_helper, state, memory_order_seq_cst);
-  return !is_called_again() || !threads_left() ||
-         !atomic_compare_exchange_strong_explicit(&engine_helper, &state, HELPER_RUNS,
-                                                  memory_order_acquire, memory_order_relaxed);
+  uint32_t waits = HELPER_WAITS;
+  return atomic_compare_exchange_strong_explicit(&engine_helper, &waits, state,
+                                                 memory_order_seq_cst, memory_order_acquire);
 }
 
-/* Sleeps while `engine_helper` is WAITS. Is there a thread left that has called? */
+/* Nothing waits. True: somebody has called. False: the state is NONE, since nobody would tell that the program has one thread again. */
 static bool wait_for_call(void) {
-  while (threads_left()) {
+  atomic_store_explicit(&engine_helper, HELPER_WAITS, memory_order_seq_cst);
+  /* A call that came before the state was seen. If the state has changed somebody has called as well. */
+  if (is_called_again()) {
+    (void)comes_to(HELPER_RUNS);
+    return true;
+  }
+  while (engine_end_is_told()) {
     if (atomic_load_explicit(&engine_helper, memory_order_acquire) != HELPER_WAITS) return true;
     os_sleep_on(&engine_helper, HELPER_WAITS, OS_NO_TIMEOUT);
   }
-  return false;
+  return !comes_to(HELPER_NONE);
 }
 
 static void helper_main(void) {
   heap_never_in_this_thread();
-  bool limits;
-  int trigger = container_open(&limits);
-  /* Each store of the state is a release as well: whoever starts or calls the next helper sees what this one has marked as given
-   * back. seq_cst for engine_hurry, too. */
-  if (os_loader_is_known()) {
-    do work(limits, &trigger);
-    while (!comes_to(HELPER_NONE));
-    return;
-  }
-  while (wait_for_call()) {
-    do work(limits, &trigger);
-    while (!comes_to(HELPER_WAITS));
-  }
+  struct pressure pressure = {.trigger = -1};
+  while (work(&pressure))
+    if (!wait_for_call()) return;
+  /* The program's own calls go on with what is left. release, as all stores of the state: whoever starts the next helper sees what this
+   * one has marked as given back. */
+  atomic_store_explicit(&engine_unheard, true, memory_order_relaxed);
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
 }
 
-/* For whoever has set `engine_helper`. A system that refused a thread, or a program that wants none, is asked again only after a
- * while. */
+/* For the thread that has set `engine_helper`. A system that refused a thread is asked again only after a while, and a filter of system
+ * calls stays for good. */
 static bool start_thread(void) {
-  static uint64_t refused_ms;
   uint64_t now = os_clock_ms();
-  bool soon = refused_ms != 0 && now - refused_ms < RETRY_MS;
-  unsigned long threads_least = heap_threads_have_ended() ? 1 : 2;
-  bool started =
-      !soon &&
-      (option_value(BACKGROUND) == BACKGROUND_ALWAYS || os_thread_is_welcome(threads_least)) &&
-      os_thread_start(helper_main);
-  atomic_store_explicit(&engine_helper_refused, !started, memory_order_relaxed);
-  if (!started && !soon) refused_ms = now;
-  return started;
+  enum os_welcome welcome =
+      option_value(BACKGROUND) == BACKGROUND_ALWAYS ? OS_THREAD_WELCOME : os_thread_is_welcome();
+  if (welcome == OS_THREAD_WELCOME && os_thread_start(helper_main)) return true;
+  atomic_store_explicit(&engine_refused_ms, welcome == OS_THREAD_NEVER ? REFUSED_FOR_GOOD : now,
+                        memory_order_relaxed);
+  return false;
+}
+
+static bool is_refused(void) {
+  uint64_t refused = atomic_load_explicit(&engine_refused_ms, memory_order_relaxed);
+  return refused != 0 && (refused == REFUSED_FOR_GOOD || os_clock_ms() - refused < RETRY_MS);
+}
+
+/* Has the program one thread? That changes without a sign, within pthread_create, which may allocate while there is one still. So memory
+ * that grows, and a thread that is new, always ask; others now and then. */
+static bool is_alone(bool grew) {
+  static _Atomic uint64_t alone_ms; /* relaxed: a hint */
+  if (option_value(BACKGROUND) == BACKGROUND_ALWAYS) return false;
+  uint64_t now = os_clock_ms();
+  if (!grew && now - atomic_load_explicit(&alone_ms, memory_order_relaxed) < ASK_MS) return true;
+  bool alone = os_process_threads() == 1;
+  atomic_store_explicit(&alone_ms, alone ? now : 0, memory_order_relaxed);
+  return alone;
 }
 
 /* False: there is none, and none could be had. */
-static bool start_helper(uint32_t state) {
+static bool start_helper(bool grew) {
   uint32_t none = HELPER_NONE;
-  if (!engine_may_have_helper()) return false;
-  if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, state, memory_order_acquire,
-                                               memory_order_relaxed))
+  if (!engine_may_have_helper() || is_refused() || is_alone(grew)) return false;
+  if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, HELPER_RUNS,
+                                               memory_order_acquire, memory_order_relaxed))
     return true;
   if (start_thread()) return true;
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
@@ -172,23 +215,24 @@ bool release_is_on(void) {
          option_value(SS_MEM_LEAN_DECOMMIT) != DECOMMIT_OFF;
 }
 
+/* Is there a helper, which knows by now? */
+static bool is_heard(void) {
+  /* A plain look first: this is called at each overflow while the helper runs. */
+  uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
+  while (state != HELPER_NONE) {
+    if (state == HELPER_WAITS && engine_call()) return true;
+    state = engine_call_again();
+    if (state == HELPER_RUNS) return true;
+  }
+  return false;
+}
+
 void release_wake(void) {
   struct heap *mine = heap_if_any();
   if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
-  if (release_for_loader) return;                       /* the next overflow calls again */
-  if (!release_is_on()) return;
-  /* A plain look first: this is called at each overflow while the helper runs. */
-  uint32_t state = atomic_load_explicit(&engine_helper, memory_order_relaxed);
-  if (state == HELPER_RUNS) state = engine_call_again();
-  if (state == HELPER_RUNS) return;
-  if (state == HELPER_WAITS) {
-    engine_call();
-    return;
-  }
-  bool was_refused = engine_is_refused();
-  if (os_loader_is_known() && start_helper(HELPER_RUNS)) return;
-  /* Refused for the first time: more has to wait from now on (engine_worth). Whoever finds that much comes again. */
-  if (was_refused || !engine_is_refused() || release_enough_waits(mine)) release_ride();
+  if (!release_is_on() || is_heard()) return;
+  if (engine_may_have_helper()) atomic_store_explicit(&engine_unheard, true, memory_order_relaxed);
+  release_ride();
 }
 
 void release_ride_now(struct heap *heap) {
@@ -200,17 +244,18 @@ void release_ride_now(struct heap *heap) {
   heap_veil(heap, false);
 }
 
-/* Of a thread that ends: it is not in the loader. */
 static void when_parked(void) {
-  release_for_loader = false;
   release_wake();
+  if (heap_active() > 1) release_get_ready(false);
 }
 
-void release_get_ready(void) {
+void release_get_ready(bool grew) {
   if (HAK_UNLIKELY(atomic_load_explicit(&engine_when_parked, memory_order_relaxed) == NULL))
     atomic_store_explicit(&engine_when_parked, when_parked, memory_order_relaxed);
-  if (HAK_LIKELY(os_loader_is_known())) return;
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
-  if (unit_mapped_bytes() < RELEASE_MOST || !release_is_on()) return;
-  (void)start_helper(HELPER_WAITS); /* without it, release_wake rides */
+  bool unheard = engine_is_unheard();
+  if (!unheard && unit_mapped_bytes() < RELEASE_MOST) return;
+  if (!release_is_on() || os_is_freeing_thread()) return; /* the next slow path comes again */
+  if (unheard) atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
+  if (!start_helper(grew) && unheard) release_ride();
 }

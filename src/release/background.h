@@ -2,23 +2,24 @@
 #ifndef HAK_BACKGROUND_H
 #define HAK_BACKGROUND_H
 
+#include "heap/engine.h"
 #include "heap/heap.h"
-
-/* Was the last free of this thread that may call the engine the dynamic loader's? */
-extern _Thread_local bool release_for_loader HAK_HIDDEN __attribute__((tls_model("initial-exec")));
-
-/** To be told where a free that may call the engine was called from. glibc's pthread_join frees the TLS of cached
- * stacks, by the loader, while it holds the lock that pthread_create takes: no helper is started then, and from
- * no free at all where the loader is not known. */
-HAK_INLINE void release_note_caller(const void *code) { release_for_loader = os_is_loader(code); }
 
 /** Is anything to be given back at all before the program asks for it? */
 bool release_is_on(void);
-/** Calls the engine: starts the helper, or works for a moment in this thread. Holds no lock. */
+/** Calls the engine: the helper, or works for a moment in this thread. Starts no thread. Holds no lock. */
 void release_wake(void);
-/** To be called while memory grows. Where a free must not start the helper it is started here, and waits for the call.
- * Holds no lock. */
-void release_get_ready(void);
+/** Starts the helper, unless there is one, or none may be: to be called by slow paths of malloc while memory grows, and when a thread is
+ * new (`grew`), or when a call was not heard. Never within free(): glibc's pthread_join frees the TLS of cached stacks while it holds a lock that pthread_create takes. The
+ * caller holds no lock. */
+void release_get_ready(bool grew);
+/** The same, for a slow path of malloc by the thread that has the heap, if there is a reason to. */
+HAK_INLINE void release_be_ready(struct heap *heap) {
+  if (HAK_LIKELY((heap->wants & WANTS_READY) == 0 && !heap->rides && !engine_is_unheard())) return;
+  bool grew = (heap->wants & WANTS_READY) != 0;
+  heap->wants &= (uint8_t)~WANTS_READY; /* first: starting a thread allocates */
+  release_get_ready(grew);
+}
 /** Does this slow path of a heap that rides pass without a look at the clock? */
 HAK_INLINE bool release_skips_ride(struct heap *heap) {
   if (!heap->rides || heap->ride_skips == 0) return false;

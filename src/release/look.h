@@ -7,14 +7,15 @@
 #include "superslab/dirty.h"
 
 struct pass {
-  unsigned looks;    /* 0: everything goes, whatever its age */
-  bool at_once;      /* slabs of any age; huge pages only where half of a slab goes */
-  size_t young;      /* bytes that have to wait */
-  bool split;        /* a huge page was broken up: its other slabs deserve another look */
-  bool gone;         /* every page of the batch was given back, and reads as zeros */
-  size_t count;      /* ranges gathered */
-  size_t given;      /* bytes in all */
-  size_t gone_bytes; /* of those, what the kernel has taken for sure */
+  unsigned looks;        /* 0: everything goes, whatever its age */
+  bool at_once;          /* slabs of any age; huge pages only where half of a slab goes */
+  size_t young;          /* bytes that have to wait */
+  bool (*goes_on)(void); /* false: the rest is left; NULL: all is looked at */
+  bool split;            /* a huge page was broken up: its other slabs deserve another look */
+  bool gone;             /* every page of the batch was given back, and reads as zeros */
+  size_t count;          /* ranges gathered */
+  size_t given;          /* bytes in all */
+  size_t gone_bytes;     /* of those, what the kernel has taken for sure */
 };
 
 /* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests

@@ -42,9 +42,8 @@ void release_check_below(void) {
 
 void release_answer_now(struct heap *heap) {
   unsigned wants = heap->wants;
-  heap->wants = 0; /* first: a thread that is started allocates */
+  heap->wants &= WANTS_READY; /* that is malloc's to answer, by release_be_ready */
   if ((wants & WANTS_ENGINE) != 0) release_wake();
   else if ((wants & WANTS_LOOK) != 0) release_check_below();
-  if ((wants & WANTS_READY) != 0) release_get_ready();
   if ((wants & WANTS_TRADE) != 0) release_trade(heap);
 }

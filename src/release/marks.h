@@ -13,10 +13,10 @@ void release_mark_below(void);
 /** Does so much wait, in the calling thread's heap or below all, that the engine is to be called? `mine`: NULL, or that heap. Holds no lock. */
 bool release_enough_waits(struct heap *mine);
 void release_answer_now(struct heap *heap);
-/** Does what heap->wants says, after a call into the heap room. The calling thread's heap; holds no lock; the caller of a
- * free() has to be known (release_note_caller). */
+/** Does what heap->wants says, after a call into the heap room; WANTS_READY is left for release_be_ready. The calling thread's heap;
+ * holds no lock. */
 HAK_INLINE void release_answer(struct heap *heap) {
-  if (HAK_UNLIKELY(heap->wants != 0)) release_answer_now(heap);
+  if (HAK_UNLIKELY((heap->wants & ~WANTS_READY) != 0)) release_answer_now(heap);
 }
 
 #endif

@@ -215,12 +215,15 @@ void look_at_spans(struct heap *heap, struct pass *pass) {
   batch_end();
 }
 
+/* Is it to be broken off? Asked at each class, which takes some ms. */
+static bool stops(const struct pass *pass) { return pass->goes_on != NULL && !pass->goes_on(); }
+
 static void look_at_heap(struct heap *heap, struct pass *pass) {
   bool tidies = look_begin(heap);
-  for (unsigned c = 0; tidies && c < CLASS_COUNT; c++)
+  for (unsigned c = 0; tidies && c < CLASS_COUNT && !stops(pass); c++)
     while (look_tidy(heap, c, pass)) continue;
   if (tidies) look_end(heap, pass);
-  for (unsigned c = 0; c < CLASS_COUNT; c++) look_at_class(heap, c, pass);
+  for (unsigned c = 0; c < CLASS_COUNT && !stops(pass); c++) look_at_class(heap, c, pass);
   look_at_spans(heap, pass);
 }
 
@@ -250,7 +253,7 @@ bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass) {
 
 static void look_at_slices(struct pass *pass) {
   struct dirty_cursor cursor = {0};
-  while (look_at_some_slices(&cursor, pass)) continue;
+  while (!stops(pass) && look_at_some_slices(&cursor, pass)) continue;
 }
 
 /* Huge pages that were broken up, and are in use altogether again: put together, 570 us each. A fork waits for
@@ -260,7 +263,7 @@ static void put_together(struct pass *pass) {
   struct dirty_cursor cursor = {0};
   unsigned done = 0;
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP || pass->looks == 0) return;
-  for (bool found = true; found && done < UNITS_A_LOOK; done++) {
+  for (bool found = true; found && done < UNITS_A_LOOK && !stops(pass); done++) {
     batch_begin(pass);
     struct superslab *superslab = superslab_take_refilled(&cursor);
     found = superslab != NULL;
@@ -272,10 +275,11 @@ static void put_together(struct pass *pass) {
 
 /* --- passes ------------------------------------------------------------------------------------------------ */
 
-static struct pass look_at_all(unsigned looks) {
-  struct pass pass = {.looks = looks};
+static struct pass look_at_all(unsigned looks, bool (*goes_on)(void)) {
+  struct pass pass = {.looks = looks, .goes_on = goes_on};
   lock_acquire(&engine_pass_lock);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap, &pass);
+  for (struct heap *heap = heap_first(); heap != NULL && !stops(&pass); heap = heap->next)
+    look_at_heap(heap, &pass);
   look_at_slices(&pass);
   put_together(&pass);
   if (looks > 0) pass.young += unit_age();
@@ -284,8 +288,8 @@ static struct pass look_at_all(unsigned looks) {
   return pass;
 }
 
-size_t release_pass(unsigned looks) {
-  struct pass pass = look_at_all(looks);
+size_t release_pass(unsigned looks, bool (*goes_on)(void)) {
+  struct pass pass = look_at_all(looks, goes_on);
   if (looks == 0) unit_trim();
   return pass.young;
 }
@@ -305,9 +309,9 @@ size_t release_purge(void) {
   if (!heap_start()) return 0;
   unit_stats_get(&units_before);
   release_own_caches();
-  size_t gone = look_at_all(0).gone_bytes;
+  size_t gone = look_at_all(0, NULL).gone_bytes;
   /* Once more: a block that went home to another heap just now may have been that heap's last. */
-  gone += look_at_all(0).gone_bytes;
+  gone += look_at_all(0, NULL).gone_bytes;
   unit_trim();
   unit_stats_get(&units_after);
   uint64_t was = units_before.bytes_mapped, is = units_after.bytes_mapped;

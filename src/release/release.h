@@ -4,8 +4,8 @@
  * slices of SuperSlabs, cached Large blocks, parked heaps, inboxes of threads at rest, the warm pool.
  * What was the same for LOOKS looks, which are half of HAKMEM_WARM_POOL_DECAY_MS apart, goes back.
  *
- * It runs in a helper thread (background.c), which exists only while something waits: enough free
- * memory calls it, and it ends when all that is left is clean (in static programs it sleeps then).
+ * It runs in a helper thread (background.c), which a program has as long as it has a second thread of its own; enough free
+ * memory calls it, and it sleeps when all that is left is clean.
  * A program without threads of its own, or with a seccomp filter, has none: there the threads that free
  * do the work themselves, a bounded part at each slow path, from the moment at which the helper would have been
  * called until little is left (release_ride).
@@ -26,8 +26,8 @@
 enum { LOOKS = 2 };
 
 /** One look at everything, by the helper; what has not changed for `looks` of them goes, with 0 the warm pool as
- * well. Returns the bytes that are still too young. */
-size_t release_pass(unsigned looks);
+ * well. Broken off when `goes_on` says no. Returns the bytes that are still too young. */
+size_t release_pass(unsigned looks, bool (*goes_on)(void));
 /** Empties the calling thread's caches: into its slabs, to other heaps, to the SuperSlabs. */
 void release_own_caches(void);
 /** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */

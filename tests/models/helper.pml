@@ -1,17 +1,18 @@
-/* helper.pml - the helper thread of a program in which a free may not start it.
+/* helper.pml - the helper thread of a program with threads.
  *
- * Models: src/release/background.c (start_helper, release_wake, release_get_ready, wait_for_call,
- * work, comes_to, helper_main) and src/heap/engine.c (engine_call, engine_call_again, engine_hurry) where the loader is not known, and park of src/heap/heap.c.
- * Threads grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so the helper
- * sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
- * What a thread frees waits until the helper looks. A call for it that the helper is too busy to hear is noted for it.
- * Left out: what a pass does (purge.pml); the time-out of a helper that works, which only makes it look
- * earlier; the marks; fork. spin interleaves and does not reorder: that both sides
+ * Models: src/release/background.c (start_helper, is_heard, release_wake, release_get_ready, work, wait_for_call, comes_to,
+ * helper_main) and src/heap/engine.c (engine_call, engine_call_again, engine_hurry, engine_end_is_told), and park of src/heap/heap.c.
+ * The main thread stays, and does nothing here. Others grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so
+ * the helper sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
+ * What a thread frees waits until the helper looks. A call for it that the helper is too busy to hear is noted for it; one that finds
+ * no helper is left unheard for the next malloc.
+ * Left out: what a pass does (purge.pml); how long a helper that works sleeps between looks; threads without a heap, which only make
+ * it stay longer; threads that are born; the marks; fork. spin interleaves and does not reorder: that both sides
  * need seq_cst is what the mutants LOOKS_FIRST and HURRIES_FIRST show.
- * Asserted: there is one helper at most; when all threads have ended, so has the helper; once a thread has called, the helper does not
- * sleep until it is called while what that thread has freed waits.
+ * Asserted: there is one helper at most; when all threads but the main one have ended, so has the helper; once a thread has called, the
+ * helper neither sleeps until it is called nor has ended, with the call not left unheard, while what that thread has freed waits.
  *
- * check: states 116,849
+ * check: states 643,956
  * mutant START_IN_TWO_STEPS: assertion violated (load, then store, for the compare-and-swap)
  * mutant NO_CALL_AT_END: invalid end state (the last thread rings, and the helper sleeps on another word)
  * mutant LOOKS_FIRST: invalid end state (the helper counts the threads before its state can be seen)
@@ -25,17 +26,19 @@
 #define ROUNDS 2
 #endif
 #define THREADS 2
+#define MAIN 1
 
 #define NONE 0
 #define RUNS 1
 #define WAITS 2
 
 byte helper = NONE;
-byte active_threads = THREADS;
+byte active_threads = THREADS + MAIN; /* heaps */
 byte bell;
 bool asleep_on_helper, asleep_on_bell; /* in the kernel */
 bool exists;                           /* for the assertion */
 bool again;                            /* a call while it was at work */
+bool unheard;                          /* a call when there was none */
 bool waits[THREADS];                   /* what that thread has freed */
 
 inline call() {
@@ -68,13 +71,13 @@ inline hurry() {
   fi
 }
 
-/* One look after the other until too little waits, or no thread is left. */
+/* One look after the other until too little waits, or no thread but the main one is left. */
 inline work() {
   do
   :: true ->
      heard = bell;
      if
-     :: active_threads == 0 -> break
+     :: active_threads <= MAIN -> wanted = false; break
      :: else
      fi;
      atomic { asleep_on_bell = (bell == heard) };
@@ -83,7 +86,7 @@ inline work() {
      :: asleep_on_bell = false /* the time is over */
      fi;
      if
-     :: active_threads == 0 -> break
+     :: active_threads <= MAIN -> wanted = false; break
      :: else
      fi;
 #ifndef CLEARED_LATE
@@ -102,15 +105,42 @@ inline work() {
 
 proctype helper_main() {
   byte heard, left;
+  bool wanted = true;
+at_work:
+  work();
+  if
+  :: !wanted -> unheard = true; goto ended
+  :: else
+  fi;
 #ifdef LOOKS_FIRST
   left = active_threads;
+#endif
+  helper = WAITS;
+#ifndef NO_LOOK_AT_END
+  if
+  :: again ->
+     atomic {
+       if
+       :: helper == WAITS -> helper = RUNS
+       :: else
+       fi
+     };
+     goto at_work
+  :: else
+  fi;
 #endif
 wait_for_call:
 #ifndef LOOKS_FIRST
   left = active_threads;
 #endif
   if
-  :: left == 0 -> goto ended
+  :: left <= MAIN ->
+     atomic {
+       if
+       :: helper == WAITS -> exists = false; helper = NONE; goto gone
+       :: else -> goto at_work
+       fi
+     }
   :: else
   fi;
   if
@@ -124,33 +154,12 @@ wait_for_call:
      !asleep_on_helper;
      left = active_threads;
      goto wait_for_call
-  :: else
+  :: else -> goto at_work
   fi;
-at_work:
-  work();
-#ifdef LOOKS_FIRST
-  left = active_threads;
-#endif
-  helper = WAITS;
-#ifndef NO_LOOK_AT_END
-  if
-  :: again ->
-     if
-     :: active_threads > 0 ->
-        atomic {
-          if
-          :: helper == WAITS -> helper = RUNS; goto at_work
-          :: else
-          fi
-        }
-     :: else
-     fi
-  :: else
-  fi;
-#endif
-  goto wait_for_call;
 ended:
-  atomic { exists = false; helper = NONE }
+  atomic { exists = false; helper = NONE };
+gone:
+  skip
 }
 
 active [THREADS] proctype thread() {
@@ -166,40 +175,54 @@ active [THREADS] proctype thread() {
 #ifdef START_IN_TWO_STEPS
            mine = (helper == NONE);
            if
-           :: mine -> helper = WAITS
+           :: mine -> helper = RUNS
            :: else
            fi;
 #else
            atomic {
              mine = (helper == NONE);
              if
-             :: mine -> helper = WAITS
+             :: mine -> helper = RUNS
              :: else
              fi
            };
 #endif
            if
-           :: mine -> atomic { assert(!exists); exists = true; run helper_main() }
+           :: mine -> atomic { assert(!exists); exists = true; unheard = false; run helper_main() }
            :: mine -> atomic { helper = NONE; waits[0] = false; waits[1] = false } /* refused: calls until then are in vain */
            :: else
            fi
         :: else
         fi
      :: waits[_pid] = true; /* frees */
+        called = false;
         seen = helper;
-        if
+        do
+        :: called || seen == NONE -> break
+        :: else ->
+           if
+           :: seen == WAITS -> call()
+           :: else
+           fi;
+           if
+           :: called -> break
 #ifdef NOTED_LATE
-        :: seen == RUNS -> seen = helper; again = true
+           :: else -> seen = helper; again = true
 #else
-        :: seen == RUNS -> again = true; seen = helper
+           :: else -> again = true; seen = helper
 #endif
-        :: else
-        fi;
+           fi;
+           if
+           :: seen == RUNS -> break
+           :: else
+           fi
+        od;
         if
-        :: seen == WAITS -> call()
+        :: !called && seen == NONE -> unheard = true
         :: else
         fi;
-        assert(!(waits[_pid] && seen != NONE && helper == WAITS && asleep_on_helper))
+        assert(!(waits[_pid] && seen != NONE && helper == WAITS && asleep_on_helper));
+        assert(!(waits[_pid] && seen != NONE && helper == NONE && !unheard))
      fi
   :: else -> break
   od;
@@ -208,7 +231,7 @@ active [THREADS] proctype thread() {
 #endif
   atomic { before = active_threads; active_threads-- };
   if
-  :: before == 1 -> hurry()
+  :: before <= MAIN + 1 -> hurry()
   :: else
   fi
 }

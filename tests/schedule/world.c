@@ -77,8 +77,6 @@ WEAK size_t os_page_size(void) { return 4096; }
 
 WEAK bool os_has_one_thread_for_sure(void) { return false; }
 
-WEAK bool os_loader_is_known(void) { return true; }
-
 WEAK size_t unit_mapped_bytes(void) { return 0; }
 
 WEAK int32_t option_values[OPTION_COUNT];

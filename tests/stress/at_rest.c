@@ -2,7 +2,7 @@
  * more for it.
  *
  * usage: at_rest inbox|busy   300 MB of one thread, freed by another; the owner sleeps, or works in another class
- *        at_rest ended        300 MB of 40 threads, which have ended when the blocks are freed
+ *        at_rest ended        300 MB of 40 threads, which have ended when the blocks are freed; another one sleeps
  *        at_rest ended-calls  the same; the thread that freed them goes on with a few small blocks
  *        at_rest cached       40 threads that have freed 8 blocks of 1 MB each, and sleep
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
@@ -10,7 +10,10 @@
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
  *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps
- *        at_rest little-of-main  the same by the first thread, whose heap was there before the others' */
+ *        at_rest little-of-main  the same by the first thread, whose heap was there before the others'
+ *        at_rest before-threads  300 MB that the first thread has freed before there was a second, by which it waits: a service that has
+ *                             loaded its data
+ *        at_rest before-others  the same, and the threads that it starts do not allocate, but it does */
 #include "kit.h"
 
 #include <pthread.h>
@@ -19,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40 };
+enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40, BEFORE_MOST_MB = 80 };
 
 static void *blocks[BLOCKS];
 static pthread_barrier_t filled;
@@ -93,14 +96,55 @@ static void *fill_part(void *number) {
   return NULL;
 }
 
+static void *allocate_and_sleep(void *unused) {
+  mem_free(mem_malloc(SIZE));
+  while (!atomic_load(&done)) usleep(10000);
+  return unused;
+}
+
+static void *sleep_to_the_end(void *unused) {
+  while (!atomic_load(&done)) usleep(10000);
+  return unused;
+}
+
 static int ended(void) {
-  pthread_t ids[ENDED_THREADS];
+  pthread_t ids[ENDED_THREADS], other;
+  bool with_other = !calls_on;
+  if (with_other)
+    CHECK(pthread_create(&other, NULL, allocate_and_sleep, NULL) == 0, "cannot create thread");
   pthread_barrier_init(&all_filled, NULL, ENDED_THREADS);
   for (uintptr_t i = 0; i < ENDED_THREADS; i++)
     CHECK(pthread_create(&ids[i], NULL, fill_part, (void *)i) == 0, "cannot create thread");
   for (unsigned i = 0; i < ENDED_THREADS; i++) pthread_join(ids[i], NULL);
   for (size_t i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
   come_to_rest(MOST_MB);
+  if (with_other) pthread_join(other, NULL);
+  return 0;
+}
+
+/* --- what was free before there were threads ----------------------------------------------------------------------- */
+
+/* All but the first of so many side by side, so that most pages are free, and no slab. */
+enum { RUN = 32, WORKERS = 4 };
+
+static int before_threads(bool workers_allocate) {
+  pthread_t ids[WORKERS];
+  for (size_t i = 0; i < BLOCKS; i++) {
+    CHECK(blocks[i] = mem_malloc(SIZE), "malloc failed");
+    memset(blocks[i], 1, SIZE);
+  }
+  for (size_t i = 0; i < BLOCKS; i++)
+    if (i % RUN != 0) mem_free(blocks[i]);
+  size_t resident = kit_resident();
+  printf("%zu MB resident before there are threads\n", resident / KIT_MB);
+  CHECK(resident > 2 * BEFORE_MOST_MB * KIT_MB, "there is too little to give back");
+  for (int i = 0; i < WORKERS; i++)
+    CHECK(pthread_create(&ids[i], NULL, workers_allocate ? allocate_and_sleep : sleep_to_the_end,
+                         NULL) == 0,
+          "cannot create thread");
+  for (int i = 0; !workers_allocate && i < 10; i++) CHECK(mem_malloc(SIZE << i), "malloc failed");
+  come_to_rest(BEFORE_MOST_MB);
+  for (int i = 0; i < WORKERS; i++) pthread_join(ids[i], NULL);
   return 0;
 }
 
@@ -267,6 +311,8 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
   if (strcmp(mode, "little") == 0) return little();
   if (strcmp(mode, "little-of-main") == 0) return little_of_main();
+  if (strcmp(mode, "before-threads") == 0) return before_threads(true);
+  if (strcmp(mode, "before-others") == 0) return before_threads(false);
   busy = strcmp(mode, "busy") == 0;
   pthread_t owner;
   pthread_barrier_init(&filled, NULL, 2);

@@ -3,7 +3,7 @@
  *
  * What is free goes back without it as well, by what the program goes on to call.
  *
- * usage: helper alone|child|calls|filter|ordinary|setuid */
+ * usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left */
 #include "kit.h"
 
 #include <dirent.h>
@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -320,6 +321,86 @@ static int change_user(void) {
   return 0;
 }
 
+/* --- a program whose threads have ended -------------------------------------------------------------------- */
+
+/* On a busy machine; it took 2,400 ms when the helper stayed for what it waited for. */
+enum { END_MS = 600, END_THREADS = 4, LEFT_SIZE = 40000 };
+#define LEFT_MOST (40 * KIT_MB)
+
+static atomic_bool helper_seen;
+static void *kept[SMALL_COUNT];
+
+static void *work_until_helper(void *kept_blocks) {
+  void **blocks = kept_blocks;
+  for (int i = 0; blocks != NULL && i < SMALL_COUNT; i++) {
+    CHECK(blocks[i] = mem_malloc(SMALL), "malloc failed");
+    memset(blocks[i], 1, SMALL);
+  }
+  CHECK(call_helper() != 0, "no helper was started");
+  atomic_store(&helper_seen, true);
+  fill_and_free();
+  for (int i = 0; blocks != NULL && i < SMALL_COUNT; i++)
+    if (i % LIVES != 0) mem_free(blocks[i]);
+  return NULL;
+}
+
+static void *never_allocate(void *unused) {
+  while (!atomic_load(&helper_seen)) usleep(1000);
+  return unused;
+}
+
+static void check_alone(void) {
+  int ms = 0;
+  for (; count_tasks() > 1 && ms < END_MS; ms++) usleep(1000);
+  CHECK(count_tasks() == 1, "a program whose threads have ended has %d", count_tasks());
+  printf("alone after %d ms\n", ms);
+}
+
+static int ends(void) {
+  pthread_t ids[END_THREADS];
+  bool namespaces = may_make_namespace();
+  for (int round = 0; round < 3; round++) {
+    atomic_store(&helper_seen, false);
+    for (int i = 0; i < END_THREADS; i++)
+      CHECK(pthread_create(&ids[i], NULL, i > 0 ? never_allocate : work_until_helper, NULL) == 0,
+            "cannot create thread");
+    for (int i = 0; i < END_THREADS; i++) pthread_join(ids[i], NULL);
+    check_alone();
+  }
+  if (!namespaces) printf("user namespaces are refused here: unshare() was not tried\n");
+  else CHECK(unshare(CLONE_NEWUSER) == 0, "unshare(CLONE_NEWUSER) failed");
+  return 0;
+}
+
+/* The other thread has no heap, so that nobody hears of its end. */
+static int ends_beside(void) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, never_allocate, NULL) == 0, "cannot create thread");
+  work_until_helper(NULL);
+  pthread_join(id, NULL);
+  check_alone();
+  return 0;
+}
+
+/* What it was about to give back goes by the calls of the thread that is left. */
+static int ends_left(void) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, work_until_helper, kept) == 0, "cannot create thread");
+  pthread_join(id, NULL);
+  check_alone();
+  size_t resident = kit_resident(), full = resident;
+  for (int i = 0; i < WAIT_SECONDS * 100 && resident > LEFT_MOST; i++) {
+    for (int j = 0; j < CALLS; j++) kept[0] = mem_malloc(LEFT_SIZE), mem_free(kept[0]);
+    usleep(10000);
+    resident = kit_resident();
+  }
+  printf("%zu MB, %zu MB are left\n", full / KIT_MB, resident / KIT_MB);
+  CHECK(full > 2 * LEFT_MOST, "there was too little to give back");
+  CHECK(resident <= LEFT_MOST, "too much is left");
+  CHECK(count_tasks() == 1, "a program whose threads have ended has %d", count_tasks());
+  return 0;
+}
+
 int main(int argc, char **argv) {
   kit_start();
   kit_watchdog(120);
@@ -330,5 +411,8 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "filter") == 0) return filter();
   if (strcmp(mode, "ordinary") == 0) return ordinary();
   if (strcmp(mode, "setuid") == 0) return change_user();
-  CHECK(false, "usage: helper alone|child|calls|filter|ordinary|setuid");
+  if (strcmp(mode, "ends") == 0) return ends();
+  if (strcmp(mode, "ends-beside") == 0) return ends_beside();
+  if (strcmp(mode, "ends-left") == 0) return ends_left();
+  CHECK(false, "usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left");
 }
