@@ -2,6 +2,7 @@
 written after it is kept elsewhere."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from command_line import PROGRAM, in_this_process
 from samples import suite, write_samples
 
 from hakmem_lab.base.errors import LabError
-from hakmem_lab.base.keep import Keeper, check_output
+from hakmem_lab.base.keep import Keeper, check_output, keep_earlier
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.run.results import read_result, write_result
 
@@ -211,3 +212,37 @@ def test_epochs_do_not_take_the_place_of_the_result(
     words = ("--program", "/bin/true", "-o", tmp_path / "x.csv")
     code, _, err = in_this_process(monkeypatch, capsys, "tail", "--root", repository.root, *words)
     assert code == 2 and "the result is JSON; its epochs go to that name" in err
+
+
+def test_an_earlier_result_gets_the_name_of_its_time(tmp_path: Path) -> None:
+    said: list[str] = []
+    file = tmp_path / "compare.json"
+    keep_earlier(file, said.append)
+    assert said == []
+    for text in ("first", "second"):
+        file.write_text(text)
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        keep_earlier(file, said.append)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    texts = {(tmp_path / name).read_text() for name in names}
+    assert len(names) == 2 and texts == {"first", "second"}
+    assert all(re.fullmatch(r"compare-2001\d{4}-\d{6}(-2)?\.json", name) for name in names)
+    assert len(said) == 2 and all(line.endswith(" now") for line in said)
+
+
+def test_compare_keeps_its_earlier_result(repository: Paths) -> None:
+    """Where the user named no file; a file that was named is replaced."""
+    words = [sys.executable, "-c", PROGRAM, "compare", "--root", str(repository.root)]
+    words += ["--rounds", "1", "--allocators", "glibc", "--no-system-calls"]
+    for arguments in (["one two"], ["three"]):
+        done = subprocess.run(
+            [*words, "--", shutil.which("echo") or "echo", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    results = [read_result(file) for file in sorted(repository.bench.glob("compare*.json"))]
+    assert sorted(result.rows[0].command[1:] for result in results) == [["one two"], ["three"]]
+    assert "the earlier " in done.stderr and "compare-" in done.stderr

@@ -11,6 +11,7 @@ from samples import phases_csv, soak_csv, suite, write_samples
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.base.printable import printable, with_printable_texts
 from hakmem_lab.run.results import RowResult, write_result
+from hakmem_lab.trace.info import show_command
 
 Monkey = pytest.MonkeyPatch
 Captured = pytest.CaptureFixture[str]
@@ -146,3 +147,8 @@ def test_a_good_program_is_shown_as_it_is(repository: Paths, built: Path) -> Non
     assert "é – 10" in text
     result, _ = write_samples(repository.root)
     assert result.is_file()
+
+
+def test_a_recorded_command_keeps_its_quotes() -> None:
+    assert show_command({"command": ["sh", "-c", "echo a b"]}) == "sh -c 'echo a b'"
+    assert show_command({"command": ["sh", "-c", "a\nb"]}) == "sh -c 'a ..."

@@ -398,6 +398,7 @@ def test_command(ready: Paths, tmp_path: Path) -> None:
         "app on broken",
     ):
         assert words in done.stdout
+    assert r"\n" not in done.stdout  # a line's end that was printed as an escape
     # The table's memory is without the replay's own.
     own = statistics.median(settings["dry"]["peak_rss_kb"])
     peak = statistics.median(run.peak_rss_kb for run in row.good_runs("glibc"))

@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -103,6 +104,23 @@ def other_places(file: Path) -> list[Path]:
         with suppress(OSError, RuntimeError):
             places.append(directory() / name)
     return places
+
+
+def keep_earlier(file: Path, say: SayFunction = say_on_stderr) -> None:
+    """Gives an earlier result another name, that of its time, so that the next one does not replace it."""
+    try:
+        written = file.stat()
+    except OSError:
+        return  # there is none, or the Keeper says what is wrong
+    if file.is_symlink() or not stat.S_ISREG(written.st_mode):
+        return
+    when = time.strftime("%Y%m%d-%H%M%S", time.localtime(written.st_mtime))
+    for again in ("", *(f"-{number}" for number in range(2, 100))):
+        kept = file.with_name(f"{file.stem}-{when}{again}{file.suffix}")
+        if not os.path.lexists(kept):
+            file.rename(kept)
+            say(f"the earlier {file} is {kept.name} now")
+            return
 
 
 class Keeper:

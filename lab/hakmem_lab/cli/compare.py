@@ -11,7 +11,7 @@ import typer
 from hakmem_lab.analysis.summary import base_of, output_verdict
 from hakmem_lab.analysis.verdict import plural
 from hakmem_lab.base.errors import LabError
-from hakmem_lab.base.keep import Keeper
+from hakmem_lab.base.keep import Keeper, keep_earlier
 from hakmem_lab.base.paths import find_paths
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
@@ -435,6 +435,8 @@ def compare_command(
     say_what_is_left_out(reporter)
     for row in rows:
         say_that_it_is_a_script(reporter, row)
+    if output is None:  # who names a file may want it replaced
+        keep_earlier(paths.bench / "compare.json")
     keepers = Keepers(output or paths.bench / "compare.json", export_csv, export_markdown)
     if plan is None:
         settings = {"warmup": warmup, "prepare": prepare, "cleanup": cleanup}

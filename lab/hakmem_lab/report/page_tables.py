@@ -1,5 +1,6 @@
 """The tables of a report, from a result of any kind: what it has rows for gets the same tables."""
 
+import shlex
 import statistics as standard
 from collections.abc import Callable
 
@@ -136,7 +137,7 @@ def detail_of(result: Result, row: RowResult, base: str | None) -> Detail:
     columns += ["user s", "system s", "switches", "system calls", "runs"]
     columns += ["output"] if any(run.output for run in row.runs) else []
     words = frozenset({0, 3, 11})
-    facts = [("group", row.group), ("command", " ".join(row.command))]
+    facts = [("group", row.group), ("command", shlex.join(row.command))]
     if row.environment:
         variables = " ".join(f"{name}={value}" for name, value in row.environment.items())
         facts.append(("environment", variables))

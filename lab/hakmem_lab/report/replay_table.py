@@ -33,14 +33,16 @@ def show_dry(result: Result, key: str, scale: float = 1.0, digits: int = 1) -> s
     return show(median_estimate(np.array(values, dtype=np.float64) * scale), digits)
 
 
-def footnote(result: Result, base: str | None) -> str:
+def footnote(result: Result, base: str | None) -> tuple[str, str]:
+    """Its lines."""
     runs = len(result.settings.get("dry", {}).get("ns", []))
     return (
         "medians over rounds with their 95% bootstrap interval; ratios below 1 are faster or"
-        f" smaller than {base}\nblocks: what remains of the peak without the replay's own"
+        f" smaller than {base}",
+        f"blocks: what remains of the peak without the replay's own"
         f" {show_dry(result, 'peak_rss_kb', 1 / 1024)} MiB; its own are"
         f" also {show_dry(result, 'ns')} ns a call and {show_dry(result, 'faults', digits=0)} page"
-        f" faults ({runs} runs without calls)"
+        f" faults ({runs} runs without calls)",
     )
 
 
@@ -73,7 +75,8 @@ def print_row(result: Result, row: RowResult, console: Console) -> None:
         )
     if table.row_count:
         console.print(table)
-        say(console, footnote(result, base))
+        for line in footnote(result, base):
+            say(console, line)
 
 
 def print_replay(result: Result, console: Console) -> None:

@@ -1,5 +1,6 @@
 """Takes up a suite's run that was stopped: on the same sources, builds, rows and machine only."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def facts_of_allocator(allocator: Allocator) -> dict[str, Any]:
 
 def facts_of_row(row: RowResult) -> dict[str, Any]:
     return {
-        "command": " ".join(row.command),
+        "command": shlex.join(row.command),
         "variables": row.environment,
         "measure": row.measure,
         "group": row.group,

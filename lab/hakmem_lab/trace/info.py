@@ -1,5 +1,6 @@
 """What a trace says about a program, as figures. trace_tables.py prints them."""
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def duration(objects: Objects) -> float:
 def show_command(information: dict[str, Any]) -> str:
     """The recorded command's first line."""
     words = information.get("command", [])
-    text = " ".join(map(str, words)) if isinstance(words, list) else str(words)
+    text = shlex.join(map(str, words)) if isinstance(words, list) else str(words)
     first, *others = printable_lines(text).split("\n")
     return f"{first} ..." if others else first
 
