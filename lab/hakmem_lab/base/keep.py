@@ -107,7 +107,7 @@ def other_places(file: Path) -> list[Path]:
 
 
 def keep_earlier(file: Path, say: SayFunction = say_on_stderr) -> None:
-    """Gives an earlier result another name, that of its time, so that the next one does not replace it."""
+    """Gives an earlier result the name of its time, so that the next one does not replace it."""
     try:
         written = file.stat()
     except OSError:
