@@ -241,6 +241,11 @@ static void recall(struct machine *machine) {
   else machine->now = machine->remembered[--machine->depth];
 }
 
+/* In tables with mistakes the product may have any size. */
+static int64_t scaled(uint64_t number, int64_t factor) {
+  return (int64_t)(number * (uint64_t)factor);
+}
+
 /* DW_CFA_* of the low six bits. False: the location is beyond the code. */
 static bool step_extended(struct machine *machine, struct bytes *bytes, uint8_t code) {
   int64_t factor = machine->cie->data_factor;
@@ -262,7 +267,7 @@ static bool step_extended(struct machine *machine, struct bytes *bytes, uint8_t 
     break;
   case 0x05: /* offset_extended */
     number = take_uleb(bytes);
-    set(machine, number, RULE_AT, (int64_t)take_uleb(bytes) * factor);
+    set(machine, number, RULE_AT, scaled(take_uleb(bytes), factor));
     break;
   case 0x06:
     restore(machine, take_uleb(bytes));
@@ -301,22 +306,22 @@ static bool step_extended(struct machine *machine, struct bytes *bytes, uint8_t 
     break;
   case 0x11: /* offset_extended_sf */
     number = take_uleb(bytes);
-    set(machine, number, RULE_AT, take_sleb(bytes) * factor);
+    set(machine, number, RULE_AT, scaled((uint64_t)take_sleb(bytes), factor));
     break;
   case 0x12: /* def_cfa_sf */
     number = take_uleb(bytes);
-    set_cfa(machine, number, take_sleb(bytes) * factor);
+    set_cfa(machine, number, scaled((uint64_t)take_sleb(bytes), factor));
     break;
   case 0x13:
-    move_cfa(machine, take_sleb(bytes) * factor);
+    move_cfa(machine, scaled((uint64_t)take_sleb(bytes), factor));
     break;
   case 0x14: /* val_offset */
     number = take_uleb(bytes);
-    set(machine, number, RULE_VALUE, (int64_t)take_uleb(bytes) * factor);
+    set(machine, number, RULE_VALUE, scaled(take_uleb(bytes), factor));
     break;
   case 0x15:
     number = take_uleb(bytes);
-    set(machine, number, RULE_VALUE, take_sleb(bytes) * factor);
+    set(machine, number, RULE_VALUE, scaled((uint64_t)take_sleb(bytes), factor));
     break;
   case 0x16:
     set_expression(machine, bytes, RULE_VALUE_EXPR);
@@ -340,7 +345,7 @@ static void run(struct machine *machine, struct bytes bytes) {
     bool goes_on = true;
     if (code >> 6 == 1) machine->location += low * machine->cie->code_factor;
     else if (code >> 6 == 2)
-      set(machine, low, RULE_AT, (int64_t)take_uleb(&bytes) * machine->cie->data_factor);
+      set(machine, low, RULE_AT, scaled(take_uleb(&bytes), machine->cie->data_factor));
     else if (code >> 6 == 3) restore(machine, low);
     else goes_on = step_extended(machine, &bytes, low);
     if (bytes.bad || steps == STEPS_MOST) machine->bad = true;

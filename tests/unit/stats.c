@@ -105,12 +105,13 @@ static void *cache_large_blocks(void *unused) {
 /* Large blocks of a thread's cache whose pages went back lie in no slab. */
 static void given_large_blocks_are_not_of_what_is_pinned(void **state) {
   (void)state;
-  enum { BLOCKS = 2000, SIZE = 1024 };
-  static void *blocks[BLOCKS];
+  enum { BLOCKS = 2000, SIZE = 1024, HELD = 24 };
+  static void *blocks[BLOCKS], *held[HELD]; /* a cache has at most half of what is in use */
   struct hak_memory_stats before = {.size = sizeof before}, after = before;
   pthread_t thread;
   assert_int_equal(pthread_barrier_init(&cached, NULL, 2), 0);
   assert_int_equal(pthread_barrier_init(&counted, NULL, 2), 0);
+  for (int i = 0; i < HELD; i++) assert_non_null(held[i] = hak_malloc(512 * KIB));
   for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = hak_malloc(SIZE));
   for (int i = 0; i < BLOCKS; i += 2) hak_free(blocks[i]); /* no page without a live block */
   hak_purge();
@@ -125,6 +126,7 @@ static void given_large_blocks_are_not_of_what_is_pinned(void **state) {
   assert_in_range(after.given - before.given, 3 * MIB, 5 * MIB);
   assert_in_range(after.pinned, before.pinned, before.pinned + 128 * KIB);
   for (int i = 1; i < BLOCKS; i += 2) hak_free(blocks[i]);
+  for (int i = 0; i < HELD; i++) hak_free(held[i]);
 }
 
 static void keeps_errno(void **state) {
