@@ -92,8 +92,9 @@ bool absent_take_over(struct heap *heap) {
   memset((char *)heap + from, 0, offsetof(struct heap, classes) - from);
   heap->quarantine = quarantine;
   share_begin(heap);
-  heap->in_doubt = true;
+  atomic_store_explicit(&heap->in_doubt, true, memory_order_relaxed);
   atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
+  atomic_store_explicit(&heap->mover, MOVER_GONE, memory_order_relaxed);
   return true;
 }
 
@@ -143,7 +144,7 @@ static void prove_slot(struct heap *heap, struct outgoing *slot) {
 }
 
 void absent_prove_now(struct heap *heap) {
-  heap->in_doubt = false;
+  atomic_store_explicit(&heap->in_doubt, false, memory_order_relaxed);
   for (unsigned c = 0; c < CLASS_COUNT; c++) prove_bin(heap, c);
   bins_count(heap);
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) prove_slot(heap, &heap->outgoing[i]);

@@ -26,7 +26,8 @@ void absent_prove_now(struct heap *heap);
 /** Before anything in the bins, slots or cached spans of a heap without a thread is used. Under its lock; superslab_settle is to be called
  * after it. */
 HAK_INLINE void absent_prove(struct heap *heap) {
-  if (HAK_UNLIKELY(heap->in_doubt)) absent_prove_now(heap);
+  if (HAK_UNLIKELY(atomic_load_explicit(&heap->in_doubt, memory_order_relaxed)))
+    absent_prove_now(heap);
 }
 
 /** Bytes of free blocks that this process, or one that it descends from, lost at forks. */

@@ -39,6 +39,12 @@ static _Thread_local unsigned depth;
 static _Thread_local bool settled; /* the child's part of it is done */
 static _Thread_local int parent;   /* its process */
 
+static void each_lock_in_use(lock_visit *visit, void *argument) {
+  engine_each_lock(visit, argument);
+  heap_each_lock_in_use(visit, argument);
+  superslab_each_lock(visit, argument);
+}
+
 static void each_lock(lock_visit *visit, void *argument) {
   engine_each_lock(visit, argument);
   heap_each_lock(visit, argument);
@@ -86,7 +92,7 @@ static void prepare(void) {
   atomic_store_explicit(&lock_settle_child, settle_if_child, memory_order_relaxed);
   lock_pass_wake_on();
   each_lock(see_interrupted, &patience.may_give_up);
-  each_lock(take, &patience);
+  each_lock_in_use(take, &patience);
   heap_fork_prepare();
   atomic_store_explicit(&lock_forking_thread, lock_self(), memory_order_relaxed);
 }

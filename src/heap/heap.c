@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "heap/absent.h"
+#include "heap/adopt.h"
 #include "heap/bins.h"
 #include "heap/common.h"
 #include "heap/engine.h"
@@ -80,7 +81,7 @@ static void set_state(struct heap *heap, enum heap_state state) {
   /* The lock: whoever adopts from the heap at this moment finishes first, and the stores of the thread
    * that gives the heap away are seen by the one that takes it. */
   lock_acquire(&heap->lock);
-  bool doubtful = heap->in_doubt;
+  bool doubtful = atomic_load_explicit(&heap->in_doubt, memory_order_relaxed);
   absent_prove(heap);
   atomic_store_explicit(&heap->state, (uint8_t)state, memory_order_relaxed);
   lock_release(&heap->lock);
@@ -90,8 +91,10 @@ static void set_state(struct heap *heap, enum heap_state state) {
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. Nor may anybody call malloc, where
  * the helper is started else: no libc holds a lock when it calls a key's destructor. */
 static void call_for_parked_bins(void) {
-  if (parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
   if (heap_active() == 0) return; /* the program ends */
+  adopt_room(ROOM_AT_END);
+  superslab_settle();
+  if (parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
@@ -319,72 +322,11 @@ void heap_return(struct heap *heap) { park(heap); }
 
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 
-void heap_each_lock(lock_visit *visit, void *argument) {
-  visit(&heap_list_lock, argument);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    visit(&heap->lock, argument);
-  offers_each_lock(visit, argument);
-}
-
-void heap_fork_prepare(void) {
-  struct heap *mine = heap_if_any();
-  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
-   * the lock by now, and what it guards is its own then. */
-  if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    if (heap == mine) continue;
-    if (parked_is_moved_here(heap)) (void)lock_keep_for_fork(&heap->lock);
-    else absent_note(heap);
-  }
-}
-
-/* The heap of this thread was taken from it while it forked: it gets another one. */
-static void leave_lost_heap(void) {
+void heap_go_on_in_child(struct heap *first, uint64_t active_now, bool mine_is_whole) {
+  atomic_store_explicit(&heap_all, first, memory_order_relaxed);
+  atomic_store_explicit(&active, active_now, memory_order_relaxed);
+  if (mine_is_whole || heap_if_any() == NULL) return;
+  /* The heap of this thread was taken from it while it forked: it gets another one. */
   leave_heap();
   if (key_made) (void)pthread_setspecific(key, NULL);
-}
-
-void heap_fork_child(void) {
-  struct heap *mine = heap_if_any(), *kept = NULL, *next;
-  uint64_t active_now = 0;
-  bool mine_is_whole = false;
-  parked_forget_all();
-  offers_fork_child();
-  for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
-    next = heap->next;
-    if (!lock_is_whole_in_child(&heap->lock)) {
-      if (heap == &heap_samples) heap_samples_lost = true;
-      else if (named_is(heap)) named_lose(heap);
-      else if (common_is(heap)) common_lose(heap);
-      else atomic_store_explicit(&heap->state, HEAP_LOST, memory_order_relaxed);
-      parked_count_bins(heap, 0);
-      absent_lose(heap);
-      continue;
-    }
-    heap->next = kept;
-    kept = heap;
-    if (heap == &heap_samples) continue;
-    if (named_is(heap)) {
-      named_end_walk_of_others(heap);
-      continue;
-    }
-    heap->ride_other = NULL; /* it may not be kept */
-    remote_forget_inbox(heap);
-    if (common_is(heap)) continue;
-    if (heap == mine || parked_is_moved_here(heap)) {
-      active_now += heap == mine || atomic_load_explicit(&heap->mover_counts, memory_order_relaxed);
-      mine_is_whole |= heap == mine;
-      parked_count_bins(heap, 0);
-      offers_enter_in_child(heap, false);
-      continue;
-    }
-    /* The bins of a parked heap are under its lock. */
-    if (absent_take_over(heap)) parked_count_bins(heap, bins_bytes(heap));
-    offers_enter_in_child(heap, true);
-    parked_put(heap);
-  }
-  atomic_store_explicit(&heap_all, kept, memory_order_relaxed);
-  if (mine != NULL && !mine_is_whole) leave_lost_heap();
-  atomic_store_explicit(&active, active_now, memory_order_relaxed);
-  (void)lock_is_whole_in_child(&heap_list_lock);
 }

@@ -64,6 +64,9 @@ enum { FEW_HEAPS = 32 };
 /* With more, they share slabs of large classes (common.h). */
 enum { COMMON_FROM_HEAPS = 8 };
 
+/* In heap->mover: the heap is in no list of parked ones, and its thread is not in this process. No lock_self(). */
+enum { MOVER_GONE = 1 };
+
 enum heap_state {
   HEAP_ACTIVE,
   HEAP_PARKED,
@@ -120,7 +123,6 @@ struct heap {
   uint8_t ride_skipped;          /* how many passed before its last look, at most */
   struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
   struct sample_pace pace;       /* the next thread that has the heap goes on with it */
-  bool in_doubt; /* in a fork's child: what its thread left was not looked at so far (absent.h) */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
@@ -168,7 +170,9 @@ struct heap {
   /* The thread (lock_self) that has the heap, and whose thread_heap it is not: it takes it just now, has borrowed it, or parks it. A handler
    * that interrupts this may fork, and the child goes on with it. Relaxed: that thread's own. */
   _Atomic uint32_t mover;
-  atomic_bool mover_counts;    /* among the active ones */
+  atomic_bool mover_counts; /* among the active ones */
+  /* In a fork's child: what its thread left was not looked at so far (absent.h). Written under `lock`; relaxed: a hint without it. */
+  atomic_bool in_doubt;
   _Atomic size_t parked_bins;  /* relaxed: a hint; about the bytes in its bins while it is parked */
   _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
@@ -200,6 +204,16 @@ HAK_INLINE unsigned heap_node(const struct heap *heap) {
 
 HAK_INLINE void heap_set_node(struct heap *heap, unsigned node) {
   atomic_store_explicit(&heap->node, (uint8_t)node, memory_order_relaxed);
+}
+
+/** Does the heap have no thread, and nothing that anybody could use, as far as is known? Scans pass such heaps by without their lock.
+ * relaxed: a hint; what is missed is found by the next scan. */
+HAK_INLINE bool heap_is_bare(const struct heap *heap) {
+  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED &&
+         atomic_load_explicit(&heap->parked_bins, memory_order_relaxed) == 0 &&
+         atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) <= 0 &&
+         atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed) == 0 &&
+         !atomic_load_explicit(&heap->in_doubt, memory_order_relaxed);
 }
 
 /** The heap of a bin of this class. */
@@ -269,7 +283,11 @@ bool heap_are_many(void);
 
 /** Its part of the handlers around fork (fork.c). */
 void heap_each_lock(lock_visit *visit, void *argument);
+/** The same without the locks of heaps in which nothing is. */
+void heap_each_lock_in_use(lock_visit *visit, void *argument);
 void heap_fork_prepare(void);
 void heap_fork_child(void);
+/** In the child: these are all heaps, and so many are active. `mine_is_whole`: this thread's is among them. */
+void heap_go_on_in_child(struct heap *first, uint64_t active_now, bool mine_is_whole);
 
 #endif

@@ -98,7 +98,8 @@ static bool all_are_free(unsigned size_class) {
 void offers_enter_in_child(struct heap *heap, bool parked) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     if (!all_are_free(c)) continue;
-    atomic_store_explicit(&heap->offered[c], false, memory_order_relaxed);
+    if (atomic_load_explicit(&heap->offered[c], memory_order_relaxed))
+      atomic_store_explicit(&heap->offered[c], false, memory_order_relaxed);
     if (parked && atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
       offers_enter(heap, c);
   }

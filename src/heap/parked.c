@@ -34,9 +34,21 @@ struct heap *parked_take(unsigned node) {
   return heap;
 }
 
-void parked_forget_all(void) {
+static void forget_all(void) {
   for (unsigned node = 0; node < node_end(); node++) *list_of(node) = NULL;
   atomic_store_explicit(&count, 0, memory_order_relaxed);
+}
+
+/* A heap without a mover that is parked is in a list: both change under heap_list_lock. */
+void parked_fork_child(struct heap *first, bool whole) {
+  if (!whole) forget_all();
+  for (struct heap *heap = first; heap != NULL; heap = heap->next) {
+    if (atomic_load_explicit(&heap->state, memory_order_relaxed) != HEAP_PARKED) continue;
+    bool moves = atomic_load_explicit(&heap->mover, memory_order_relaxed) != 0;
+    if ((whole && !moves) || parked_is_moved_here(heap)) continue;
+    if (moves) parked_end_to_move(heap);
+    parked_put(heap);
+  }
 }
 
 void parked_count_bins(struct heap *heap, size_t bytes) {

@@ -10,8 +10,9 @@
 void parked_put(struct heap *heap);
 /** Takes the one that was parked last on a node, as with parked_begin_to_move(heap, false); NULL: there is none. */
 struct heap *parked_take(unsigned node);
-/** Empty lists, in the child of a fork. */
-void parked_forget_all(void);
+/** In the child of a fork: of the heaps from `first` on, all that have no thread are in a list. `whole`: the lists are as this thread, or another
+ * under the lock, left them. */
+void parked_fork_child(struct heap *first, bool whole);
 
 /* Without a lock: */
 

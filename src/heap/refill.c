@@ -183,6 +183,7 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
 static bool get_memory(struct heap *heap, unsigned size_class) {
   heap_set_node(heap, node_now());
   bool adopted = adopt_slabs(heap, size_class, false);
+  if (!adopted) adopt_room(ROOM_FOR_SLAB);
   if (!adopted && !add_slab(heap, size_class)) {
     if (refill_take_back(heap, size_class)) return true;
     adopted = node_are_many() && adopt_slabs(heap, size_class, true);

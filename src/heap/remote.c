@@ -322,6 +322,11 @@ void remote_settle(struct heap *heap) {
   }
 }
 
+void remote_forget_piles(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    if (heap->pile[c] != NULL) heap->pile[c] = NULL;
+}
+
 /* However long the piles are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a
  * batch counts it afterwards. Nothing is written where nothing changes, for each page that is costs a copy. */
 void remote_forget_inbox(struct heap *heap) {

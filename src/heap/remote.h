@@ -82,6 +82,9 @@ void remote_settle(struct heap *heap);
  * need not be whole. */
 void remote_forget_inbox(struct heap *heap);
 
+/** The same of piles and inbox, where the lock was not held. */
+void remote_forget_piles(struct heap *heap);
+
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
  * heap->lock. */
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);

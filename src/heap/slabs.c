@@ -7,7 +7,7 @@
 
 /* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have
  * to wait for the heap's lock. */
-enum { BLOCKS_A_HOLD = 512 };
+enum { BLOCKS_A_HOLD = 512, SLABS_A_HOLD = 64 };
 
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
@@ -200,15 +200,25 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   return count > 0;
 }
 
-bool slabs_put_parked_bin(struct heap *heap, unsigned size_class) {
+bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last) {
   absent_prove(heap);
   struct bin *bin = &heap->bins[size_class];
   struct strays strays = {0};
-  unsigned put = put_some(heap, size_class, &bin->head, true, &strays);
+  unsigned put = put_some(heap, size_class, &bin->head, keep_last, &strays);
   remote_send_strays(&strays);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;
+}
+
+void slabs_give_up_empty(struct heap *heap, unsigned size_class) {
+  struct slab *next;
+  unsigned looked = 0;
+  for (struct slab *slab = heap->classes[size_class].first; slab != NULL && looked < SLABS_A_HOLD;
+       slab = next, looked++) {
+    next = slab->next;
+    if (slab_is_empty(slab)) slabs_give_up(heap, slab);
+  }
 }
 
 void slabs_drain_bins(struct heap *heap) {

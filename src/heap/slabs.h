@@ -65,7 +65,9 @@ void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool kee
 void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last);
 
 /** Puts back some blocks of a parked heap's bin; false: there are no more. */
-bool slabs_put_parked_bin(struct heap *heap, unsigned size_class);
+bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last);
+/** Gives up empty slabs of the class, of the first ones. */
+void slabs_give_up_empty(struct heap *heap, unsigned size_class);
 
 /** Puts back what some batches of others' frees hold; false: there are no more. */
 bool slabs_put_batches(struct heap *heap, unsigned size_class);

@@ -200,7 +200,7 @@ void lock_release_after_fork(struct lock *lock) {
 bool lock_is_whole_in_child(struct lock *lock) {
   enum lock_holder holder = lock_holder(lock);
   bool inside = holder == LOCK_MINE || (look(lock) & LOCK_INSIDE) != 0;
-  if (holder == LOCK_OTHERS || !inside)
+  if ((holder == LOCK_OTHERS || !inside) && look(lock) != 0)
     atomic_store_explicit(&lock->state, 0, memory_order_relaxed);
   return holder != LOCK_OTHERS;
 }

@@ -87,6 +87,7 @@ static unsigned looks_under_pressure(struct pressure *pressure) {
 
 static void set_marks(void) {
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+    if (heap_is_bare(heap)) continue;
     lock_acquire(&heap->lock);
     engine_set_mark(heap);
     lock_release(&heap->lock);

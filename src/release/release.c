@@ -167,6 +167,7 @@ bool look_begin(struct heap *heap) {
   bool parked = has_no_thread(heap);
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
   if (!parked && !sent) return false;
+  if (heap_is_bare(heap)) return false;
   lock_acquire(&heap->lock);
   absent_prove(heap);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
@@ -182,7 +183,7 @@ bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) 
   if (pass->looks == 0 || heap->quiet[size_class] > pass->looks) {
     bool parked = has_no_thread(heap);
     more = parked && heap->bins[size_class].head != NULL;
-    if (more) slabs_put_parked_bin(heap, size_class);
+    if (more) slabs_put_parked_bin(heap, size_class, true);
     else more = slabs_put_batches(heap, size_class);
   }
   lock_release_in_turn(&heap->lock);
@@ -223,8 +224,10 @@ static void look_at_heap(struct heap *heap, struct pass *pass) {
   for (unsigned c = 0; tidies && c < CLASS_COUNT && !stops(pass); c++)
     while (look_tidy(heap, c, pass)) continue;
   if (tidies) look_end(heap, pass);
-  for (unsigned c = 0; c < CLASS_COUNT && !stops(pass); c++) look_at_class(heap, c, pass);
-  look_at_spans(heap, pass);
+  bool has_slabs = slabs_owned(heap) > 0;
+  for (unsigned c = 0; has_slabs && c < CLASS_COUNT && !stops(pass); c++)
+    look_at_class(heap, c, pass);
+  if (!heap_is_bare(heap)) look_at_spans(heap, pass);
 }
 
 /* --- below the heaps --------------------------------------------------------------------------------------- */

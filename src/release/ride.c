@@ -36,7 +36,8 @@ static struct heap *next_parked(struct heap *from, uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   for (; from != NULL; from = from->next) {
     bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if ((parked || common_is(from)) && now - from->looked_ms >= half) return from;
+    if (((parked && !heap_is_bare(from)) || common_is(from)) && now - from->looked_ms >= half)
+      return from;
   }
   return NULL;
 }
