@@ -93,6 +93,7 @@ int main(int argc, char **argv) {
   size_t alone = in_child(0), after = in_child(first);
   printf("second phase: %zu MB alone, %zu MB after the first\n", alone / KIT_MB, after / KIT_MB);
   CHECK(alone > 30 * KIT_MB, "the second phase works with more");
-  CHECK(after < alone + alone * 3 / 4, "what the first phase left is not used");
+  CHECK(after < alone * 9 / 4,
+        /* 2.9 times where nobody empties the bins */ "what the first phase left is not used");
   return 0;
 }
