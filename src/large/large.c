@@ -374,31 +374,6 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
   return claimed;
 }
 
-/* Their pages may have gone, or not: nothing is said of what cached spans hold. */
-void span_cache_fork_child(struct span_cache *cache) {
-  for (uint32_t i = 0; i < span_count(cache); i++) {
-    struct slab *span = span_at(cache, i);
-    if (atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_GIVING)
-      atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_relaxed);
-  }
-}
-
-/* A span that was being taken out when the process forked is not cached any more, and others may be there twice. */
-void span_cache_settle(struct span_cache *cache) {
-  span_cache_fork_child(cache);
-  uint32_t count = span_count(cache), kept = 0;
-  cache->bytes = 0;
-  for (uint32_t i = 0; i < count && i < SPANS_CACHED; i++) {
-    struct slab *span = span_at(cache, i);
-    if (span == NULL || (kept > 0 && span_at(cache, kept - 1) == span) ||
-        atomic_load_explicit(&span->kind, memory_order_relaxed) < KIND_CACHED)
-      continue;
-    cache->bytes += bytes_of(span);
-    atomic_store_explicit(&cache->spans[kept++], span, memory_order_relaxed);
-  }
-  atomic_store_explicit(&cache->count, kept, memory_order_relaxed);
-}
-
 void span_cache_given(struct slab *span) {
   /* release: see claim */
   atomic_store_explicit(&span->kind, KIND_GIVEN, memory_order_release);
