@@ -79,6 +79,8 @@ WEAK bool os_has_one_thread_for_sure(void) { return false; }
 
 WEAK size_t unit_mapped_bytes(void) { return 0; }
 
+WEAK size_t superslab_bytes_in_use(void) { return 0; }
+
 WEAK int32_t option_values[OPTION_COUNT];
 
 void report_bad_pointer(const char *function, const void *pointer, const char *what) {
