@@ -1,9 +1,10 @@
-/* deepbind.c - libraries that are opened with RTLD_DEEPBIND allocate where the program does (docs/decisions/0031).
+/* deepbind.c - libraries that are opened with RTLD_DEEPBIND, and functions that are looked up in libc's own handle, allocate where the
+ * program does (docs/decisions/0031).
  *
  * Such a library looks names up in itself and what it needs before it looks among all libraries of the program. libc is among what it
  * needs, so it would find libc's malloc and free although another is preloaded, and free blocks that it did not
- * allocate. Here dlopen makes libc's table say, at the first such call, what the program finds under these names. All
- * other names are found as the flag asks.
+ * allocate. So does a program that opens libc by its name, to call its functions (Python's ctypes, Ruby's Fiddle). Here dlopen makes
+ * libc's table say, at the first call of either kind, what the program finds under these names. All other names are found as they were.
  *
  * Part of libhakmem.so alone: libhakmem.a may be in a static program, which has no dlopen of this kind.
  */
@@ -19,6 +20,7 @@
 
 #include "api/api.h"
 #include "os/symbols.h"
+#include "os/text.h"
 #include "policy/options.h"
 
 #if defined(__has_attribute)
@@ -64,22 +66,35 @@ static const char *const family[] = {
 /* The next one in the program's order, found at the first call. relaxed: it is a function, there before us. */
 static _Atomic(dlopen_function *) next;
 
-static HAK_COLD dlopen_function *prepare(dlopen_function *function, int mode) {
+/* "libc.so.6", with a path or without. */
+static bool is_libc(const char *file) {
+  static const char start[] = "libc.so";
+  if (file == NULL) return false;
+  for (const char *at = file; *at != 0; at++)
+    if (*at == '/') file = at + 1;
+  return text_begins(file, start, sizeof start - 1);
+}
+
+static HAK_COLD dlopen_function *prepare(dlopen_function *function, bool replaces) {
   if (function == NULL) {
     function = (dlopen_function *)dlsym(RTLD_NEXT, "dlopen");
     if (function == NULL) return not_there; /* glibc before 2.34, in a program without libdl.so */
     atomic_store_explicit(&next, function, memory_order_relaxed);
   }
-  /* Where libc's allocator serves the program it may serve all. */
-  if ((mode & RTLD_DEEPBIND) != 0 && option_value(DEEPBIND) && !heap_calls_libc())
+  /* Where libc's allocator serves the program it may serve all. What is called here opens libc as well. */
+  static _Thread_local bool replacing __attribute__((tls_model("initial-exec")));
+  if (replaces && !replacing && option_value(DEEPBIND) && !heap_calls_libc()) {
+    replacing = true;
     symbols_replace_in_libc(family, sizeof family / sizeof *family);
+    replacing = false;
+  }
   return function;
 }
 
 HAK_EXPORT void *dlopen(const char *file, int mode) {
   dlopen_function *function = atomic_load_explicit(&next, memory_order_relaxed);
-  if (HAK_UNLIKELY(function == NULL || (mode & RTLD_DEEPBIND) != 0))
-    function = prepare(function, mode);
+  bool replaces = (mode & RTLD_DEEPBIND) != 0 || is_libc(file);
+  if (HAK_UNLIKELY(function == NULL || replaces)) function = prepare(function, replaces);
   JUMP function(file, mode);
 }
 #endif

@@ -49,7 +49,7 @@ static void complain(int error) {
 static void make(uint32_t self) {
   char path[PATH_ROOM];
   int error;
-  if (page != NULL) (void)os_unmap(page, SHARED_BYTES); /* the parent's */
+  if (page != NULL) (void)os_unmap_unused(page, SHARED_BYTES); /* the parent's */
   put_path(path, self);
   page = os_file_share(path, SHARED_BYTES, &error);
   atomic_store_explicit(&maker, self, memory_order_relaxed);

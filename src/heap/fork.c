@@ -1,6 +1,6 @@
 /* fork.c - pthread_atfork handlers.
  *
- * The forking thread takes every lock, in the order in which all code takes them (release batch,
+ * The forking thread takes every lock, in the order in which all code takes them (start, release batch,
  * heap list, heaps, lists of offers, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
  * copied. It holds them for the fork: os/lock.h says who may take one away, and that the child sees it.
  *
@@ -30,6 +30,7 @@
 #include <pthread.h>
 
 #include "heap/engine.h"
+#include "heap/start.h"
 #include "os/lock.h"
 #include "superslab/superslab.h"
 
@@ -46,6 +47,7 @@ static void each_lock_in_use(lock_visit *visit, void *argument) {
 }
 
 static void each_lock(lock_visit *visit, void *argument) {
+  start_each_lock(visit, argument);
   engine_each_lock(visit, argument);
   heap_each_lock(visit, argument);
   superslab_each_lock(visit, argument);
@@ -76,6 +78,7 @@ static void settle_child(void) {
   superslab_fork_child();
   heap_fork_child();
   engine_fork_child();
+  start_fork_child();
 }
 
 /* Before our own handler runs the process tells parent and child apart. They may have one number, each in a namespace of its

@@ -21,8 +21,8 @@
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/share.h"
+#include "heap/start.h"
 #include "observe/report.h"
-#include "os/libc.h"
 #include "policy/options.h"
 #include "superslab/unit.h"
 
@@ -45,8 +45,7 @@ static struct counters first_counters; /* of first_heap */
 static bool first_heap_given HAK_START_DATA;
 _Atomic(struct heap *) heap_all HAK_START_DATA;
 
-struct lock heap_list_lock HAK_START_DATA; /* parked.c, first_heap_given, initialisation */
-atomic_bool heap_started HAK_START_DATA;
+struct lock heap_list_lock HAK_START_DATA; /* parked.c, first_heap_given */
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
 static _Atomic uint64_t active HAK_START_DATA;
@@ -54,11 +53,6 @@ static _Atomic uint64_t active HAK_START_DATA;
 struct heap *heap_first(void) {
   /* acquire: a heap that is seen is seen whole */
   return atomic_load_explicit(&heap_all, memory_order_acquire);
-}
-
-bool heap_calls_libc(void) {
-  return atomic_load_explicit(&heap_started, memory_order_acquire) &&
-         option_value(FORCE_LIBC_ALLOC);
 }
 
 /* seq_cst: see engine_hurry. */
@@ -142,6 +136,27 @@ static void leave_heap(void) {
   counting_heap = NULL;
 }
 
+/* While a library is told of pages that go, which may allocate, the thread may hold the lock of its heap, and slabs and cached spans of the
+ * heap may be in the engine's hands. So it borrows a heap for each call, as at its end. Where it forks meanwhile it goes on with its heap
+ * in the child, which `mover` says. */
+static void beside_program(struct os_beside *beside, bool begins) {
+  struct heap *mine = heap_if_any();
+  if (begins) {
+    *beside = (struct os_beside){mine, malloc_thread.heap, thread_ended, true};
+    if (mine != NULL) parked_begin_to_move(mine, true);
+    leave_heap();
+    thread_ended = true;
+    return;
+  }
+  mine = beside->heap;
+  thread_ended = beside->ended;
+  if (mine == NULL) return;
+  if (mine->counters != NULL) counting_heap = mine;
+  else thread_heap = mine;
+  malloc_thread.heap = beside->heap_of_malloc;
+  parked_end_to_move(mine);
+}
+
 /* The key was made before the program's, so this runs before their destructors. These still have the heap: it is parked when
  * the key comes again, in the second round of destructors (glibc and musl make four, as long as values are set). Not later,
  * for a heap that was first made by a destructor, in the second round, would never be parked then: which round it is,
@@ -160,52 +175,17 @@ static void at_thread_end(void *heap) {
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
 
-static void refuse_libc_where_there_is_none(void) {
-#if !HAK_FAST
-  if (!option_value(FORCE_LIBC_ALLOC) || libc_is_reachable()) return;
-  struct report line;
-  report_start(&line);
-  report_text(&line, "HAKMEM_FORCE_LIBC_ALLOC=1: libc's allocator is not in this (static) program");
-  report_end(&line);
-  option_values[OPTION_FORCE_LIBC_ALLOC] = 0;
-#endif
-}
-
-static void read_options_and_make_key(void) {
-  options_read();
+void heap_make_key(void) {
   /* The heap's lists may hold what was reported: a handler of SIGABRT gets another heap. relaxed: a function, and no data. */
   atomic_store_explicit(&os_when_dying, leave_heap, memory_order_relaxed);
-  refuse_libc_where_there_is_none();
+  atomic_store_explicit(&os_beside_program, beside_program, memory_order_relaxed); /* as above */
   /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */
   key_made = pthread_key_create(&key, at_thread_end) == 0;
 }
 
-static void prewarm(void) {
-  size_t units = unit_prewarm((size_t)option_value(PREWARM_MB) * MIB >> UNIT_SHIFT);
-  lock_acquire(&superslab_lock);
-  counters_supply(COUNTED_HUGE, SUPPLY_PREFILLED, units);
-  lock_release(&superslab_lock);
-}
-
-static void initialise(void) {
-  if (atomic_load_explicit(&heap_started, memory_order_acquire)) return;
-  fork_register();
-  lock_acquire(&heap_list_lock);
-  bool first = !atomic_load_explicit(&heap_started, memory_order_relaxed);
-  if (first) {
-    read_options_and_make_key();
-    link_start();
-    /* release: options are read without the lock afterwards */
-    atomic_store_explicit(&heap_started, true, memory_order_release);
-  }
-  lock_release(&heap_list_lock);
-  /* Without the lock: no other thread has to wait while the pages are made. */
-  if (first && !option_value(FORCE_LIBC_ALLOC) && option_value(PREWARM_MB) > 0) prewarm();
-}
-
-bool heap_start(void) {
-  initialise();
-  return !option_value(FORCE_LIBC_ALLOC);
+void heap_park_at_end(void) {
+  struct heap *mine = heap_if_any();
+  if (mine != NULL && key_made) (void)pthread_setspecific(key, mine);
 }
 
 void heap_list(struct heap *heap) {

@@ -7,6 +7,7 @@
 #include "heap/refill.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
+#include "os/text.h"
 
 /* --- by number ------------------------------------------------------------------------------------------ */
 
@@ -97,11 +98,11 @@ struct hak_heap *named_create(const char *name, size_t limit) {
   if (named != NULL) named->exists = true;
   lock_release(&heap_list_lock);
   if (named == NULL) return NULL;
+  size_t length = name != NULL ? text_length_within(name, NAMED_BYTES - 1) : 0;
   lock_acquire(&named->heap.lock);
   named->limit = limit;
   named->live_bytes = named->live_blocks = named->peak_bytes = named->span_bytes = 0;
   named->refused = 0;
-  size_t length = name != NULL ? strnlen(name, NAMED_BYTES - 1) : 0;
   if (length > 0) memcpy(named->name, name, length);
   memset(named->name + length, 0, NAMED_BYTES - length);
   lock_release(&named->heap.lock);

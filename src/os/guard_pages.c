@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "os/call.h"
 #include "os/fault.h"
 #include "os/os.h"
 
@@ -32,23 +33,24 @@ static void count(_Atomic uint64_t *counter) {
 
 static bool protect(void *address, size_t bytes, int protection) {
   count(&os_counts.mprotect);
-  return !os_fault_now() && mprotect(address, bytes, protection) == 0;
+  return !os_fault_now() && call_mprotect(address, bytes, protection) == 0;
 }
 
 /* Of a range of no bytes the kernel asks only whether it knows the advice; what it refuses otherwise may be locked memory. */
-static bool is_unknown(void *address) {
-  return errno == EINVAL && madvise(address, 0, MADV_GUARD_INSTALL) != 0;
+static bool is_unknown(long error, void *address) {
+  return error == -EINVAL && call_madvise(address, 0, MADV_GUARD_INSTALL) != 0;
 }
 
 static bool guard(void *address, size_t bytes) {
   if (!is_set(&marks_unknown)) {
     count(&os_counts.madvise);
     if (os_fault_now()) return false;
-    if (madvise(address, bytes, MADV_GUARD_INSTALL) == 0) {
+    long error = call_madvise(address, bytes, MADV_GUARD_INSTALL);
+    if (error == 0) {
       if (!is_set(&any_marked)) set(&any_marked);
       return true;
     }
-    if (is_unknown(address)) set(&marks_unknown);
+    if (is_unknown(error, address)) set(&marks_unknown);
   }
   bool ok = protect(address, bytes, PROT_NONE);
   if (ok) set(&any_cut);
@@ -56,10 +58,8 @@ static bool guard(void *address, size_t bytes) {
 }
 
 bool os_guard(void *address, size_t bytes) {
-  int saved = errno;
   bool ok = guard(address, bytes);
   if (!ok) count(&os_counts.failed);
-  errno = saved;
   return ok;
 }
 
@@ -76,14 +76,14 @@ void *os_map_guarded(size_t bytes) {
 bool os_unmap_guarded(void *address, size_t bytes) {
   size_t page = os_page_size();
   bytes = (bytes + page - 1) & ~(page - 1);
-  return os_unmap((char *)address - page, bytes + 2 * page);
+  return os_unmap_unused((char *)address - page, bytes + 2 * page);
 }
 
 #if HAK_HARDENED
 
 static bool unmark(void *address, size_t bytes) {
   count(&os_counts.madvise);
-  return !os_fault_now() && madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
+  return !os_fault_now() && call_madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
 }
 
 /* Where a filter of system calls has come to refuse madvise: fresh pages take the place of those that cannot be touched, which hold
@@ -91,19 +91,17 @@ static bool unmark(void *address, size_t bytes) {
 static bool replace(void *address, size_t bytes) {
   count(&os_counts.mmap);
   return !os_fault_now() &&
-         mmap(address, bytes, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+         !os_call_failed(call_mmap(address, bytes, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1));
 }
 
 bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
 
 bool os_unguard(void *address, size_t bytes) {
-  int saved = errno;
   bool ok;
   if (is_set(&any_marked) && !unmark(address, bytes)) ok = replace(address, bytes);
   else ok = !is_set(&any_cut) || protect(address, bytes, PROT_READ | PROT_WRITE);
   if (!ok) count(&os_counts.failed);
-  errno = saved;
   return ok;
 }
 

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "os/lock.h"
 
-#include <errno.h>
 #include <limits.h>
+#include <time.h>
 
 #include "os/futex.h"
 
@@ -76,9 +76,7 @@ static bool sleep_on(struct lock *lock, uint32_t state, uint32_t ms) {
 }
 
 void lock_pass_wake_on(void) {
-  int saved = errno;
   if (slept_for != NULL) (void)futex_wake(&slept_for->state, 1);
-  errno = saved;
 }
 
 void lock_wait(struct lock *lock) {
@@ -88,7 +86,6 @@ void lock_wait(struct lock *lock) {
   if (atomic_load_explicit(&lock_forking_thread, memory_order_relaxed) == self)
     atomic_load_explicit(&lock_settle_child, memory_order_relaxed)();
   if (spin(lock, self)) return;
-  int saved = errno;
   struct lock *interrupted = slept_for;
   slept_for = lock;
   bool waited = false; /* long enough for one that is held for a fork */
@@ -103,14 +100,9 @@ void lock_wait(struct lock *lock) {
     if (!may_take) waited = sleep_on(lock, state, for_fork ? LOCK_PATIENCE_MS : OS_NO_TIMEOUT);
   }
   slept_for = interrupted;
-  errno = saved;
 }
 
-static void wake(struct lock *lock) {
-  int saved = errno;
-  futex_wake(&lock->state, 1);
-  errno = saved;
-}
+static void wake(struct lock *lock) { futex_wake(&lock->state, 1); }
 
 /* release: as lock_release. The lock stays held for the fork. */
 static void leave(struct lock *lock) {
@@ -139,7 +131,6 @@ void lock_release_in_turn(struct lock *lock) {
     lock_release(lock);
     return;
   }
-  int saved = errno;
   struct lock *interrupted = slept_for;
   slept_for = lock;
   atomic_store_explicit(&lock->state, 0, memory_order_release); /* release: as lock_release */
@@ -147,14 +138,12 @@ void lock_release_in_turn(struct lock *lock) {
   if (futex_wake(&lock->state, 1) && futex_wait(&lock->state, 0, &a_wake) == FUTEX_WOKEN)
     (void)futex_wake(&lock->state, 1);
   slept_for = interrupted;
-  errno = saved;
 }
 
 /* --- around fork ---------------------------------------------------------------------------------- */
 
 void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_give_up) {
   uint32_t self = lock_self(), as = self | LOCK_FOR_FORK;
-  int saved = errno;
   struct lock *interrupted = slept_for;
   slept_for = lock;
   for (;;) {
@@ -173,7 +162,6 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
   /* The wake that came here was perhaps another's, who sleeps without end: all look again, and find a fork now. */
   if ((as & LOCK_WAITERS) != 0) futex_wake(&lock->state, INT_MAX);
   slept_for = interrupted;
-  errno = saved;
 }
 
 /* The look and the mark are one step: in between another thread may take the lock away, and let go of it. A mark on a lock that

@@ -7,9 +7,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/call.h"
 #include "os/os.h"
 
 struct file_id {
@@ -19,11 +19,14 @@ struct file_id {
 
 /* Past libc's wrapper, which programs replace (fakeroot), and then allocate in it. */
 HAK_AT_LOAD static bool identify(int file, struct file_id *id) {
-  struct stat status;
+  struct stat status = {0};
 #if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv) || defined(__powerpc64__)
-  if (syscall(SYS_fstat, file, &status) != 0) return false;
+  if (OS_CALL(SYS_fstat, file, &status) != 0) return false;
 #else
-  if (fstat(file, &status) != 0) return false;
+  int saved = errno;
+  bool known = fstat(file, &status) == 0;
+  errno = saved;
+  if (!known) return false;
 #endif
   *id = (struct file_id){status.st_dev, status.st_ino};
   return true;
@@ -38,9 +41,7 @@ static struct file_id first_stderr HAK_START_DATA;
 static int kept_stderr = -1;
 
 HAK_AT_LOAD void os_note_stderr(void) {
-  int saved = errno;
   first_stderr_state = identify(STDERR_FILENO, &first_stderr) ? KNOWN : NONE;
-  errno = saved;
 }
 
 /* The one system call that every program pays: later nobody could tell which file stderr was. */
@@ -56,18 +57,16 @@ static bool is_first_stderr(int file) {
 
 void os_keep_stderr(void) {
   enum { OUT_OF_THE_WAY = 100 }; /* programs count on getting low numbers */
-  int saved = errno;
-  at_load(); /* of options that are read before the constructors */
+  at_load();                     /* of options that are read before the constructors */
   if (is_first_stderr(STDERR_FILENO))
-    kept_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
-  errno = saved;
+    kept_stderr = (int)OS_CALL(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
 }
 
 /* Leaves what could not be written. By the plain system call: no point at which a thread can be cancelled. */
 static void write_to(int file, const char **text, size_t *length) {
   while (*length > 0) {
-    long written = syscall(SYS_write, file, *text, *length);
-    if (written < 0 && errno == EINTR) continue;
+    long written = OS_CALL(SYS_write, file, *text, *length);
+    if (written == -EINTR) continue;
     if (written <= 0) return;
     *text += written;
     *length -= (size_t)written;
@@ -75,17 +74,13 @@ static void write_to(int file, const char **text, size_t *length) {
 }
 
 void os_write_error(const char *text, size_t length) {
-  int saved = errno;
   at_load(); /* of a message before the constructors */
   if (is_first_stderr(STDERR_FILENO)) write_to(STDERR_FILENO, &text, &length);
   if (length > 0 && is_first_stderr(kept_stderr)) write_to(kept_stderr, &text, &length);
-  errno = saved;
 }
 
 void os_write_error_here(const char *text, size_t length) {
-  int saved = errno;
   write_to(STDERR_FILENO, &text, &length);
-  errno = saved;
 }
 
 /* Not libc's texts: those are translated, which allocates. */

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "os/os.h"
 
-#include <errno.h>
 #include <sys/auxv.h>
 
 #ifndef AT_RSEQ_FEATURE_SIZE
@@ -17,8 +16,6 @@
 
 /* Weak: since glibc 2.35, and not in every static program. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
-/* Weak: since glibc 2.29. */
-extern int getcpu(unsigned int *cpu, unsigned int *node) __attribute__((weak));
 
 /* The start of the kernel's struct rseq; C libraries' headers know less of it than kernels fill in. */
 struct rseq_area {
@@ -32,17 +29,38 @@ enum source { UNKNOWN, AREA, VDSO };
 
 static enum source find_source(void) {
   const size_t needed = offsetof(struct rseq_area, node_id) + sizeof(uint32_t);
-  int saved = errno; /* kernels before 6.3 have no such entry, and getauxval says so */
-  bool fills_in = &__rseq_offset != NULL && getauxval(AT_RSEQ_FEATURE_SIZE) >= needed;
-  errno = saved;
+  bool fills_in = &__rseq_offset != NULL && os_told_at_start(AT_RSEQ_FEATURE_SIZE) >= needed;
   return fills_in ? AREA : VDSO;
 }
+
+#if defined(__x86_64__) || defined(__powerpc64__)
+#if defined(__x86_64__)
+#define CPU_NAME "__vdso_getcpu"
+#else
+#define CPU_NAME "__kernel_getcpu"
+#endif
+
+typedef long cpu_function(unsigned *cpu, unsigned *node, void *unused);
+
+/* On which node nobody says. */
+static long no_node(unsigned *cpu, unsigned *node, void *unused) {
+  return (void)cpu, (void)node, (void)unused, -1;
+}
+#endif
 
 /* Elsewhere getcpu() is a system call. */
 static unsigned ask_vdso(void) {
   unsigned node = 0;
 #if defined(__x86_64__) || defined(__powerpc64__)
-  if (getcpu != NULL) (void)getcpu(NULL, &node);
+  static _Atomic(cpu_function *) function;
+  /* relaxed: whoever looks finds the same */
+  cpu_function *ask = atomic_load_explicit(&function, memory_order_relaxed);
+  if (HAK_UNLIKELY(ask == NULL)) {
+    ask = (cpu_function *)os_kernel_function(CPU_NAME);
+    if (ask == NULL) ask = no_node;
+    atomic_store_explicit(&function, ask, memory_order_relaxed);
+  }
+  if (ask(NULL, &node, NULL) != 0) node = 0;
 #endif
   return node;
 }

@@ -12,12 +12,13 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "os/call.h"
 #include "os/fault.h"
 #include "os/file.h"
 #include "os/probe.h"
+#include "os/text.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -54,23 +55,20 @@ static void count_call(_Atomic uint64_t *counter) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Common end of every memory call: counts a failure and hides the errno it left. */
-static bool succeeded(bool ok, int saved_errno) {
-  if (HAK_UNLIKELY(!ok)) {
-    count_call(&os_counts.failed);
-    errno = saved_errno;
-  }
+/* Common end of every memory call. */
+static bool succeeded(bool ok) {
+  if (HAK_UNLIKELY(!ok)) count_call(&os_counts.failed);
   return ok;
 }
 
 static void *map_with(void *address, size_t bytes, int protection, int flags) {
-  int saved = errno;
   count_call(&os_counts.mmap);
-  void *p = MAP_FAILED;
+  long p = -ENOMEM;
   if (!os_fault_now())
-    p = mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  if (p != MAP_FAILED) probe_map(p, bytes);
-  return succeeded(p != MAP_FAILED, saved) ? p : NULL;
+    p = call_mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1);
+  if (!succeeded(!os_call_failed(p))) return NULL;
+  probe_map((void *)p, bytes); // NOLINT(performance-no-int-to-ptr): the kernel's answer
+  return (void *)p;            // NOLINT(performance-no-int-to-ptr)
 }
 
 void *os_map(size_t bytes) { return map_with(NULL, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE); }
@@ -78,7 +76,7 @@ void *os_map(size_t bytes) { return map_with(NULL, bytes, PROT_READ | PROT_WRITE
 void *os_map_at(void *address, size_t bytes) {
   void *p = map_with(address, bytes, PROT_READ | PROT_WRITE, MAP_NORESERVE | MAP_FIXED_NOREPLACE);
   if (p != NULL && p != address) { /* a kernel before 4.17 takes the flag for a hint */
-    os_unmap(p, bytes);
+    os_unmap_unused(p, bytes);
     return NULL;
   }
   return p;
@@ -96,52 +94,69 @@ void *os_map_huge_pages(size_t bytes, size_t page_bytes) {
 #endif
 }
 
-bool os_unmap(void *address, size_t bytes) {
-  int saved = errno;
+typedef long unmap_call(void *address, size_t bytes);
+
+static bool unmap_by(unmap_call *call, void *address, size_t bytes) {
   count_call(&os_counts.munmap);
-  bool ok = !os_fault_now() && munmap(address, bytes) == 0;
+  bool ok = !os_fault_now() && call(address, bytes) == 0;
   if (ok) probe_unmap(address, bytes);
-  return succeeded(ok, saved);
+  return succeeded(ok);
 }
 
+bool os_unmap(void *address, size_t bytes) { return unmap_by(call_told_munmap, address, bytes); }
+
+bool os_unmap_unused(void *address, size_t bytes) { return unmap_by(call_munmap, address, bytes); }
+
+bool os_is_heard(void) { return call_is_heard(); }
+
 bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
-  int saved = errno;
   count_call(&os_counts.mremap);
   bool ok = !os_fault_now() &&
-            mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
-  return succeeded(ok, saved);
+            call_mremap(from, from_bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
+  return succeeded(ok);
 }
 
 void *os_resize(void *address, size_t bytes, size_t new_bytes) {
-  int saved = errno;
   count_call(&os_counts.mremap);
-  void *p = MAP_FAILED;
-  if (!os_fault_now()) p = mremap(address, bytes, new_bytes, MREMAP_MAYMOVE);
-  return succeeded(p != MAP_FAILED, saved) ? p : NULL;
+  long p = -ENOMEM;
+  if (!os_fault_now()) p = call_mremap(address, bytes, new_bytes, MREMAP_MAYMOVE, NULL);
+  return succeeded(!os_call_failed(p)) ? (void *)p : NULL; // NOLINT(performance-no-int-to-ptr)
 }
 
 bool os_protect(void *address, size_t bytes, bool accessible) {
-  int saved = errno;
   count_call(&os_counts.mprotect);
   int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-  return succeeded(!os_fault_now() && mprotect(address, bytes, protection) == 0, saved);
+  return succeeded(!os_fault_now() && call_mprotect(address, bytes, protection) == 0);
+}
+
+typedef long advise_call(void *address, size_t bytes, int advice);
+
+static bool advise_by(advise_call *call, void *address, size_t bytes, int advice) {
+  count_call(&os_counts.madvise);
+  return succeeded(!os_fault_now() && call(address, bytes, advice) == 0);
 }
 
 static bool advise(void *address, size_t bytes, int advice) {
-  int saved = errno;
-  count_call(&os_counts.madvise);
-  return succeeded(!os_fault_now() && madvise(address, bytes, advice) == 0, saved);
+  return advise_by(call_madvise, address, bytes, advice);
 }
 
-static bool purge(void *address, size_t bytes, int advice) {
-  bool ok = advise(address, bytes, advice);
+static bool purge(advise_call *call, void *address, size_t bytes, int advice) {
+  bool ok = advise_by(call, address, bytes, advice);
   if (ok) probe_purge(address, bytes);
   return ok;
 }
 
-bool os_decommit(void *address, size_t bytes) { return purge(address, bytes, MADV_DONTNEED); }
+bool os_decommit(void *address, size_t bytes) {
+  return purge(call_told_madvise, address, bytes, MADV_DONTNEED);
+}
 
-bool os_decommit_lazily(void *address, size_t bytes) { return purge(address, bytes, MADV_FREE); }
+bool os_decommit_again(void *address, size_t bytes) {
+  return purge(call_madvise, address, bytes, MADV_DONTNEED);
+}
+
+bool os_decommit_lazily(void *address, size_t bytes) {
+  return purge(call_told_madvise, address, bytes, MADV_FREE);
+}
 
 bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
 
@@ -153,13 +168,12 @@ bool os_collapse(void *address, size_t bytes) { return advise(address, bytes, MA
 
 bool os_populate(void *address, size_t bytes) {
   if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;
-  int saved = errno;
   count_call(&os_counts.madvise);
-  if (os_fault_now()) return succeeded(false, saved);
-  bool ok = madvise(address, bytes, MADV_POPULATE_WRITE) == 0;
+  if (os_fault_now()) return succeeded(false);
+  long error = call_madvise(address, bytes, MADV_POPULATE_WRITE);
   /* EINVAL: no such advice here (an old kernel, valgrind, qemu-user). Others may pass. */
-  if (!ok && errno == EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
-  return succeeded(ok, saved);
+  if (error == -EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
+  return succeeded(error == 0);
 }
 
 /* The kernel's name for the calling process where it wants a descriptor of one. */
@@ -170,49 +184,65 @@ bool os_populate(void *address, size_t bytes) {
 
 static atomic_bool process_madvise_unknown;
 
-static bool decommit_at_once(const struct os_range *vector, size_t count, size_t bytes) {
-  if (atomic_load_explicit(&process_madvise_unknown, memory_order_relaxed)) return false;
-  int saved = errno;
-  count_call(&os_counts.madvise);
-  if (os_fault_now()) return succeeded(false, saved);
-  ssize_t done = syscall(SYS_process_madvise, SELF_PIDFD, vector, count, MADV_DONTNEED, 0);
-  if (done >= 0) return (size_t)done == bytes;
-  /* Unknown (before 5.10), not for this advice (before 6.13), or not by this name: asked no more. Others may
-   * pass. */
-  if (errno == ENOSYS || errno == EINVAL || errno == EPERM || errno == EBADF)
-    atomic_store_explicit(&process_madvise_unknown, true, memory_order_relaxed);
-  return succeeded(false, saved);
-}
-
 /* So that no copy is needed, for which a small stack has no room. */
 _Static_assert(sizeof(struct os_range) == sizeof(struct iovec) &&
                    offsetof(struct os_range, bytes) == offsetof(struct iovec, iov_len),
                "a range is what the kernel takes");
 
+static long advise_ranges(const struct os_range *ranges, size_t count) {
+  return OS_CALL(SYS_process_madvise, SELF_PIDFD, ranges, count, MADV_DONTNEED, 0);
+}
+
+/* Is the call itself refused: unknown (before 5.10), not for this advice (before 6.13), or not by this name? EINVAL may be about the first
+ * range, which the program has locked. Of a range of no bytes the kernel asks only whether it knows the advice. */
+static bool refuses_all(long error, const struct os_range *range) {
+  if (error == -EINVAL) return advise_ranges(&(struct os_range){range->address, 0}, 1) < 0;
+  return error == -ENOSYS || error == -EPERM || error == -EBADF;
+}
+
+/* Of how many ranges from the first on the pages have gone; `count` of them are given, 0 are left for other calls. */
+static size_t decommit_at_once(const struct os_range *ranges, size_t count) {
+  if (atomic_load_explicit(&process_madvise_unknown, memory_order_relaxed)) return 0;
+  count_call(&os_counts.madvise);
+  if (os_fault_now()) return succeeded(false), 0;
+  long done = advise_ranges(ranges, count);
+  if (done < 0) {
+    if (refuses_all(done, ranges))
+      atomic_store_explicit(&process_madvise_unknown, true, memory_order_relaxed);
+    return succeeded(false), 0;
+  }
+  size_t whole = 0;
+  for (size_t bytes = (size_t)done; whole < count && bytes >= ranges[whole].bytes; whole++)
+    bytes -= ranges[whole].bytes;
+  return whole;
+}
+
 bool os_decommit_all(const struct os_range *ranges, size_t count) {
   enum { AT_ONCE = 64 };
-  bool all = true;
-  for (size_t from = 0; from < count; from += AT_ONCE) {
-    size_t n = count - from < AT_ONCE ? count - from : AT_ONCE, bytes = 0;
-    for (size_t i = 0; i < n; i++) bytes += ranges[from + i].bytes;
-    bool done = n > 1 && decommit_at_once(&ranges[from], n, bytes);
-    for (size_t i = 0; i < n; i++)
-      if (done) probe_purge(ranges[from + i].address, ranges[from + i].bytes);
-      else if (!os_decommit(ranges[from + i].address, ranges[from + i].bytes)) all = false;
+  bool all = true, heard = call_is_heard();
+  for (size_t from = 0; from < count;) {
+    size_t n = count - from < AT_ONCE ? count - from : AT_ONCE;
+    size_t done = n > 1 && !heard ? decommit_at_once(&ranges[from], n) : 0;
+    for (size_t i = 0; i < done; i++) probe_purge(ranges[from + i].address, ranges[from + i].bytes);
+    from += done;
+    /* The one that the kernel did not finish (it is locked, or all calls are one by one): by itself. */
+    if (done < n && !os_decommit(ranges[from].address, ranges[from].bytes)) all = false;
+    from += done < n;
   }
   return all;
 }
 
-size_t os_address_space_limit(void) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  return (size_t)limit.rlim_cur;
+size_t os_limit(int resource) {
+  struct {
+    uint64_t now, most;
+  } limit = {0, 0};
+  if (OS_CALL(SYS_prlimit64, 0, resource, NULL, &limit) != 0) return SIZE_MAX;
+  return (size_t)limit.now; /* without a limit it is the largest number */
 }
 
-static bool has_limit(int resource) {
-  struct rlimit limit;
-  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
+size_t os_address_space_limit(void) { return os_limit(RLIMIT_AS); }
+
+static bool has_limit(int resource) { return os_limit(resource) != SIZE_MAX; }
 
 bool os_memory_is_limited(void) { return has_limit(RLIMIT_AS) || has_limit(RLIMIT_DATA); }
 
@@ -232,7 +262,7 @@ size_t os_longest_mapping(void) {
 
 static bool map_and_unmap(size_t bytes) {
   void *p = os_map(bytes);
-  return p != NULL && (os_unmap(p, bytes), true);
+  return p != NULL && (os_unmap_unused(p, bytes), true);
 }
 
 bool os_would_map(size_t bytes) { return map_and_unmap(bytes) || !map_and_unmap(os_page_size()); }
@@ -241,17 +271,11 @@ size_t os_page_size(void) {
   static _Atomic size_t page HAK_START_DATA;
   size_t bytes = atomic_load_explicit(&page, memory_order_relaxed);
   if (HAK_UNLIKELY(bytes == 0)) {
-    bytes = getauxval(AT_PAGESZ);
+    bytes = os_told_at_start(AT_PAGESZ);
     if (bytes == 0) bytes = 4 * KIB;
     atomic_store_explicit(&page, bytes, memory_order_relaxed);
   }
   return bytes;
-}
-
-uint64_t os_clock_ms(void) {
-  struct timespec now;
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* Where the main thread's stack begins the kernel put argc, argv and the environment. The loader calls a
@@ -264,9 +288,9 @@ char **os_environment(void) {
 
 const char *os_env(const char *name) {
   char **variable = os_environment();
-  size_t length = strlen(name);
+  size_t length = text_length(name);
   for (; variable != NULL && *variable != NULL; variable++)
-    if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
+    if (text_begins(*variable, name, length) && (*variable)[length] == '=')
       return *variable + length + 1;
   return NULL;
 }
@@ -283,22 +307,20 @@ static ptrdiff_t read_small(const char *path, char *text, size_t room) {
 
 void os_random(uint64_t numbers[2]) {
   enum { NEVER_WAIT = 1, BYTES = 2 * sizeof(uint64_t) }; /* GRND_NONBLOCK */
-  int saved = errno;
-  if (syscall(SYS_getrandom, numbers, BYTES, NEVER_WAIT) != BYTES) {
-    const void *given = (const void *)getauxval(AT_RANDOM); /* 16 bytes */
+  if (OS_CALL(SYS_getrandom, numbers, BYTES, NEVER_WAIT) != BYTES) {
+    const void *given = (const void *)os_told_at_start(AT_RANDOM); /* 16 bytes */
     if (given != NULL) memcpy(numbers, given, BYTES);
     numbers[0] ^= os_clock_ms() << 20;
   }
-  errno = saved;
 }
 
-bool os_is_secure(void) { return getauxval(AT_SECURE) != 0; }
+bool os_is_secure(void) { return os_told_at_start(AT_SECURE) != 0; }
 
 size_t os_resident_bytes(void) {
   char text[128];
   /* Of this thread: /proc/self says 0 once the first one has ended. */
   ptrdiff_t length = read_small("/proc/thread-self/statm", text, sizeof text);
-  const char *second = length > 0 ? strchr(text, ' ') : NULL;
+  const char *second = length > 0 ? text_find(text, ' ') : NULL;
   if (second == NULL) return 0;
   size_t pages = 0;
   for (second++; *second >= '0' && *second <= '9'; second++)
@@ -322,19 +344,18 @@ size_t os_peak_resident_bytes(void) {
 
 void os_program_name(char *name, size_t room) {
   const char *known = program_invocation_short_name;
+  ptrdiff_t length;
   name[0] = 0;
   if (known != NULL && *known != 0) {
-    size_t length = strnlen(known, room - 1);
-    memcpy(name, known, length);
+    length = (ptrdiff_t)text_length_within(known, room - 1);
+    memcpy(name, known, (size_t)length);
     name[length] = 0;
-  } else if (read_small("/proc/self/comm", name, room) > 0) {
-    name[strcspn(name, "\n")] = 0;
+  } else if ((length = read_small("/proc/self/comm", name, room)) > 0) {
+    name[text_length_within(name, (size_t)length - (name[length - 1] == '\n'))] = 0;
   }
 }
 
 size_t os_working_directory(char *path, size_t room) {
-  int saved = errno;
-  long length = syscall(SYS_getcwd, path, room); /* with the 0 at its end */
-  errno = saved;
+  long length = OS_CALL(SYS_getcwd, path, room); /* with the 0 at its end */
   return length > 1 && path[0] == '/' ? (size_t)length - 1 : 0;
 }

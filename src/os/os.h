@@ -75,8 +75,13 @@ void *os_map_at(void *address, size_t bytes);
 /** The same from the kernel's pool of huge pages of `page_bytes`. NULL when none are free. */
 void *os_map_huge_pages(size_t bytes, size_t page_bytes);
 
-/** Removes a mapping; false when the kernel refuses (too many mappings): it is then still there. */
+/** Removes a mapping; false when the kernel refuses (too many mappings): it is then still there. Whoever listens learns of it (call.h). */
 bool os_unmap(void *address, size_t bytes);
+/** The same of memory that nobody has had yet: nobody is told. */
+bool os_unmap_unused(void *address, size_t bytes);
+
+/** Does a library listen for pages that go? Then no pages are moved, since it would not hear of that. A hint. */
+bool os_is_heard(void);
 
 /** Moves the mapping [from, from + from_bytes) over the reservation at `to` and makes it `to_bytes`
  * long; the pages move, nothing is copied. False: both are as they were. */
@@ -89,10 +94,12 @@ void *os_resize(void *address, size_t bytes, size_t new_bytes);
 /** May the pages be read and written, or not touched at all? False when the kernel refuses. */
 bool os_protect(void *address, size_t bytes, bool accessible);
 
-/** The pages read as zero afterwards and are no longer resident. */
+/** The pages read as zero afterwards and are no longer resident. Whoever listens learns of it (call.h). */
 bool os_decommit(void *address, size_t bytes);
+/** The same of memory of which that was told already: nobody is told. */
+bool os_decommit_again(void *address, size_t bytes);
 
-/** The kernel may take the pages when it needs them; contents are undefined afterwards. */
+/** The kernel may take the pages when it needs them; contents are undefined afterwards. Whoever listens learns of it (call.h). */
 bool os_decommit_lazily(void *address, size_t bytes);
 
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
@@ -152,8 +159,20 @@ bool os_is_freeing_thread(void);
 /** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */
 void os_random(uint64_t numbers[2]);
 
-/** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. */
+/** Milliseconds of a monotonic clock that costs a few ns and is right to about 4 ms. A program that shows its threads another time does
+ * not change it. */
 uint64_t os_clock_ms(void);
+
+struct timespec;
+/** The time of a clock of clock_gettime(2). */
+void os_time(int clock, struct timespec *now);
+
+/** What the kernel told the process at its start (getauxval); 0: nothing. Keeps errno. `type`: one of those in clock.c. */
+unsigned long os_told_at_start(unsigned long type);
+/** Asks libc for all of that now: its function may be another's, which allocates, and is called while no lock is held. */
+void os_ask_at_start(void);
+/** A function that the kernel maps into each process (the vDSO); NULL: there is none of that name. */
+void *os_kernel_function(const char *name);
 
 /** Has the process had no thread but its first one so far? False where libc does not say: musl, and glibc before 2.32. */
 bool os_has_one_thread_for_sure(void);
@@ -174,6 +193,9 @@ bool os_thread_start(void (*body)(void));
 /** For that thread: gives up every capability but CAP_SETUID and CAP_SETGID, and these when the main thread has done
  * so. */
 void os_thread_follow_process(void);
+
+/** The most of a limit that the process has now (getrlimit), SIZE_MAX for none. Keeps errno. */
+size_t os_limit(int resource);
 
 /** Number of the process. */
 int os_process(void);
@@ -240,6 +262,15 @@ _Noreturn void os_abort(void);
 extern _Atomic(void (*)(void)) os_when_dying HAK_HIDDEN;
 /** Is the calling thread there? Then locks that it holds let it in again, and keep others out to the end. */
 extern _Thread_local bool os_dying HAK_HIDDEN __attribute__((tls_model("initial-exec")));
+
+/* A library that is told of pages that go may allocate meanwhile. os_beside_program is called before and after: in between
+ * the thread has no heap of its own, and borrows one, as at its end. */
+struct os_beside {
+  void *heap, *heap_of_malloc;
+  bool ended, begun;
+};
+typedef void os_beside_function(struct os_beside *beside, bool begins);
+extern _Atomic(os_beside_function *) os_beside_program HAK_HIDDEN;
 
 /** The program's name without its path, cut to `room` - 1 bytes; "" where it is not known. */
 void os_program_name(char *name, size_t room);

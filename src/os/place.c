@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/call.h"
 #include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
@@ -51,22 +52,15 @@ static bool is_in_valgrind(void) {
 bool os_is_readable(const void *address) {
   static const struct timespec no_time;
   enum { HARDLY_ANY = 0x5bd1e995 };
-  int saved = errno;
   if (is_in_valgrind()) return false;
-  errno = 0;
-  (void)futex_wait((_Atomic uint32_t *)((uintptr_t)address & ~(uintptr_t)3), HARDLY_ANY, &no_time);
-  bool readable = errno != EFAULT;
-  errno = saved;
-  return readable;
+  uintptr_t word = (uintptr_t)address & ~(uintptr_t)3;
+  return OS_CALL(SYS_futex, word, FUTEX_WAIT_HERE, HARDLY_ANY, &no_time, NULL, 0) != -EFAULT;
 }
 
 bool os_is_mapped(const void *page) {
   if (!is_in_valgrind()) return os_is_readable(page);
-  int saved = errno;
   unsigned char resident;
-  bool mapped = mincore((void *)(uintptr_t)page, 1, &resident) == 0 || errno != ENOMEM;
-  errno = saved;
-  return mapped;
+  return OS_CALL(SYS_mincore, page, 1, &resident) != -ENOMEM;
 }
 
 /* Where it is refused for good it is asked for once: a system that watches its services would write down each try. */
@@ -86,20 +80,20 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
-  int saved = errno, file = open_pagemap();
+  int file = open_pagemap();
   *resident = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
-    long length = syscall(SYS_pread64, file, entries, count * sizeof *entries,
+    long length = OS_CALL(SYS_pread64, file, entries, count * sizeof *entries,
                           (first + done) * sizeof *entries);
     if (length != (long)(count * sizeof *entries)) break;
     for (size_t i = 0; i < count; i++)
-      if ((entries[i] & in_memory_or_swapped) != 0) *resident += os_page_size();
+      if ((entries[i] & in_memory_or_swapped) != 0) // NOLINT(clang-analyzer-*): the kernel wrote it
+        *resident += os_page_size();
     done += count;
   }
   if (file >= 0) os_file_close(file);
-  errno = saved;
   return done == pages;
 }
 
-uintptr_t os_program_headers(void) { return getauxval(AT_PHDR); }
+uintptr_t os_program_headers(void) { return os_told_at_start(AT_PHDR); }

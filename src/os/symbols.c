@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "os/call.h"
 #include "os/libc.h"
 #include "os/os.h"
 
@@ -100,17 +101,13 @@ static bool write_all(const struct replacement *list, size_t count, int protecti
     if (address + sizeof(ElfW(Sym)) > high) high = address + sizeof(ElfW(Sym));
   }
   low &= ~(page - 1);
-  int saved = errno;
   bool writable = (protection & PROT_WRITE) != 0;
-  if (!writable && mprotect((void *)low, high - low, protection | PROT_WRITE) != 0) {
-    errno = saved;
+  if (!writable && call_mprotect((void *)low, high - low, protection | PROT_WRITE) != 0)
     return false;
-  }
   /* relaxed: another thread's look-up at this moment finds the old function or the new one. A word is written whole. */
   for (size_t i = 0; i < count; i++)
     __atomic_store_n(&list[i].symbol->st_value, list[i].value, __ATOMIC_RELAXED);
-  if (!writable) mprotect((void *)low, high - low, protection);
-  errno = saved;
+  if (!writable) call_mprotect((void *)low, high - low, protection);
   return true;
 }
 

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/call.h"
 #include "os/fault.h"
 #include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
+#include "os/text.h"
 
 /* --- may a thread be started? -------------------------------------------------------------------------- */
 
@@ -32,10 +33,10 @@ bool os_has_one_thread_for_sure(void) { return false; }
 
 /* The number behind a name at the start of a line; `otherwise` if it is not there. */
 static unsigned long number_behind(const char *text, const char *name, unsigned long otherwise) {
-  size_t length = strlen(name);
+  size_t length = text_length(name);
   const char *at = text;
   /* Not by strstr: musl's has a table of 2 KiB on the stack, as much as a thread may have in all. */
-  while (*at != 0 && strncmp(at, name, length) != 0) at++;
+  while (*at != 0 && !text_begins(at, name, length)) at++;
   if (*at == 0) return otherwise;
   unsigned long number = 0;
   for (at += length; *at == ' ' || *at == '\t'; at++) continue;
@@ -89,11 +90,11 @@ unsigned long os_process_threads(void) {
 static void schedule_as_process(long process) {
   static const struct sched_param none;
   unsigned long processors[1024 / sizeof(unsigned long)]; /* 8,192 of them, the kernel's most */
-  syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
-  long nice = syscall(SYS_getpriority, PRIO_PROCESS, process); /* 20 - nice */
-  if (nice > 0) syscall(SYS_setpriority, PRIO_PROCESS, 0, 20 - nice);
-  long bytes = syscall(SYS_sched_getaffinity, process, sizeof processors, processors);
-  if (bytes > 0) syscall(SYS_sched_setaffinity, 0, bytes, processors);
+  OS_CALL(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
+  long nice = OS_CALL(SYS_getpriority, PRIO_PROCESS, process); /* 20 - nice */
+  if (nice > 0) OS_CALL(SYS_setpriority, PRIO_PROCESS, 0, 20 - nice);
+  long bytes = OS_CALL(SYS_sched_getaffinity, process, sizeof processors, processors);
+  if (bytes > 0) OS_CALL(SYS_sched_setaffinity, 0, bytes, processors);
 }
 
 /* As in <linux/capability.h>, which musl-gcc does not have. */
@@ -117,18 +118,14 @@ static void drop_capabilities(long process) {
                            own = {CAPABILITY_VERSION, 0};
   struct capability_set main[CAPABILITY_SETS] = {{0}}, mine[CAPABILITY_SETS] = {{0}},
                         left[CAPABILITY_SETS] = {{0}};
-  if (syscall(SYS_capget, &header, main) != 0) return;
-  if (syscall(SYS_capget, &own, mine) != 0) return;
+  if (OS_CALL(SYS_capget, &header, main) != 0) return;
+  if (OS_CALL(SYS_capget, &own, mine) != 0) return;
   left[0].effective = mine[0].effective & main[0].effective & kept_capabilities;
   left[0].permitted = mine[0].permitted & main[0].permitted & kept_capabilities;
-  if (memcmp(left, mine, sizeof left) != 0) syscall(SYS_capset, &own, left);
+  if (memcmp(left, mine, sizeof left) != 0) OS_CALL(SYS_capset, &own, left);
 }
 
-void os_thread_follow_process(void) {
-  int saved = errno;
-  drop_capabilities((long)getpid());
-  errno = saved;
-}
+void os_thread_follow_process(void) { drop_capabilities((long)os_process()); }
 
 /* --- starting it --------------------------------------------------------------------------------------- */
 
@@ -136,11 +133,10 @@ void os_thread_follow_process(void) {
 #define STACK_BYTES (256 * KIB)
 
 static void *thread_main(void *body) {
-#if defined(__GLIBC__)
-  pthread_setname_np(pthread_self(), "hakmem");
-#endif
-  schedule_as_process((long)getpid());
-  drop_capabilities((long)getpid());
+  enum { SET_NAME = 15 }; /* PR_SET_NAME */
+  OS_CALL(SYS_prctl, SET_NAME, "hakmem");
+  schedule_as_process((long)os_process());
+  drop_capabilities((long)os_process());
   (*(void (**)(void))body)();
   return NULL;
 }
@@ -175,21 +171,15 @@ bool os_thread_start(void (*body)(void)) {
   return error == 0;
 }
 
-HAK_AT_LOAD int os_process(void) { return (int)getpid(); }
+HAK_AT_LOAD int os_process(void) { return (int)OS_CALL(SYS_getpid); }
 
-int os_thread(void) { return (int)syscall(SYS_gettid); }
+int os_thread(void) { return (int)OS_CALL(SYS_gettid); }
 
-void os_yield(void) { sched_yield(); }
+void os_yield(void) { (void)OS_CALL(SYS_sched_yield); }
 
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
-  int saved = errno;
   struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
   futex_wait(word, value, ms == OS_NO_TIMEOUT ? NULL : &time);
-  errno = saved;
 }
 
-void os_wake(_Atomic uint32_t *word) {
-  int saved = errno;
-  futex_wake(word, 1);
-  errno = saved;
-}
+void os_wake(_Atomic uint32_t *word) { futex_wake(word, 1); }

@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
+
+#include "os/text.h"
 
 #define OPTION_FILE "/etc/hakmem.conf"
 /* Another file instead, or none if it is empty; not obeyed in programs with raised privileges. */
@@ -23,12 +24,12 @@ static inline size_t option_text_split(char *text, size_t length, const char *se
   size_t used = 0;
   for (size_t at = 0; at < length;) {
     size_t end = at;
-    while (end < length && text[end] != 0 && strchr(separators, text[end]) == NULL) end++;
+    while (end < length && text[end] != 0 && text_find(separators, text[end]) == NULL) end++;
     size_t from = at, to = end;
     while (from < to && option_text_is_blank(text[from])) from++;
     while (to > from && option_text_is_blank(text[to - 1])) to--;
     if (to > from && text[from] != '#') {
-      memmove(text + used, text + from, to - from);
+      for (size_t i = 0; i < to - from; i++) text[used + i] = text[from + i];
       used += to - from;
       text[used++] = 0;
     }
@@ -47,9 +48,9 @@ static inline size_t option_text_whole(const char *text, size_t length) {
 /* The value of a name in such strings, NULL: it is not there. */
 static inline const char *option_text_find(const char *text, size_t bytes, const char *name) {
   const char *value = NULL;
-  size_t length = strlen(name);
-  for (size_t at = 0; at < bytes; at += strlen(text + at) + 1)
-    if (strncmp(text + at, name, length) == 0 && text[at + length] == '=')
+  size_t length = text_length(name);
+  for (size_t at = 0; at < bytes; at += text_length(text + at) + 1)
+    if (text_begins(text + at, name, length) && text[at + length] == '=')
       value = text + at + length + 1;
   return value;
 }

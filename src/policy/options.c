@@ -6,6 +6,7 @@
 
 #include "observe/report.h"
 #include "os/os.h"
+#include "os/text.h"
 #include "policy/option_text.h"
 #include "policy/sources.h"
 
@@ -49,8 +50,8 @@ static bool same_text(const char *a, const char *b, size_t length) {
 /* Position of the first `length` bytes of `value` among the words of "a|b|c", or -1. */
 static int32_t find_word(const char *words, const char *value, size_t length) {
   for (int32_t index = 0;; index++) {
-    const char *end = strchr(words, '|');
-    size_t word_length = end != NULL ? (size_t)(end - words) : strlen(words);
+    const char *end = text_find(words, '|');
+    size_t word_length = end != NULL ? (size_t)(end - words) : text_length(words);
     if (word_length == length && same_text(words, value, length)) return index;
     if (end == NULL) return -1;
     words = end + 1;
@@ -94,13 +95,13 @@ static char stats_file[1024];
 const char *option_stats_file(void) { return stats_file; }
 
 static bool parse_path(const char *text, int32_t *out) {
-  for (const char *at = text; (at = strchr(at, '%')) != NULL; at += 2)
+  for (const char *at = text; (at = text_find(at, '%')) != NULL; at += 2)
     if (at[1] != 'p' && at[1] != '%') return false;
-  size_t length = strlen(text), used = 0;
+  size_t length = text_length(text), used = 0;
   if (length == 0 || length >= sizeof stats_file) return false;
   /* The program may go elsewhere. A % of the directory's own would be taken for one of the user's. */
   if (text[0] != '/') used = os_working_directory(stats_file, sizeof stats_file - length - 1);
-  if (used > 0 && memchr(stats_file, '%', used) != NULL) used = 0;
+  if (used > 0 && text_find(stats_file, '%') != NULL) used = 0;
   if (used > 0) stats_file[used++] = '/';
   memcpy(stats_file + used, text, length + 1);
   *out = 1;
@@ -117,7 +118,7 @@ static bool parse(const struct option *option, const char *text, int32_t *out) {
   if (is_number(option)) return parse_number(option, text, out);
   if (option->type == PATH) return parse_path(text, out);
   if (option->type == SIGNAL) return parse_signal(text, out);
-  int32_t index = find_word(option->accepted, text, strlen(text));
+  int32_t index = find_word(option->accepted, text, text_length(text));
   if (index < 0) return false;
   *out = index;
   return true;
@@ -134,9 +135,9 @@ static void append_value(struct report *line, const struct option *option, int32
     return;
   }
   const char *word = option->accepted;
-  for (int32_t i = 0; i < value; i++) word = strchr(word, '|') + 1;
-  const char *end = strchr(word, '|');
-  report_bytes(line, word, end != NULL ? (size_t)(end - word) : strlen(word));
+  for (int32_t i = 0; i < value; i++) word = text_find(word, '|') + 1;
+  const char *end = text_find(word, '|');
+  report_bytes(line, word, end != NULL ? (size_t)(end - word) : text_length(word));
 }
 
 static bool is_told(const char *variable, size_t name_length) {
@@ -146,12 +147,12 @@ static bool is_told(const char *variable, size_t name_length) {
 
 static void complain(const struct option *option, const char *text, enum option_source source,
                      int32_t fallback) {
-  if (source == SOURCE_ENVIRONMENT && is_told(option->name, strlen(option->name))) return;
+  if (source == SOURCE_ENVIRONMENT && is_told(option->name, text_length(option->name))) return;
   struct report line;
   report_start(&line);
   report_text(&line, option->name);
   report_text(&line, "=");
-  report_foreign_text(&line, text, strlen(text));
+  report_foreign_text(&line, text, text_length(text));
   report_text(&line, source_place(source));
   report_text(&line, ": not understood; accepted: ");
   report_text(&line, option->accepted);
@@ -175,14 +176,14 @@ static void read_option(enum option_id id, int32_t fallback) {
 
 static bool is_known(const char *variable, size_t name_length) {
   for (size_t i = 0; i < sizeof foreign_prefixes / sizeof foreign_prefixes[0]; i++)
-    if (strncmp(variable, foreign_prefixes[i], strlen(foreign_prefixes[i])) == 0) return true;
+    if (text_begins(variable, foreign_prefixes[i], text_length(foreign_prefixes[i]))) return true;
   for (int id = 0; id < OPTION_COUNT; id++)
-    if (strlen(option_table[id].name) == name_length &&
-        memcmp(variable, option_table[id].name, name_length) == 0)
+    if (text_length(option_table[id].name) == name_length &&
+        text_begins(variable, option_table[id].name, name_length))
       return true;
-  if (name_length == sizeof told - 1 && memcmp(variable, told, name_length) == 0) return true;
+  if (name_length == sizeof told - 1 && text_begins(variable, told, name_length)) return true;
   if (name_length == sizeof OPTION_FILE_VARIABLE - 1 &&
-      memcmp(variable, OPTION_FILE_VARIABLE, name_length) == 0)
+      text_begins(variable, OPTION_FILE_VARIABLE, name_length))
     return true;
   return is_told(variable, name_length);
 }
@@ -200,7 +201,8 @@ static void warn_of_unknown_lines(void) {
   enum option_source source;
   const char *line;
   for (size_t position = 0; (line = source_line(&position, &source)) != NULL;) {
-    size_t length = strcspn(line, "=");
+    const char *end = text_find(line, '=');
+    size_t length = end != NULL ? (size_t)(end - line) : text_length(line);
     if (line[length] != '=' || !is_known(line, length))
       say_unknown(line, length, source_place(source));
   }
@@ -208,9 +210,9 @@ static void warn_of_unknown_lines(void) {
 
 static void warn_of_unknown(void) {
   for (char **variable = os_environment(); variable != NULL && *variable != NULL; variable++) {
-    if (strncmp(*variable, prefix, sizeof prefix - 1) != 0) continue;
-    const char *end = strchr(*variable, '=');
-    size_t length = end != NULL ? (size_t)(end - *variable) : strlen(*variable);
+    if (!text_begins(*variable, prefix, sizeof prefix - 1)) continue;
+    const char *end = text_find(*variable, '=');
+    size_t length = end != NULL ? (size_t)(end - *variable) : text_length(*variable);
     if (!is_known(*variable, length)) say_unknown(*variable, length, "");
   }
 }
@@ -233,7 +235,8 @@ static void prepare_statistics(void) {
 static void say_without_guards(void) {
   struct report line;
   option_values[OPTION_GUARD] = GUARD_OFF;
-  if (is_told(option_table[OPTION_GUARD].name, strlen(option_table[OPTION_GUARD].name))) return;
+  if (is_told(option_table[OPTION_GUARD].name, text_length(option_table[OPTION_GUARD].name)))
+    return;
   report_start(&line);
   report_text(&line, "HAKMEM_GUARD: only the hardened library has such checks; none are made");
   report_end(&line);

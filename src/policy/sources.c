@@ -17,8 +17,8 @@ static bool environment_counts;
 
 static void read_program(void) {
   if (&hakmem_options == NULL || hakmem_options == NULL) return;
-  size_t length = strnlen(hakmem_options, PROGRAM_BYTES);
-  memcpy(program_text, hakmem_options, length);
+  size_t length = text_length_within(hakmem_options, PROGRAM_BYTES);
+  for (size_t i = 0; i < length; i++) program_text[i] = hakmem_options[i];
   program_bytes = option_text_split(program_text, length, ",\n");
 }
 
@@ -72,7 +72,7 @@ const char *source_line(size_t *position, enum option_source *source) {
     line = program_text + (*position - file_bytes);
     *source = SOURCE_PROGRAM;
   }
-  if (line != NULL) *position += strlen(line) + 1;
+  if (line != NULL) *position += text_length(line) + 1;
   return line;
 }
 

@@ -280,6 +280,8 @@ static void put_together(struct pass *pass) {
 
 static struct pass look_at_all(unsigned looks, bool (*goes_on)(void)) {
   struct pass pass = {.looks = looks, .goes_on = goes_on};
+  /* This thread is at work already, and a library that it tells of pages that go has come back. */
+  if (lock_holder(&engine_pass_lock) == LOCK_MINE) return pass;
   lock_acquire(&engine_pass_lock);
   for (struct heap *heap = heap_first(); heap != NULL && !stops(&pass); heap = heap->next)
     look_at_heap(heap, &pass);

@@ -19,14 +19,14 @@ char *aligned_map(size_t bytes, size_t alignment, size_t ahead, bool *at_once) {
   *at_once = true;
   if (p == NULL) return NULL;
   if ((((uintptr_t)p + ahead) & (alignment - 1)) == 0) return p;
-  os_unmap(p, bytes);
+  os_unmap_unused(p, bytes);
   *at_once = false;
   char *near = p;
   p = os_map(bytes + alignment);
   if (p == NULL) return map_below(near, bytes, alignment, ahead);
   size_t head = (size_t)(-((uintptr_t)p + ahead) & (alignment - 1));
   /* A trim that the kernel refuses leaves address space that nobody touches. */
-  if (head != 0) os_unmap(p, head);
-  if (alignment - head != 0) os_unmap(p + head + bytes, alignment - head);
+  if (head != 0) os_unmap_unused(p, head);
+  if (alignment - head != 0) os_unmap_unused(p + head + bytes, alignment - head);
   return p + head;
 }

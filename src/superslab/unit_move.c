@@ -55,7 +55,7 @@ enum { PIECES = 8 };
  * mprotect), and hence the check. Left: another thread's mmap() that takes the cleared place before we do. */
 enum unit_move unit_move(char *from, char *to) {
   enum { TRIES = 3 };
-  if (!places_have_room()) return UNIT_STAYS;
+  if (!places_have_room() || os_is_heard()) return UNIT_STAYS;
   places_set(from, 1, PLACE_NONE); /* first: another thread may get the place at once */
   if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) {
     places_set(to, 1, PLACE_MOVED);
@@ -126,13 +126,14 @@ struct unit_run unit_reserve(size_t units, size_t empty) {
 /* What of a longer mapping is in front of `base` or behind its units. Refused, it is address space that nobody touches. */
 static void trim_ends(char *mapped, char *base, size_t units) {
   char *end = base + (units << UNIT_SHIFT), *mapped_end = mapped + ((units + 1) << UNIT_SHIFT);
-  if (base > mapped) os_unmap(mapped, (size_t)(base - mapped));
-  if (mapped_end > end) os_unmap(end, (size_t)(mapped_end - end));
+  if (base > mapped) os_unmap_unused(mapped, (size_t)(base - mapped));
+  if (mapped_end > end) os_unmap_unused(end, (size_t)(mapped_end - end));
 }
 
 /* The kernel chooses the place. Since Linux 6.7 it is at a multiple of 2 MiB; before, the block is moved up within the unit that is too
  * many. That unit's address space is also what a new leaf of the map finds room in. */
 char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
+  if (os_is_heard()) return NULL; /* it is copied: whoever listens would not hear of a move */
   bool huge = places_any_huge(base, units);
   if (huge && !unit_advise_huge(base, units)) return NULL; /* else it is more than one mapping */
   places_set(base, units, PLACE_NONE);

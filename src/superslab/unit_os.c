@@ -192,7 +192,7 @@ struct unit_run unit_map_run(size_t units, size_t alignment, size_t ahead, bool 
   }
   if (run.base == NULL && alignment == UNIT_BYTES && (run.base = take_kept(units)) != NULL) {
     /* Who had it may have written to it since. */
-    run.zeroed = option_guard() == GUARD_OFF || os_decommit(run.base, bytes);
+    run.zeroed = option_guard() == GUARD_OFF || os_decommit_again(run.base, bytes);
     return run;
   }
   if (run.base == NULL) run.base = random_place_map(bytes, alignment, ahead << UNIT_SHIFT);

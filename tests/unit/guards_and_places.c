@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "large/large.h"
@@ -21,13 +20,12 @@ WITHOUT_SAMPLES;
 /* As kernels before 6.13, which know of no guards: each is a mapping of its own. */
 static bool old_kernel;
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-int madvise(void *address, size_t bytes, int advice) {
-  if (old_kernel && (advice == 102 || advice == 103)) {
-    errno = EINVAL;
-    return -1;
-  }
-  return (int)syscall(SYS_madvise, address, bytes, advice);
+/* The linker calls it so. */
+long __real_call_madvise(void *address, size_t bytes, int advice);
+long __wrap_call_madvise(void *address, size_t bytes, int advice);
+long __wrap_call_madvise(void *address, size_t bytes, int advice) {
+  if (old_kernel && (advice == 102 || advice == 103)) return -EINVAL;
+  return __real_call_madvise(address, bytes, advice);
 }
 
 static int start(void **state) {

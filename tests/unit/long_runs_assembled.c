@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include "os/fault.h"
 #include "policy/options.h"
@@ -62,23 +61,19 @@ static bool is_one_mapping(const void *from, size_t bytes) {
   return found;
 }
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-void *mremap(void *from, size_t from_bytes, size_t to_bytes, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  void *to = va_arg(rest, void *);
-  va_end(rest);
+/* The linker calls it so. */
+long __real_call_mremap(void *from, size_t from_bytes, size_t to_bytes, int flags, void *to);
+long __wrap_call_mremap(void *from, size_t from_bytes, size_t to_bytes, int flags, void *to);
+long __wrap_call_mremap(void *from, size_t from_bytes, size_t to_bytes, int flags, void *to) {
   if (clear_and_refuse > 0 && --clear_and_refuse == 0) {
     munmap(to, to_bytes);
-    errno = ENOMEM;
-    return MAP_FAILED;
+    return -ENOMEM;
   }
   if (one_mapping_a_call && !is_one_mapping(from, from_bytes)) {
     munmap(to, to_bytes);
-    errno = EFAULT;
-    return MAP_FAILED;
+    return -EFAULT;
   }
-  return (void *)(uintptr_t)syscall(SYS_mremap, from, from_bytes, to_bytes, flags, to);
+  return __real_call_mremap(from, from_bytes, to_bytes, flags, to);
 }
 
 /* A run that was cut into pieces: some are in the pool, each unit of them filled with a byte of

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "front/block.h"
 #include "os/fault.h"
@@ -12,29 +11,27 @@
 /* Pages that are guarded stay so, whether they are marked (Linux 6.13 and later) or have a mapping of their own. */
 static bool guards_stay;
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-int madvise(void *address, size_t bytes, int advice) {
+/* The linker calls them so. */
+long __real_call_madvise(void *address, size_t bytes, int advice);
+long __wrap_call_madvise(void *address, size_t bytes, int advice);
+long __wrap_call_madvise(void *address, size_t bytes, int advice) {
   enum { GUARD_REMOVE = 103 };
-  if (!guards_stay || advice != GUARD_REMOVE)
-    return (int)syscall(SYS_madvise, address, bytes, advice);
-  errno = ENOMEM;
-  return -1;
+  if (guards_stay && advice == GUARD_REMOVE) return -ENOMEM;
+  return __real_call_madvise(address, bytes, advice);
 }
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-int mprotect(void *address, size_t bytes, int protection) {
-  if (!guards_stay || protection == PROT_NONE)
-    return (int)syscall(SYS_mprotect, address, bytes, protection);
-  errno = ENOMEM;
-  return -1;
+long __real_call_mprotect(void *address, size_t bytes, int protection);
+long __wrap_call_mprotect(void *address, size_t bytes, int protection);
+long __wrap_call_mprotect(void *address, size_t bytes, int protection) {
+  if (guards_stay && protection != PROT_NONE) return -ENOMEM;
+  return __real_call_mprotect(address, bytes, protection);
 }
 
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-void *mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset) {
-  if (!guards_stay || (flags & MAP_FIXED) == 0)
-    return (void *)syscall(SYS_mmap, address, bytes, protection, flags, file, offset); /* NOLINT */
-  errno = ENOMEM;
-  return MAP_FAILED;
+long __real_call_mmap(void *address, size_t bytes, int protection, int flags, int file);
+long __wrap_call_mmap(void *address, size_t bytes, int protection, int flags, int file);
+long __wrap_call_mmap(void *address, size_t bytes, int protection, int flags, int file) {
+  if (guards_stay && (flags & MAP_FIXED) != 0) return -ENOMEM;
+  return __real_call_mmap(address, bytes, protection, flags, file);
 }
 
 static const size_t before = 3 * MIB;

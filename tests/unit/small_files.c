@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -26,6 +27,43 @@ static int make_file(void **state) {
 static int remove_file(void **state) {
   (void)state;
   return unlink(path);
+}
+
+/* The lowest number that is free, which the program's next open() gets. */
+static int lowest_free(void) {
+  int file = dup(STDIN_FILENO);
+  assert_true(file >= 0);
+  close(file);
+  return file;
+}
+
+static void files_take_high_numbers(void **state) {
+  (void)state;
+  int next = lowest_free();
+  int file = os_file_open(path, OS_FILE_READ);
+  assert_true(file >= 512);
+  assert_int_equal(lowest_free(), next);
+  os_file_close(file);
+}
+
+static void files_take_the_highest_numbers_that_a_limit_allows(void **state) {
+  (void)state;
+  struct rlimit before, few;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  few = (struct rlimit){100, before.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  int next = lowest_free();
+  int file = os_file_open(path, OS_FILE_READ);
+  assert_true(file >= 80 && file < 100);
+  assert_int_equal(lowest_free(), next);
+  os_file_close(file);
+  /* So few that only low ones are left: then one of these. */
+  few.rlim_cur = (rlim_t)next + 1;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  file = os_file_open(path, OS_FILE_READ);
+  assert_int_equal(file, next);
+  os_file_close(file);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 static void files_are_written_and_read(void **state) {
@@ -234,6 +272,8 @@ static void every_call_can_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(files_take_high_numbers),
+      cmocka_unit_test(files_take_the_highest_numbers_that_a_limit_allows),
       cmocka_unit_test(files_are_written_and_read),
       cmocka_unit_test(what_does_not_take_everything_has_failed),
       cmocka_unit_test(a_pipe_in_a_files_place_holds_nobody),
