@@ -539,7 +539,7 @@ static void what_the_engine_has_is_found_after_it(void **state) {
   assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), sleeper);
   heap_return(sleeper);
   watched = slab_head(map_slab(block));
-  release_pass(0);
+  release_pass(0, NULL);
   watched = NULL;
   assert_true(searched);
   assert_false(found_meanwhile);
