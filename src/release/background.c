@@ -199,10 +199,13 @@ static bool is_alone(bool grew) {
   return alone;
 }
 
+static bool may_start(bool grew) {
+  return engine_may_have_helper() && !is_refused() && !is_alone(grew);
+}
+
 /* False: there is none, and none could be had. */
-static bool start_helper(bool grew) {
+static bool start_helper(void) {
   uint32_t none = HELPER_NONE;
-  if (!engine_may_have_helper() || is_refused() || is_alone(grew)) return false;
   if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, HELPER_RUNS,
                                                memory_order_acquire, memory_order_relaxed))
     return true;
@@ -256,7 +259,10 @@ void release_get_ready(bool grew) {
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE) return;
   bool unheard = engine_is_unheard();
   if (!unheard && unit_mapped_bytes() < RELEASE_MOST) return;
-  if (!release_is_on() || os_is_freeing_thread()) return; /* the next slow path comes again */
+  if (!release_is_on()) return;
+  /* Last, for it makes system calls: in programs that get no helper each Large block would pay for it. */
+  bool may = may_start(grew);
+  if (may && os_is_freeing_thread()) return; /* the next slow path comes again */
   if (unheard) atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
-  if (!start_helper(grew) && unheard) release_ride();
+  if ((!may || !start_helper()) && unheard) release_ride();
 }

@@ -8,6 +8,7 @@
 
 #include "heap/engine.h"
 #include "release/background.h"
+#include "superslab/unit_os.h"
 
 WITHOUT_SAMPLES;
 
@@ -21,6 +22,15 @@ bool __wrap_os_thread_start(void (*body)(void)); /* the linker calls it so */
 bool __wrap_os_thread_start(void (*body)(void)) {
   asked++;
   return !refuses && __real_os_thread_start(body);
+}
+
+static unsigned looked;
+
+bool __real_os_is_freeing_thread(void);
+bool __wrap_os_is_freeing_thread(void);
+bool __wrap_os_is_freeing_thread(void) {
+  looked++;
+  return __real_os_is_freeing_thread();
 }
 
 static void *blocks[COUNT];
@@ -62,6 +72,19 @@ static void much_is_worth_a_ride_at_once(void **state) {
   assert_true(heap_if_any()->rides);
 }
 
+/* To look at the stack takes some 2 us, in system calls. */
+static void no_large_block_looks_at_the_stack_in_vain(void **state) {
+  (void)state;
+  void *block = hak_malloc(12 * MIB);
+  assert_non_null(block);
+  assert_true(unit_mapped_bytes() >= RELEASE_MOST);
+  assert_int_equal(atomic_load(&engine_helper), HELPER_NONE);
+  assert_int_not_equal(asked, 0);
+  for (int i = 0; i < 100; i++) hak_free(hak_malloc(MIB));
+  assert_int_equal(looked, asked);
+  hak_free(block);
+}
+
 static void one_that_starts_is_told(void **state) {
   (void)state;
   refuses = false;
@@ -81,7 +104,10 @@ static int start(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest much[] = {cmocka_unit_test(much_is_worth_a_ride_at_once)};
+  const struct CMUnitTest much[] = {
+      cmocka_unit_test(much_is_worth_a_ride_at_once),
+      cmocka_unit_test(no_large_block_looks_at_the_stack_in_vain),
+  };
   if (argc == 2 && strcmp(argv[1], "much") == 0)
     return cmocka_run_group_tests_name("much at once", much, start, NULL);
   const struct CMUnitTest tests[] = {
