@@ -53,6 +53,11 @@ class Allocating(unittest.TestCase):
         # Else nothing was tested: these are called while locks were held, or pages go.
         self.assertLessEqual({"madvise", "munmap", "pthread_create", "pthread_setspecific"} & set(self.names), called)
 
+    def test_number_of_threads_is_asked_past_libc(self):
+        # malloc asks for it before each try to start the helper thread. A function in its place that allocates itself, at each call and
+        # not only when it is not within one, came back without end.
+        self.assertFalse({"fstatat", "fstatat64", "__fxstatat", "__fxstatat64"} & set(self.names))
+
     def test_options(self):
         environment = {"HAKMEM_STATS_SIGNAL": "USR2", "HAKMEM_STATS_FILE": os.path.join(self.folder.name, "stats"),
                        "HAKMEM_PROFILE": "nonsense", "HAKMEM_SAMPLE_KB": "16", "HAKMEM_NONSENSE": "1"}  # fmt: skip
