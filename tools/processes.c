@@ -46,7 +46,8 @@ void processes_free(struct processes *processes) {
 
 /* --- names --------------------------------------------------------------------------------------------------- */
 
-/* The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. */
+/* The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. A longer name that the kernel has cut is
+ * the file's, if that begins so: another program may begin so too. */
 static bool has_name(const char *pid, const char *name) {
   enum { KEPT = 15 };
   char path[64], text[PATH_MAX] = "", clean[PATH_MAX];
@@ -56,13 +57,15 @@ static bool has_name(const char *pid, const char *name) {
   bool same = fgets(text, sizeof text, file) != NULL;
   fclose(file);
   text[strcspn(text, "\n")] = 0;
-  if (same && strncmp(text, name, KEPT) == 0) return true;
+  bool alike = same && strncmp(text, name, KEPT) == 0;
+  if (alike && strlen(name) <= KEPT) return true;
   snprintf(path, sizeof path, "/proc/%.20s/exe", pid);
   ssize_t length = readlink(path, text, sizeof text - 1);
-  if (length <= 0) return false;
+  if (length <= 0) return alike;
   text[length] = 0;
   const char *slash = strrchr(mapped_name(text, clean, sizeof clean), '/');
-  return slash != NULL && strcmp(slash + 1, name) == 0;
+  if (slash == NULL) return alike;
+  return strcmp(slash + 1, name) == 0 || (alike && strncmp(slash + 1, name, KEPT) != 0);
 }
 
 /* Is it on hakmem, and may it be read? */

@@ -110,6 +110,16 @@ class Choose(ProfCase):
         self.assert_code(result, 2)
         self.assertIn("hakmem serve tells several", result.err)
 
+    def test_a_long_name_is_not_taken_for_another_that_begins_alike(self):
+        first = f"a-long-name-of-one-{os.getpid()}"
+        pid = self.launch(program=self.build(first, HOLDS)).pid
+        found = hakmem("stats", first)
+        self.assert_code(found, 0)
+        self.assertIn(f"({pid})", found.out)
+        other = hakmem("stats", f"a-long-name-of-two-{os.getpid()}")
+        self.assertEqual(other.out, "")
+        self.assertIn("no process of the name", other.err)
+
     def test_none(self):
         pid = self.hold().pid
         for command in ("stats", "prof", "explain", "top"):
