@@ -33,9 +33,12 @@ bool heap_samples_start(void) {
   return true;
 }
 
-/* Of the map no bin is named for it: a free() comes to its slow path by that. */
+/* Of the map no bin is named for it: a free() comes to its slow path by that. The lock is let go of meanwhile: units may be given back for a
+ * new one, and a library that hears of it allocates (os_beside_program). A sample of its own would wait for this lock. */
 static struct slab *new_slab(unsigned size_class) {
+  lock_release(&heap_samples.lock);
   struct slab *slab = slab_new(size_class, NULL, PAGES_SMALL);
+  lock_acquire(&heap_samples.lock);
   if (slab == NULL) return NULL;
   atomic_store_explicit(&slab->sampled, 1, memory_order_relaxed);
   slabs_own(&heap_samples, slab);

@@ -140,7 +140,7 @@ class Copies(unittest.TestCase):
             (library,) = Path(folder).rglob("libhakmem.so")
             copies = library.parent / "libhakmem-copies.so"
             self.assertTrue(copies.is_file() and (library.parent / "libhakmem-copies.so.0").is_file())
-            done = run(str(Path(folder, "bin/hakmem")), "run", "--check-copies", FUNCTIONS, "memcpy", "reads", preload="")
+            done = run(TOOL, "run", "--library", str(library), "--check-copies", FUNCTIONS, "memcpy", "reads", preload="")
             self.assert_stopped(done, "memcpy", "reads")
 
 

@@ -44,6 +44,8 @@ void report_text(struct report *line, const char *text) { (void)line, (void)text
 void report_end(struct report *line) { (void)line; }
 void fork_register(void) {}
 void options_read(void) {}
+void os_ask_at_start(void) {}
+_Atomic(os_beside_function *) os_beside_program;
 size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}
 struct lock superslab_lock;
