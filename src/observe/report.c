@@ -20,7 +20,9 @@ void report_bytes(struct report *line, const char *text, size_t length) {
   line->length += length;
 }
 
-void report_text(struct report *line, const char *text) { report_bytes(line, text, text_length(text)); }
+void report_text(struct report *line, const char *text) {
+  report_bytes(line, text, text_length(text));
+}
 
 void report_foreign_text(struct report *line, const char *text, size_t length) {
   size_t shown = length > 128 ? 128 : length;

@@ -34,6 +34,8 @@ const COLD: &[&str] = &[
     "os/fault_handler.c",
     "os/thread.c",
     "os/lock.c",
+    "os/call.c",
+    "os/clock.c",
     "superslab/unit.c",
     "superslab/unit_os.c",
     "superslab/unit_move.c",
@@ -59,6 +61,7 @@ const COLD: &[&str] = &[
     "heap/samples.c",
     "heap/named.c",
     "heap/named_walk.c",
+    "heap/start.c",
     "front/named_front.c",
 ];
 
