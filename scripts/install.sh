@@ -45,6 +45,9 @@ install_variant() {
   variant=$1 build=$2
   DESTDIR=$root cmake --install "$build" --prefix "${prefix:-/}" ||
     fail "not everything was installed; is $root$prefix writable?"
+  # A copied build folder installs, but lists what it installed in the folder that it is a copy of.
+  [ -r "$build/install_manifest.txt" ] ||
+    fail "there is no $build/install_manifest.txt, by which make uninstall goes: is $build a copy? 'make clean' and make install again"
   mkdir -p -- "$kept"
   list=$kept/installed-$variant
   {

@@ -61,7 +61,8 @@ static const struct argp parser = {
         "Check that the library takes effect in a child process, and in PROGRAM, which is loaded "
         "but not started.\vIts ARGUMENTS only matter when PROGRAM is env, which starts another "
         "program.\n\n"
-        "The exit code is 0 when everything is right, 1 when something is not.",
+        "The exit code is 0 when everything is right, 1 when something is not, 2 when the library "
+        "cannot be preloaded, 126 or 127 when the program cannot be run or is not there.",
 };
 
 static bool all_right = true;
