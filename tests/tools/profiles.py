@@ -6,7 +6,7 @@ from common import *
 
 SITES = os.environ.get("HAKMEM_TEST_SITES", "")
 PPROF = os.environ.get("HAKMEM_TEST_PPROF", "") == "1"
-HEAD = re.compile(r"^covers ([\d.]+) (\w+) of ([\d.]+) (\w+) live bytes, by (\d+) samples? \(one in (.*)\)$")
+HEAD = re.compile(r"^covers ([\d.]+) (\w+) of ([\d.]+) (\w+) live bytes, by (\d+) samples? \((?:one in )?(.*)\)$")
 ROW = re.compile(r"^ *([\d.]+) (\w+) +([\d.]+)%  about (\d+) blocks?, (\d+) samples?")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
