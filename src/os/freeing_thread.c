@@ -101,9 +101,8 @@ has_word(const volatile uintptr_t *from, const volatile uintptr_t *to, uintptr_t
   return false;
 }
 
-HAK_NOINLINE bool os_is_freeing_thread(void) {
-  uintptr_t high = find(), low = atomic_load_explicit(&start, memory_order_relaxed);
-  if (low == 0) return false;
+/* In the nearest part of the stack. */
+static bool stack_has_word(uintptr_t low, uintptr_t high) {
   uintptr_t at = (uintptr_t)__builtin_frame_address(0), stop = at + STACK_PART;
   uintptr_t page = os_page_size();
   while (at < stop) {
@@ -114,6 +113,15 @@ HAK_NOINLINE bool os_is_freeing_thread(void) {
     if (!os_is_readable((const void *)at)) return false;
   }
   return false;
+}
+
+HAK_NOINLINE bool os_is_freeing_thread(void) {
+  uintptr_t high = find(), low = atomic_load_explicit(&start, memory_order_relaxed);
+  if (low == 0) return false;
+  os_let_valgrind_report(false); /* parts of every stack were not written */
+  bool found = stack_has_word(low, high);
+  os_let_valgrind_report(true);
+  return found;
 }
 
 #else

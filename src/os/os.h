@@ -115,6 +115,9 @@ HAK_INLINE void os_order_stores(void) {
 #endif
 }
 
+/** From now on valgrind reports what this thread does with memory that was not written, or does not. Nothing elsewhere. */
+void os_let_valgrind_report(bool reports);
+
 /** Can the word there be read? Asks the kernel, keeps errno. */
 bool os_is_readable(const void *address);
 /** Where the main thread's stack begins, its highest address; 0: libc does not say. */
