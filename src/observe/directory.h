@@ -49,7 +49,7 @@ struct directory {
   directory_distance
       heap_none; /* the heap of threads that have none, and of veiled ones in `thread.heap` */
   directory_distance option_sources; /* a byte for each option: policy/sources.h */
-  directory_distance lost;           /* bytes of free blocks that were lost at forks: heap/absent.h */
+  directory_distance lost; /* bytes of free blocks that were lost at forks: heap/absent.h */
 };
 
 struct directory_field {
