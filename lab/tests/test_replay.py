@@ -475,7 +475,7 @@ def test_commands_that_cannot_be_printed(tmp_path: Path) -> None:
     trace = make_program(5).write(tmp_path / "app.htrace", information=information)
     done = lab("trace-info", trace)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == f"{trace}: a\\udcff one ..."
+    assert done.stdout.splitlines()[0] == f"{trace}: 'a\\udcff' 'one ..."
     assert json.loads(lab("trace-info", trace, "--json").stdout)["information"] == information
 
 
