@@ -375,8 +375,9 @@ struct superslab *huge_resize(struct superslab *superslab, const char *base, siz
     struct superslab *moved = huge_move(superslab, bytes);
     if (moved != NULL) return moved;
   }
-  /* What the pool has may be all that is missing, or lie right behind. */
-  if (!done && unit_trim() > 0)
+  /* What the pool has may be all that is missing, or lie right behind. For what can never be had it is not given up. */
+  size_t units = units_for(bytes, is_fenced(superslab));
+  if (!done && unit_could_fit(units, UNIT_BYTES) && unit_trim() > 0)
     done = resize_claimed(superslab, bytes) || huge_move_whole(superslab, bytes);
   map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */
   return done ? superslab : NULL;
