@@ -8,7 +8,9 @@
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/uio.h>
 
+#include "os/call.h"
 #include "os/os.h"
 
 #if defined(__GLIBC__)
@@ -92,36 +94,40 @@ static uintptr_t plain(uintptr_t word) {
 #endif
 }
 
-/* Beyond the end of a stack lies what another thread may write to, and what is no object of the program. */
-__attribute__((no_sanitize("address", "thread"))) static bool
-has_word(const volatile uintptr_t *from, const volatile uintptr_t *to, uintptr_t low,
-         uintptr_t high) {
-  for (; from < to; from++)
-    if (plain(*from) - low < high - low) return true;
+enum { PIECE_WORDS = 128 };
+
+static bool has_word(const uintptr_t *words, size_t count, uintptr_t low, uintptr_t high) {
+  for (size_t i = 0; i < count; i++)
+    if (plain(words[i]) - low < high - low) return true;
   return false;
 }
 
-/* In the nearest part of the stack. */
+/* In the nearest part of the stack. It may end before that, and what lies behind is another thread's, which may unmap it now: so the
+ * kernel copies it. */
 static bool stack_has_word(uintptr_t low, uintptr_t high) {
+  uintptr_t words[PIECE_WORDS];
   uintptr_t at = (uintptr_t)__builtin_frame_address(0), stop = at + STACK_PART;
-  uintptr_t page = os_page_size();
-  while (at < stop) {
-    uintptr_t next = at / page * page + page;
-    if (has_word((const volatile uintptr_t *)at, (const volatile uintptr_t *)next, low, high))
-      return true;
-    at = next;
-    if (!os_is_readable((const void *)at)) return false;
+  int process = os_process();
+  bool found = false;
+  while (at < stop && !found) {
+    size_t bytes = sizeof words - at % sizeof words;
+    struct iovec here = {words, bytes}, there = {(void *)at, bytes};
+    long copied = OS_CALL(SYS_process_vm_readv, process, &here, 1, &there, 1, 0);
+    if (os_call_failed(copied)) break;
+    found = has_word(words, (size_t)copied / sizeof *words, low, high);
+    at += bytes;
   }
-  return false;
+  memset(words, 0, sizeof words);
+  __asm__ volatile(""
+                   :
+                   : "r"(words)
+                   : "memory"); /* so that the next look does not find what this one has copied */
+  return found;
 }
 
 HAK_NOINLINE bool os_is_freeing_thread(void) {
   uintptr_t high = find(), low = atomic_load_explicit(&start, memory_order_relaxed);
-  if (low == 0) return false;
-  os_let_valgrind_report(false); /* parts of every stack were not written */
-  bool found = stack_has_word(low, high);
-  os_let_valgrind_report(true);
-  return found;
+  return low != 0 && stack_has_word(low, high);
 }
 
 #else

@@ -115,9 +115,6 @@ HAK_INLINE void os_order_stores(void) {
 #endif
 }
 
-/** From now on valgrind reports what this thread does with memory that was not written, or does not. Nothing elsewhere. */
-void os_let_valgrind_report(bool reports);
-
 /** Can the word there be read? Asks the kernel, keeps errno. */
 bool os_is_readable(const void *address);
 /** Where the main thread's stack begins, its highest address; 0: libc does not say. */
@@ -156,7 +153,8 @@ size_t os_page_size(void);
 
 /** Has libc perhaps called what is running in order to free a thread's storage? It does so under a lock that pthread_create takes: no
  * thread may be started. Looks at the nearest part of the stack, so that it makes no difference whose functions lie between; an old value
- * there may say yes without a reason. False in static programs, and with musl, which has no such call. 5 us. */
+ * there may say yes without a reason. False in static programs, where process_vm_readv is refused, and with musl, which has no such call.
+ * 64 system calls: for who is about to start a thread. Any stack, keeps errno. */
 bool os_is_freeing_thread(void);
 
 /** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */

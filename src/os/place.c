@@ -21,10 +21,11 @@ uintptr_t os_stack_end(void) {
   return 0;
 }
 
-/* Valgrind knows this sequence of instructions, which does nothing elsewhere, as a question (its manual, "The Client Request
- * mechanism"). */
-static uint64_t ask_valgrind(uint64_t what, uint64_t argument) {
-  volatile uint64_t request[6] = {what, argument};
+/* Valgrind reports system calls that read what the program has not written, as parts of every stack are. It knows this sequence
+ * of instructions, which does nothing elsewhere, as a question (its manual, "The Client Request mechanism"). */
+static bool is_in_valgrind(void) {
+  enum { RUNNING_ON_VALGRIND = 0x1001 };
+  volatile uint64_t request[6] = {RUNNING_ON_VALGRIND};
   uint64_t answer = 0;
 #if defined(__x86_64__)
   __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi\n\t"
@@ -43,18 +44,7 @@ static uint64_t ask_valgrind(uint64_t what, uint64_t argument) {
   answer = result;
 #endif
   (void)request;
-  return answer;
-}
-
-/* It reports system calls that read what the program has not written, as parts of every stack are. */
-static bool is_in_valgrind(void) {
-  enum { RUNNING_ON_VALGRIND = 0x1001 };
-  return ask_valgrind(RUNNING_ON_VALGRIND, 0) != 0;
-}
-
-void os_let_valgrind_report(bool reports) {
-  enum { CHANGE_ERR_DISABLEMENT = 0x1801 };
-  (void)ask_valgrind(CHANGE_ERR_DISABLEMENT, reports ? UINT64_MAX : 1);
+  return answer != 0;
 }
 
 /* To compare a word the kernel has to read it. Filters of system calls that know the arguments let a wait for a word pass,

@@ -170,16 +170,20 @@ static void helper_main(void) {
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
 }
 
+enum start { STARTED, REFUSED, NOT_NOW };
+
 /* For the thread that has set `engine_helper`. A system that refused a thread is asked again only after a while, and a filter of system
  * calls stays for good. */
-static bool start_thread(void) {
+static enum start start_thread(void) {
   uint64_t now = os_clock_ms();
   enum os_welcome welcome =
       option_value(BACKGROUND) == BACKGROUND_ALWAYS ? OS_THREAD_WELCOME : os_thread_is_welcome();
-  if (welcome == OS_THREAD_WELCOME && os_thread_start(helper_main)) return true;
+  /* A filter may kill for the look. */
+  if (welcome == OS_THREAD_WELCOME && os_is_freeing_thread()) return NOT_NOW;
+  if (welcome == OS_THREAD_WELCOME && os_thread_start(helper_main)) return STARTED;
   atomic_store_explicit(&engine_refused_ms, welcome == OS_THREAD_NEVER ? REFUSED_FOR_GOOD : now,
                         memory_order_relaxed);
-  return false;
+  return REFUSED;
 }
 
 static bool is_refused(void) {
@@ -203,15 +207,14 @@ static bool may_start(bool grew) {
   return engine_may_have_helper() && !is_refused() && !is_alone(grew);
 }
 
-/* False: there is none, and none could be had. */
-static bool start_helper(void) {
+static enum start start_helper(void) {
   uint32_t none = HELPER_NONE;
   if (!atomic_compare_exchange_strong_explicit(&engine_helper, &none, HELPER_RUNS,
                                                memory_order_acquire, memory_order_relaxed))
-    return true;
-  if (start_thread()) return true;
-  atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
-  return false;
+    return STARTED;
+  enum start start = start_thread();
+  if (start != STARTED) atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_release);
+  return start;
 }
 
 bool release_is_on(void) {
@@ -261,8 +264,15 @@ void release_get_ready(bool grew) {
   if (!unheard && unit_mapped_bytes() < RELEASE_MOST) return;
   if (!release_is_on()) return;
   /* Last, for it makes system calls: in programs that get no helper each Large block would pay for it. */
-  bool may = may_start(grew);
-  if (may && os_is_freeing_thread()) return; /* the next slow path comes again */
-  if (unheard) atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
-  if ((!may || !start_helper()) && unheard) release_ride();
+  enum start start = REFUSED;
+  if (may_start(grew)) {
+    if (unheard) atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
+    start = start_helper();
+  }
+  /* The next slow path comes again, for whoever called meanwhile as well. */
+  if (start == NOT_NOW) atomic_store_explicit(&engine_unheard, true, memory_order_relaxed);
+  if (start == REFUSED && unheard) {
+    atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
+    release_ride();
+  }
 }

@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "observe/report.h"
@@ -366,6 +367,12 @@ static void *look_for_call(void *before_code) {
   return (void *)(uintptr_t)(!before && seen && words[32] != NULL);
 }
 
+static bool may_read_itself(void) {
+  char from = 1, to = 0;
+  struct iovec here = {&to, 1}, there = {&from, 1};
+  return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
 static void that_libc_frees_a_thread_is_seen(void **state) {
   (void)state;
   pthread_t thread;
@@ -375,9 +382,42 @@ static void that_libc_frees_a_thread_is_seen(void **state) {
     print_message("skipped: no dynamic loader\n");
     skip();
   }
+  if (!may_read_itself()) {
+    print_message("skipped: process_vm_readv is refused, as by an emulator\n");
+    skip();
+  }
   assert_int_equal(pthread_create(&thread, NULL, look_for_call, (char *)code - BEFORE_CODE), 0);
   pthread_join(thread, &seen);
   assert_non_null(seen);
+}
+
+enum { STACK_BYTES = 128 * 1024, LOOKS = 10000 };
+
+static void *look_often(void *ends) {
+  for (int i = 0; i < LOOKS; i++) (void)os_is_freeing_thread();
+  atomic_store((atomic_bool *)ends, true);
+  return NULL;
+}
+
+/* What lies behind a thread's stack may go at any time. */
+static void the_look_at_the_stack_may_meet_its_end(void **state) {
+  (void)state;
+  char *stack =
+      mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(stack, MAP_FAILED);
+  atomic_bool ends = false;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  assert_int_equal(pthread_attr_init(&attributes), 0);
+  assert_int_equal(pthread_attr_setstack(&attributes, stack, STACK_BYTES), 0);
+  assert_int_equal(pthread_create(&thread, &attributes, look_often, &ends), 0);
+  while (!atomic_load(&ends)) {
+    assert_int_equal(mprotect(stack + STACK_BYTES, STACK_BYTES, PROT_NONE), 0);
+    assert_int_equal(mprotect(stack + STACK_BYTES, STACK_BYTES, PROT_READ), 0);
+  }
+  pthread_join(thread, NULL);
+  pthread_attr_destroy(&attributes);
+  munmap(stack, 2 * STACK_BYTES);
 }
 #endif
 
@@ -386,6 +426,7 @@ int main(void) {
     cmocka_unit_test(to_ask_for_the_node_keeps_errno),
 #if defined(__GLIBC__)
     cmocka_unit_test(that_libc_frees_a_thread_is_seen),
+    cmocka_unit_test(the_look_at_the_stack_may_meet_its_end),
 #endif
     cmocka_unit_test(one_thread_at_a_time_holds_a_lock),
     cmocka_unit_test(a_held_lock_is_refused_or_waited_for),
