@@ -133,7 +133,9 @@ static void trim_ends(char *mapped, char *base, size_t units) {
 /* The kernel chooses the place. Since Linux 6.7 it is at a multiple of 2 MiB; before, the block is moved up within the unit that is too
  * many. That unit's address space is also what a new leaf of the map finds room in. */
 char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
-  if (os_is_heard()) return NULL; /* it is copied: whoever listens would not hear of a move */
+  /* It is copied: whoever listens would not hear of a move; and one that the kernel had joined with its neighbours leaves them as two
+   * mappings. */
+  if (!places_have_room() || os_is_heard()) return NULL;
   bool huge = places_any_huge(base, units);
   if (huge && !unit_advise_huge(base, units)) return NULL; /* else it is more than one mapping */
   places_set(base, units, PLACE_NONE);

@@ -6,6 +6,7 @@
 
 #include "os/fault.h"
 #include "policy/options.h"
+#include "superslab/whole.h"
 
 WITHOUT_SAMPLES;
 
@@ -226,27 +227,29 @@ static void kept_units_go_where_memory_is_refused(void **state) {
   unit_give_up(middle + UNIT_BYTES, 1, false);
 }
 
-/* Pages do not move between mappings then: realloc copies. */
+/* Pages do not move between mappings then, neither unit by unit nor all at once: realloc copies. */
 static void blocks_are_copied_where_there_are_too_many(void **state) {
   (void)state;
+  /* Long enough to be one mapping: of a shorter one a unit may be a sample, whose pages are advised apart (whole.h). */
+  const size_t units = WHOLE_UNITS_MOST + 1;
   unit_trim();
   bool zeroed;
-  struct superslab *block = huge_acquire(2 * UNIT_BYTES, UNIT_BYTES, &zeroed);
+  struct superslab *block = huge_acquire(units * UNIT_BYTES, UNIT_BYTES, &zeroed);
   assert_non_null(block);
-  char *base = block->base;
-  memset(base, 7, 2 * UNIT_BYTES);
+  char *base = block->base, *end = base + units * UNIT_BYTES;
+  memset(base, 7, units * UNIT_BYTES);
   struct superslab *moved = NULL;
   many_fill_up();
   /* Where the units behind it are free it grows in place; others are put there first. */
-  void *wall = mmap(base + 2 * UNIT_BYTES, UNIT_BYTES, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  moved = huge_resize(block, base, 4 * UNIT_BYTES);
+  void *wall =
+      mmap(end, UNIT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  moved = huge_resize(block, base, (units + 1) * UNIT_BYTES);
   assert_null(moved);
-  assert_int_equal(base[0] + base[2 * UNIT_BYTES - 1], 14);
+  assert_int_equal(base[0] + end[-1], 14);
   many_empty();
-  moved = huge_resize(block, base, 4 * UNIT_BYTES);
+  moved = huge_resize(block, base, (units + 1) * UNIT_BYTES);
   assert_non_null(moved);
-  assert_int_equal(moved->base[0] + moved->base[2 * UNIT_BYTES - 1], 14);
+  assert_int_equal(moved->base[0] + moved->base[units * UNIT_BYTES - 1], 14);
   assert_true(huge_release(moved, moved->base));
   if (wall != MAP_FAILED) munmap(wall, UNIT_BYTES);
   unit_trim();
