@@ -1,8 +1,6 @@
 /* samples.c - see samples.h. */
 #include "heap/samples.h"
 
-#include <string.h>
-
 #include "heap/engine.h"
 #include "heap/quarantine.h"
 #include "heap/refill.h"
@@ -56,7 +54,7 @@ static size_t zeros_end(unsigned size_class) {
 
 static void clear_slot(void *block, unsigned size_class) {
   size_t end = zeros_end(size_class);
-  if (end > LINK_WORDS_BYTES) memset((char *)block + LINK_WORDS_BYTES, 0, end - LINK_WORDS_BYTES);
+  if (end > LINK_WORDS_BYTES) link_zero((char *)block + LINK_WORDS_BYTES, end - LINK_WORDS_BYTES);
 }
 
 /* A new one may lie in memory that was used before. */

@@ -183,11 +183,11 @@ long call_told_madvise(void *address, size_t bytes, int advice) {
   if (HAK_LIKELY(is_plain((uintptr_t)function, SYS_madvise)))
     return call_madvise(address, bytes, advice);
   struct os_beside beside;
-  int saved = errno;
   begin_beside(&beside);
+  int saved = errno; /* by a function of libc's as well */
   long result = as_call(function(address, bytes, advice), saved);
-  end_beside(&beside);
   errno = saved;
+  end_beside(&beside);
   return result;
 }
 
@@ -195,11 +195,11 @@ long call_told_munmap(void *address, size_t bytes) {
   munmap_function *function = munmap_now();
   if (HAK_LIKELY(is_plain((uintptr_t)function, SYS_munmap))) return call_munmap(address, bytes);
   struct os_beside beside;
-  int saved = errno;
   begin_beside(&beside);
+  int saved = errno; /* by a function of libc's as well */
   long result = as_call(function(address, bytes), saved);
-  end_beside(&beside);
   errno = saved;
+  end_beside(&beside);
   return result;
 }
 

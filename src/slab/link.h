@@ -117,6 +117,15 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
 
 typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
+/** Clears memory under the lock of a heap. gcc would make a call of memset out of the loop, and whoever stands in its place may allocate
+ * (docs/decisions/0039). `bytes`: a multiple of 16. */
+HAK_INLINE void link_zero(void *start, size_t bytes) {
+  for (link_pair *at = start, *end = at + bytes / sizeof *at; at < end; at++) {
+    *at = (link_pair){0, 0};
+    __asm__ volatile("");
+  }
+}
+
 /* Longer ones are cleared and looked at by a function. Shorter ones all take the same steps, of which the last ones repeat the block's end:
  * a loop that ended there would be mispredicted where sizes vary, which costs more than all steps. */
 enum { LINK_BY_CALL = 128, LINK_STEPS = LINK_BY_CALL / (int)sizeof(link_pair) };
@@ -183,6 +192,7 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
   (void)size_class;
   return false;
 }
+HAK_INLINE void link_zero(void *start, size_t bytes) { (void)start, (void)bytes; }
 HAK_INLINE void *link_hand_out(void *block, unsigned size_class) {
   (void)size_class;
   return block;

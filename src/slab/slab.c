@@ -1,8 +1,6 @@
 /* slab.c - see slab.h. */
 #include "slab/slab.h"
 
-#include <string.h>
-
 #include "observe/report.h"
 #include "policy/options.h"
 #include "slab/holes.h"
@@ -115,7 +113,7 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   char *first = slab_base(slab) + (size_t)carved * size;
   /* Free blocks of the hardened variant hold zeros. */
   if (link_zeroes(slab->size_class) && carved * size < slab->touched)
-    memset(first, 0, (size_t)wanted * size);
+    link_zero(first, (size_t)wanted * size);
   populate_to(slab, (carved + wanted) * size, populate);
   link_set_states(first, wanted, size, STATE_FREE + slab->size_class);
   link_new(first, wanted, size, list);

@@ -15,6 +15,7 @@ import allocating
 
 library, program = sys.argv[1:3]
 HANGS_AFTER = float(os.environ.get("HAK_TEST_HANGS_AFTER", "120"))  # seconds: these programs take two on a machine of their own
+VARIANT = os.environ.get("HAK_TEST_VARIANT", "standard")
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
@@ -65,6 +66,11 @@ class Allocating(unittest.TestCase):
 
     def test_lean(self):
         self.in_both_orders([program, "idle"], "done\n", HAKMEM_PROFILE="lean", HAKMEM_WARM_POOL_DECAY_MS="200")
+
+    @unittest.skipUnless(VARIANT == "hardened", "the checks are those of the hardened variant")
+    def test_full_guard(self):
+        for shape in ("one", "threads", "forks", "idle"):
+            self.in_both_orders([program, shape], "done\n", HAKMEM_GUARD="full", HAKMEM_WARM_POOL_DECAY_MS="200")
 
     def test_lazily(self):
         self.in_both_orders([program, "idle"], "done\n", HAKMEM_SS_MEM_LEAN_DECOMMIT="FREE",
