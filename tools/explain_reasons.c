@@ -179,6 +179,8 @@ static void add_thread(struct finder *finder, const struct heap_figures *heap) {
   if (heap->inbox > heap->bins && heap->inbox > heap->outgoing)
     say(reason->goes_when,
         "it goes back to its slabs when the thread allocates again, or by a trim");
+  else if (heap->outgoing > heap->bins)
+    say(reason->goes_when, "it goes to its owners when the thread sleeps, or by a trim");
   else
     say(reason->goes_when, "only the thread itself can empty its bins: by its own calls, or when "
                            "it calls malloc_trim");

@@ -9,6 +9,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/shared_tick.h"
+#include "heap/slots.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -267,9 +268,12 @@ static HAK_NOINLINE void send_full(struct outgoing *slot) {
 HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
   /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
   if (HAK_LIKELY(bin != NULL)) {
-    struct outgoing *slot = remote_slot(thread_heap, bin);
-    if (HAK_LIKELY(slot->owner == bin)) {
-      if (HAK_UNLIKELY(remote_gather(slot, block))) send_full(slot);
+    struct heap *heap = thread_heap;
+    struct outgoing *slot = remote_slot(heap, bin);
+    if (HAK_LIKELY(slot->owner == bin) && HAK_LIKELY(slots_enter(heap))) {
+      unsigned gathered = remote_gather(slot, block);
+      slots_leave(heap);
+      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot);
       return;
     }
   }

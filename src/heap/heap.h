@@ -41,9 +41,10 @@ struct class_slabs {
 /* A heap that frees for many others gets the second number as well, in sets (remote.c). */
 enum { OUTGOING_SLOTS = 64, MORE_SLOTS = 2048, MORE_SET = 8 };
 
+/* 32 bytes, so that a slot lies in one line, and its address takes three instructions fewer than that of one of 24. */
 struct outgoing {
-  struct bin *owner; /* bin of the heap that the blocks go to; NULL: never used */
-  void *head;        /* NULL: nothing gathered */
+  _Alignas(32) struct bin *owner; /* bin of the heap that the blocks go to; NULL: never used */
+  void *head;                     /* NULL: nothing gathered */
   uint16_t count, limit;
   uint8_t size_class;
   bool waited; /* what is in it was there when it was last looked at (remote.c) */
@@ -123,6 +124,10 @@ struct heap {
   uint8_t ride_skipped;          /* how many passed before its last look, at most */
   struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
   struct sample_pace pace;       /* the next thread that has the heap goes on with it */
+
+  /* The heap's thread, and the engine, which empties the slots of a thread that sleeps (slots.h). */
+  atomic_bool in_slots;      /* the thread is at one of them */
+  atomic_bool slots_claimed; /* the engine is about to empty them */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */

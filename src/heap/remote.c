@@ -17,6 +17,7 @@
 #include "heap/named.h"
 #include "heap/offers.h"
 #include "heap/share.h"
+#include "heap/slots.h"
 #include "observe/report.h"
 
 #define BATCH_BYTES (16 * KIB)
@@ -65,21 +66,31 @@ static bool send(struct outgoing *slot) {
   return push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
 }
 
-void remote_send(struct heap *heap, struct outgoing *slot) {
+static void send_of(struct heap *heap, struct outgoing *slot) {
   if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
+}
+
+static void enter(struct heap *heap) {
+  while (HAK_UNLIKELY(!slots_enter(heap))) slots_take_back(heap);
 }
 
 /* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So with many active heaps each full
  * batch has one of the first 64 slots looked at, in turn: what was there at the look before goes, too (docs/decisions/0034). */
 static void send_what_waits(struct heap *heap) {
   struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];
-  if (slot->waited) remote_send(heap, slot);
+  if (slot->waited) send_of(heap, slot);
   else if (slot->head != NULL) slot->waited = true;
 }
 
-void remote_send_full(struct heap *heap, struct outgoing *slot) {
-  remote_send(heap, slot);
+static void send_full(struct heap *heap, struct outgoing *slot) {
+  send_of(heap, slot);
   if (heap_are_many()) send_what_waits(heap);
+}
+
+void remote_send_full(struct heap *heap, struct outgoing *slot) {
+  enter(heap);
+  send_full(heap, slot);
+  slots_leave(heap);
 }
 
 static unsigned batch_limit(unsigned size_class) {
@@ -94,7 +105,7 @@ static unsigned batch_limit(unsigned size_class) {
 
 /* One slot an owner and class is enough for threads that free for a few others. One that frees for 200 in a few classes
  * cuts a batch short with nearly every block, and a batch of one block costs both sides a hundred times what a block in a long
- * one does. After so many of them it gets 2,048 more slots, 48 KiB: with 200 owners and 4
+ * one does. After so many of them it gets 2,048 more slots, 64 KiB: with 200 owners and 4
  * classes one set in 200 has more owners than slots. Not where few heaps are active: blocks that are gathered for longer come
  * back cold (docs/decisions/0003). */
 enum { CUT_SHORT_MOST = 1024, SHORT_PART = 4 };
@@ -134,7 +145,7 @@ static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *
   struct outgoing *set = set_of(heap, owner), *emptiest = set;
   for (unsigned i = 1; i < MORE_SET; i++)
     if (set[i].count < emptiest->count) emptiest = &set[i];
-  remote_send(heap, emptiest);
+  send_of(heap, emptiest);
   give_slot_to(emptiest, owner, block);
   return emptiest;
 }
@@ -178,17 +189,20 @@ static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
   return true;
 }
 
-/* No slot is this owner's. NULL: the block went another way. */
+/* A block for which there is no slot goes past them? */
+static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
+  bool wants_look = false;
+  if (freed_to_common(heap, owner, block)) return true;
+  if (!freed_to_named(owner, block, &wants_look)) return false;
+  if (wants_look) heap->wants |= WANTS_LOOK;
+  return true;
+}
+
+/* No slot is this owner's. */
 static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
-  bool wants_look = false;
-  if (freed_to_common(heap, owner, block)) return NULL;
-  if (freed_to_named(owner, block, &wants_look)) {
-    if (wants_look) heap->wants |= WANTS_LOOK;
-    return NULL;
-  }
   if (slot->head != NULL && has_more_slots(heap, slot)) return slot_of_set(heap, owner, block);
-  remote_send(heap, slot);
+  send_of(heap, slot);
   give_slot_to(slot, owner, block);
   return slot;
 }
@@ -197,10 +211,12 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
   if (HAK_UNLIKELY(slot->owner != owner)) {
     slot = slot_in_set(heap, owner);
-    if (slot == NULL) slot = new_slot(heap, owner, block);
-    if (slot == NULL) return;
+    if (slot == NULL && goes_past_slots(heap, owner, block)) return;
   }
-  if (remote_gather(slot, block)) remote_send_full(heap, slot);
+  enter(heap);
+  if (slot == NULL) slot = new_slot(heap, owner, block);
+  if (remote_gather(slot, block) >= slot->limit) send_full(heap, slot);
+  slots_leave(heap);
 }
 
 void remote_send_list(struct bin *owner, void *first, unsigned count) {
@@ -231,7 +247,7 @@ void remote_gather_strays(struct strays *strays, struct bin *owner, void *first,
   }
   for (void *next; count > 0; first = next, count--) {
     next = count > 1 ? link_follow_on(first) : NULL;
-    if (remote_gather(slot, first)) (void)send(slot);
+    if (remote_gather(slot, first) >= slot->limit) (void)send(slot);
   }
 }
 
@@ -240,10 +256,31 @@ void remote_free_now(struct bin *owner, void *block) {
   if (!freed_to_named(owner, block, &wants_look)) remote_send_list(owner, block, 1);
 }
 
+/* Of so many slots: with `looks` above 0 what was there when they were last looked at. Bytes of the rest. */
+static size_t send_older_of(struct outgoing *slots, unsigned count, unsigned looks) {
+  size_t young = 0;
+  for (struct outgoing *slot = slots; slot < slots + count; slot++) {
+    if (slot->head == NULL) continue;
+    if (looks == 0 || slot->waited) {
+      (void)send(slot);
+    } else {
+      slot->waited = true;
+      young += (size_t)slot->count * class_size(slot->size_class);
+    }
+  }
+  return young;
+}
+
+size_t remote_send_older(struct heap *heap, unsigned looks) {
+  size_t young = send_older_of(heap->outgoing, OUTGOING_SLOTS, looks);
+  if (heap->more_outgoing != NULL) young += send_older_of(heap->more_outgoing, MORE_SLOTS, looks);
+  return young;
+}
+
 void remote_flush(struct heap *heap) {
-  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) (void)send(&heap->outgoing[i]);
-  for (unsigned i = 0; heap->more_outgoing != NULL && i < MORE_SLOTS; i++)
-    (void)send(&heap->more_outgoing[i]);
+  enter(heap);
+  (void)remote_send_older(heap, 0);
+  slots_leave(heap);
 }
 
 /* What was sent since this was last asked. */

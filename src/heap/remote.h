@@ -33,23 +33,24 @@ HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_c
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
-  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. */
-  uintptr_t key = (uintptr_t)owner / sizeof(struct bin);
-  return &heap->outgoing[(key ^ key >> 7) % OUTGOING_SLOTS];
+  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. With key = address / 16 the slot's number is
+   * (key ^ key >> 7) % OUTGOING_SLOTS, and this its place. */
+  _Static_assert(sizeof(struct bin) == 16 && sizeof(struct outgoing) == 32, "the shifts below");
+  uintptr_t place = ((uintptr_t)owner << 1 ^ (uintptr_t)owner >> 6) &
+                    (uintptr_t)(OUTGOING_SLOTS - 1) * sizeof(struct outgoing);
+  return (struct outgoing *)(void *)((char *)heap->outgoing + place);
 }
 
-/** Puts a block into the slot of its owner; true: it is full. */
-HAK_INLINE bool remote_gather(struct outgoing *slot, void *block) {
+/** Puts a block into the slot of its owner; how many are there now: with slot->limit it is full. Between slots_enter and slots_leave
+ * (slots.h). */
+HAK_INLINE unsigned remote_gather(struct outgoing *slot, void *block) {
   link_set(block, slot->head);
   slot->head = block;
-  return ++slot->count >= slot->limit;
+  return ++slot->count;
 }
 
-/** Sends what a slot of the heap has gathered; the release engine is wanted when much waits there. The heap's thread only, which
- * calls release_answer after it. */
-void remote_send(struct heap *heap, struct outgoing *slot);
-
-/** The same for a slot that is full; another, in which blocks have waited for long, may go with it. */
+/** Sends what a slot of the heap has gathered, which is full; another, in which blocks have waited for long, may go with it. The release
+ * engine is wanted when much waits there. The heap's thread only, which calls release_answer after it. */
 void remote_send_full(struct heap *heap, struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
@@ -71,8 +72,12 @@ void remote_gather_strays(struct strays *strays, struct bin *owner, void *first,
 /** remote_send_list of one block, for callers without a heap. */
 void remote_free_now(struct bin *owner, void *block);
 
-/** Sends everything gathered. */
+/** Sends everything gathered. The heap's thread only. */
 void remote_flush(struct heap *heap);
+
+/** Sends what is in the slots, with `looks` above 0 only what was there when it was last asked. Whoever may touch the slots (slots.h). Returns
+ * the bytes that stay. */
+size_t remote_send_older(struct heap *heap, unsigned looks);
 
 /** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
  * is lost to the child. */

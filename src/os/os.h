@@ -218,6 +218,13 @@ HAK_INLINE uintptr_t os_thread_pointer(void) {
 #endif
 }
 
+/** Every other thread of the process passes a full memory barrier: what it has stored before is seen by the caller afterwards, and what the
+ * caller has stored before is seen by what the thread loads later. False: the kernel has no such call, or a filter refuses it. Keeps
+ * errno. */
+bool os_fence_threads(void);
+/** Was it never refused so far? */
+bool os_fences_threads(void);
+
 /** Lets other threads run. */
 void os_yield(void);
 

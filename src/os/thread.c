@@ -181,6 +181,24 @@ HAK_AT_LOAD int os_process(void) { return (int)OS_CALL(SYS_getpid); }
 
 int os_thread(void) { return (int)OS_CALL(SYS_gettid); }
 
+/* linux/membarrier.h, which not every toolchain has; since Linux 4.14. */
+enum { FENCE_RUNNING = 1 << 3, FENCE_ALLOW = 1 << 4 };
+
+static atomic_bool fence_refused; /* relaxed: a hint */
+
+bool os_fences_threads(void) { return !atomic_load_explicit(&fence_refused, memory_order_relaxed); }
+
+/* Interrupts each processor on which a thread of the process runs, some us; a thread that does not run passes a barrier when it is switched
+ * to. The process has to announce once that it wants that. */
+bool os_fence_threads(void) {
+  if (os_fault_now()) return false;
+  long error = OS_CALL(SYS_membarrier, FENCE_RUNNING, 0, 0);
+  if (error == -EPERM && OS_CALL(SYS_membarrier, FENCE_ALLOW, 0, 0) == 0)
+    error = OS_CALL(SYS_membarrier, FENCE_RUNNING, 0, 0);
+  if (error != 0) atomic_store_explicit(&fence_refused, true, memory_order_relaxed);
+  return error == 0;
+}
+
 void os_yield(void) { (void)OS_CALL(SYS_sched_yield); }
 
 void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {

@@ -11,6 +11,7 @@
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/slabs.h"
+#include "heap/slots.h"
 #include "observe/report.h"
 #include "policy/options.h"
 #include "slab/holes.h"
@@ -230,6 +231,19 @@ static void look_at_heap(struct heap *heap, struct pass *pass) {
   if (!heap_is_bare(heap)) look_at_spans(heap, pass);
 }
 
+/* What threads have freed for others and not sent goes into the inboxes of its owners, which are looked at after this. Of a thread that is at
+ * its slots just now the next look gets it. */
+static void look_at_unsent(struct pass *pass) {
+  const struct heap *mine = heap_if_any();
+  bool any = false;
+  if (!os_fences_threads()) return;
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    if (heap != mine) any |= slots_claim(heap);
+  if (!any || !os_fence_threads()) return;
+  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+    if (heap != mine) pass->young += slots_send_claimed(heap, pass->looks);
+}
+
 /* --- below the heaps --------------------------------------------------------------------------------------- */
 
 static void give_slices(struct pass *pass, struct dirty_slices set) {
@@ -283,6 +297,7 @@ static struct pass look_at_all(unsigned looks, bool (*goes_on)(void)) {
   /* This thread is at work already, and a library that it tells of pages that go has come back. */
   if (lock_holder(&engine_pass_lock) == LOCK_MINE) return pass;
   lock_acquire(&engine_pass_lock);
+  look_at_unsent(&pass);
   for (struct heap *heap = heap_first(); heap != NULL && !stops(&pass); heap = heap->next)
     look_at_heap(heap, &pass);
   look_at_slices(&pass);
