@@ -3,11 +3,33 @@
 
 _Alignas(4096) struct map map;
 
-/* Makes the leaf for an address, if there is none yet. */
-static bool need_leaf(const char *address) {
+static char *new_leaf(void) { return os_map_guarded(sizeof(struct map_leaf)); }
+
+bool map_spares_make(struct map_spares *spares, size_t units) {
+  size_t wanted = units / LEAF_UNITS + 2;
+  spares->count = 0;
+  while (spares->count < wanted && spares->count < MAP_SPARES) {
+    char *leaf = new_leaf();
+    if (leaf == NULL) break;
+    spares->leaves[spares->count++] = leaf;
+  }
+  if (spares->count == wanted) return true;
+  map_spares_drop(spares);
+  return false;
+}
+
+void map_spares_drop(struct map_spares *spares) {
+  while (spares->count > 0)
+    os_unmap_guarded(spares->leaves[--spares->count], sizeof(struct map_leaf));
+}
+
+/* Makes the leaf for an address, if there is none yet. `spares`: one of these; NULL: of new memory. */
+static bool need_leaf(const char *address, struct map_spares *spares) {
   _Atomic int64_t *entry = &map.root[(uintptr_t)address >> LEAF_SHIFT];
   if (atomic_load_explicit(entry, memory_order_relaxed) != 0) return true;
-  char *leaf = os_map_guarded(sizeof(struct map_leaf));
+  char *leaf = spares == NULL      ? new_leaf()
+               : spares->count > 0 ? spares->leaves[--spares->count]
+                                   : NULL;
   if (leaf == NULL) return false;
   int64_t none = 0,
           distance = (int64_t)((uintptr_t)leaf - (uintptr_t)&map) / (int64_t)sizeof(void *);
@@ -19,14 +41,16 @@ static bool need_leaf(const char *address) {
   return true;
 }
 
-bool map_prepare(const char *base, size_t units) {
+bool map_prepare_with(const char *base, size_t units, struct map_spares *spares) {
   uintptr_t first = (uintptr_t)base >> LEAF_SHIFT;
   uintptr_t last = ((uintptr_t)base + (units << UNIT_SHIFT) - 1) >> LEAF_SHIFT;
   if (last >= MAP_LEAVES) return false;
   for (uintptr_t leaf = first; leaf <= last; leaf++)
-    if (!need_leaf(base + ((leaf - first) << LEAF_SHIFT))) return false;
+    if (!need_leaf(base + ((leaf - first) << LEAF_SHIFT), spares)) return false;
   return true;
 }
+
+bool map_prepare(const char *base, size_t units) { return map_prepare_with(base, units, NULL); }
 
 /* relaxed: the descriptor's entry, or what a block comes with, carries it along. */
 static void set_states(const char *base, const struct superslab *superslab) {

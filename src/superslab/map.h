@@ -135,6 +135,16 @@ HAK_INLINE struct map_leaf *map_leaf_of(uintptr_t address) {
 
 /** Makes the leaves for units, so that entering them cannot fail. False: there is no memory, or they lie beyond the root. */
 bool map_prepare(const char *base, size_t units);
+/** Leaves made ahead, for as many units wherever they will lie: before a step that cannot be undone. False: no memory, or 60 GiB. */
+enum { MAP_SPARES = 16 };
+struct map_spares {
+  unsigned count;
+  char *leaves[MAP_SPARES];
+};
+bool map_spares_make(struct map_spares *spares, size_t units);
+void map_spares_drop(struct map_spares *spares);
+/** As map_prepare, with leaves of these: false only beyond the root. */
+bool map_prepare_with(const char *base, size_t units, struct map_spares *spares);
 /** Enters units; false, and none is entered, when there is no memory for a leaf, or they lie beyond the root. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
 /** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */

@@ -131,26 +131,34 @@ static void trim_ends(char *mapped, char *base, size_t units) {
 }
 
 /* The kernel chooses the place. Since Linux 6.7 it is at a multiple of 2 MiB; before, the block is moved up within the unit that is too
- * many. That unit's address space is also what a new leaf of the map finds room in. */
+ * many. NULL: nothing has moved. */
+static char *move_mapping(char *base, size_t units, size_t more, size_t used) {
+  char *mapped = os_resize(base, units << UNIT_SHIFT, (units + more + 1) << UNIT_SHIFT);
+  if (mapped == NULL) return NULL;
+  size_t head = (size_t)(-(uintptr_t)mapped & (UNIT_BYTES - 1));
+  char *moved = mapped + head;
+  if (head > 0) memmove(moved, mapped, used);
+  trim_ends(mapped, moved, units + more);
+  return moved;
+}
+
 char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
   /* It is copied: whoever listens would not hear of a move; and one that the kernel had joined with its neighbours leaves them as two
    * mappings. */
   if (!places_have_room() || os_is_heard()) return NULL;
   bool huge = places_any_huge(base, units);
   if (huge && !unit_advise_huge(base, units)) return NULL; /* else it is more than one mapping */
+  /* First: a block that has moved to where the map has no leaf would be lost. */
+  struct map_spares spares;
+  if (!map_spares_make(&spares, units + more)) return NULL;
   places_set(base, units, PLACE_NONE);
-  char *mapped = os_resize(base, units << UNIT_SHIFT, (units + more + 1) << UNIT_SHIFT);
-  if (mapped == NULL) {
-    places_set(base, units, huge ? PLACE_HUGE : PLACE_PLAIN);
-    return NULL;
-  }
-  size_t head = (size_t)(-(uintptr_t)mapped & (UNIT_BYTES - 1));
-  char *moved = mapped + head;
-  if (head > 0) memmove(moved, mapped, used);
-  trim_ends(mapped, moved, units + more);
-  if (!map_prepare(moved, units + more)) report_corruption("realloc: no memory for the map");
-  places_set(moved, units + more, huge ? PLACE_HUGE : PLACE_PLAIN);
-  unit_count(&unit_counts.mapped, more);
+  char *moved = move_mapping(base, units, more, used);
+  char *at = moved != NULL ? moved : base;
+  if (moved != NULL && !map_prepare_with(moved, units + more, &spares))
+    report_corruption("realloc: the system chose a place beyond the address map");
+  places_set(at, moved != NULL ? units + more : units, huge ? PLACE_HUGE : PLACE_PLAIN);
+  if (moved != NULL) unit_count(&unit_counts.mapped, more);
+  map_spares_drop(&spares);
   return moved;
 }
 
