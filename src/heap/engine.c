@@ -106,6 +106,18 @@ bool engine_call(void) {
 atomic_bool engine_called_again;
 atomic_bool engine_unheard;
 
+static _Atomic int noted_process; /* 0: none; relaxed: written before the process has a second thread */
+
+void engine_note_process(void) {
+  if (option_value(BACKGROUND) == BACKGROUND_ALWAYS)
+    atomic_store_explicit(&noted_process, os_process(), memory_order_relaxed);
+}
+
+bool engine_is_in_vfork(void) {
+  int noted = atomic_load_explicit(&noted_process, memory_order_relaxed);
+  return noted != 0 && noted != os_process() && os_process_threads() == 1;
+}
+
 bool engine_end_is_told(void) {
   return heap_active() > (option_value(BACKGROUND) == BACKGROUND_ALWAYS ? 0 : 1);
 }
@@ -148,5 +160,6 @@ void engine_fork_child(void) {
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
   atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
+  engine_note_process();
   engine_forget_refusal();
 }

@@ -74,6 +74,12 @@ HAK_INLINE bool engine_is_unheard(void) {
 /** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
 uint32_t engine_call_again(void);
 
+/** With HAKMEM_BACKGROUND=1: notes which process this is, at start and in the child of a fork. */
+void engine_note_process(void);
+/** Is this perhaps the child of a vfork, which has the parent's memory and ends without a word? A helper would end with it, and the parent
+ * would take it to be there for ever. */
+bool engine_is_in_vfork(void);
+
 /** Would the end of the last thread that a helper serves be reported by engine_hurry? Of threads that have a heap, those beside the
  * main one; with HAKMEM_BACKGROUND=1 the main one as well. */
 bool engine_end_is_told(void);

@@ -191,11 +191,11 @@ static bool is_refused(void) {
   return refused != 0 && (refused == REFUSED_FOR_GOOD || os_clock_ms() - refused < RETRY_MS);
 }
 
-/* Has the program one thread? That changes without a sign, within pthread_create, which may allocate while there is one still. So memory
+/* Has the program one thread, and no helper for it? That changes without a sign, within pthread_create, which may allocate while there is one still. So memory
  * that grows, and a thread that is new, always ask; others now and then. */
 static bool is_alone(bool grew) {
   static _Atomic uint64_t alone_ms; /* relaxed: a hint */
-  if (option_value(BACKGROUND) == BACKGROUND_ALWAYS) return false;
+  if (option_value(BACKGROUND) == BACKGROUND_ALWAYS) return engine_is_in_vfork();
   uint64_t now = os_clock_ms();
   if (!grew && now - atomic_load_explicit(&alone_ms, memory_order_relaxed) < ASK_MS) return true;
   bool alone = os_process_threads() == 1;

@@ -45,6 +45,8 @@ void report_end(struct report *line) { (void)line; }
 void fork_register(void) {}
 void options_read(void) {}
 void os_ask_at_start(void) {}
+int os_process(void) { return 1; }
+unsigned long os_process_threads(void) { return 1; }
 _Atomic(os_beside_function *) os_beside_program;
 size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}

@@ -3,7 +3,7 @@
  *
  * What is free goes back without it as well, by what the program goes on to call.
  *
- * usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left */
+ * usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left|vfork */
 #include "kit.h"
 
 #include <dirent.h>
@@ -401,6 +401,23 @@ static int ends_left(void) {
   return 0;
 }
 
+/* A child of vfork has the parent's memory. What it frees calls no helper that would end with it, and the parent gets its own. Needs
+ * HAKMEM_BACKGROUND=1: else a child of one thread has none anyway. */
+static int in_vfork(void) {
+  CHECK(count_tasks() == 1, "a thread before there was any memory");
+  pid_t process = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is about that
+  if (process == 0) {
+    fill_and_free();
+    _exit(count_tasks() == 1 ? 0 : 1);
+  }
+  int status;
+  CHECK(waitpid(process, &status, 0) == process, "no child");
+  CHECK(status == 0, "the child started a thread");
+  fill_and_free();
+  CHECK(count_tasks() == 2, "no helper thread after a vfork");
+  return 0;
+}
+
 int main(int argc, char **argv) {
   kit_start();
   kit_watchdog(120);
@@ -414,5 +431,7 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "ends") == 0) return ends();
   if (strcmp(mode, "ends-beside") == 0) return ends_beside();
   if (strcmp(mode, "ends-left") == 0) return ends_left();
-  CHECK(false, "usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left");
+  if (strcmp(mode, "vfork") == 0) return in_vfork();
+  CHECK(false,
+        "usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left|vfork");
 }
