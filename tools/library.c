@@ -147,10 +147,12 @@ static void say_how_to_install(const char *variant) {
               : "");
 }
 
-/* The name of a directory beside the tool's, and nothing else. */
+/* One of the names in HAKMEM_TOOL_VARIANTS, which have blanks between them. */
 static bool is_variant(const char *name) {
-  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
-  return length > 0 && length <= MOST_VARIANT && name[length] == 0;
+  char all[] = HAKMEM_TOOL_VARIANTS, *rest = all, *one;
+  while ((one = strsep(&rest, " ")) != NULL)
+    if (strcmp(one, name) == 0) return true;
+  return false;
 }
 
 bool library_locate(enum library_kind kind, const char *given, const char *variant,
@@ -160,7 +162,7 @@ bool library_locate(enum library_kind kind, const char *given, const char *varia
     return false;
   }
   if (variant != NULL && !is_variant(variant)) {
-    complain("--variant %s: not the name of a variant", variant);
+    complain("--variant %s: not the name of a variant; there are " HAKMEM_TOOL_VARIANTS, variant);
     return false;
   }
   if (given != NULL) {

@@ -212,10 +212,10 @@ class Odd(TestCase):
 
     def test_names_of_variants(self):
         for command in ("run", "doctor"):
-            for name in ("", "../x", "a" * 200):
+            for name in ("", "../x", "a" * 200, "nope", "standard fast"):
                 result = hakmem(command, "--variant", name, "true")
                 self.assert_code(result, 2)
-                self.assertIn("not the name of a variant", result.err)
+                self.assertIn("not the name of a variant; there are standard fast ", result.err)
             result = hakmem(command, "--variant=fast", "--library", LIBRARY, "true")
             self.assert_code(result, 2)
             self.assertIn("cannot be used together", result.err)
