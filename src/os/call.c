@@ -45,6 +45,7 @@ long call_munmap(void *address, size_t bytes) {
 }
 
 bool call_is_heard(void) { return false; }
+bool call_advice_is_heard(void) { return false; }
 long call_told_madvise(void *address, size_t bytes, int advice) {
   return call_madvise(address, bytes, advice);
 }
@@ -94,6 +95,16 @@ static bool is_plain_call(const unsigned char *code, int number) {
   memcpy(load + 1, &number, sizeof number);
   static const unsigned char call[] = {0x0f, 0x05};
   if (has_bytes(code, mark, sizeof mark)) code += sizeof mark;
+  /* A program that is linked to one place and takes the address of libc's function has a jump of its own under that name. The address
+   * that it jumps to lies in a table, which may be written to as others are. */
+  static const unsigned char jump[] = {0xff, 0x25};
+  if (has_bytes(code, jump, sizeof jump)) {
+    int32_t distance;
+    memcpy(&distance, code + sizeof jump, sizeof distance);
+    code =
+        *(const unsigned char *const volatile *)(code + sizeof jump + sizeof distance + distance);
+    if (has_bytes(code, mark, sizeof mark)) code += sizeof mark;
+  }
   if (has_bytes(code, load, sizeof load)) return has_bytes(code + sizeof load, call, sizeof call);
 #if !defined(__GLIBC__)
   static const unsigned char push = 0x55, room[] = {0x48, 0x83, 0xec}, extend[] = {0x48, 0x63};
@@ -163,9 +174,10 @@ static bool is_plain(uintptr_t function, int number) {
   return is_plain_call((const unsigned char *)function, number); // NOLINT: code is read as data
 }
 
+bool call_advice_is_heard(void) { return !is_plain((uintptr_t)madvise_now(), SYS_madvise); }
+
 bool call_is_heard(void) {
-  return !is_plain((uintptr_t)munmap_now(), SYS_munmap) ||
-         !is_plain((uintptr_t)madvise_now(), SYS_madvise);
+  return call_advice_is_heard() || !is_plain((uintptr_t)munmap_now(), SYS_munmap);
 }
 
 static void begin_beside(struct os_beside *beside) {

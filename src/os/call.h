@@ -157,6 +157,8 @@ long call_munmap(void *address, size_t bytes);
 /** Does somebody listen just now: is what our calls of munmap or madvise lead to anything but libc's plain system call? Asked for each
  * piece that is given back, since a library may be loaded at any time. */
 bool call_is_heard(void);
+/** The same of madvise alone. */
+bool call_advice_is_heard(void);
 /** As call_madvise and call_munmap, told to whoever listens: it may allocate meanwhile, as os_beside_program provides. The caller holds no
  * lock that malloc waits for, except its own heap's. */
 long call_told_madvise(void *address, size_t bytes, int advice);

@@ -219,7 +219,7 @@ static size_t decommit_at_once(const struct os_range *ranges, size_t count) {
 
 bool os_decommit_all(const struct os_range *ranges, size_t count) {
   enum { AT_ONCE = 64 };
-  bool all = true, heard = call_is_heard();
+  bool all = true, heard = call_advice_is_heard();
   for (size_t from = 0; from < count;) {
     size_t n = count - from < AT_ONCE ? count - from : AT_ONCE;
     size_t done = n > 1 && !heard ? decommit_at_once(&ranges[from], n) : 0;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "observe/report.h"
+#include "os/call.h"
 #include "os/fault.h"
 #include "os/lock.h"
 #include "os/os.h"
@@ -421,6 +422,18 @@ static void the_look_at_the_stack_may_meet_its_end(void **state) {
 }
 #endif
 
+/* By instructions that name the place: then a program that is linked to one place has a jump to the function under its name, which
+ * all others get for the function's address. */
+static void nobody_listens_in_a_program_that_takes_the_address(void **state) {
+  (void)state;
+  int (*volatile unmap)(void *, size_t) = munmap;
+  int (*volatile advise)(void *, size_t, int) = madvise;
+  /* Each binds it at its first call. */
+  assert_int_equal(unmap(NULL, 0), -1);
+  assert_int_equal(advise(NULL, 0, MADV_NORMAL), 0);
+  assert_false(call_is_heard());
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(to_ask_for_the_node_keeps_errno),
@@ -437,6 +450,7 @@ int main(void) {
     cmocka_unit_test(a_bad_pointer_is_one_line_and_abort),
     cmocka_unit_test(memory_calls_are_counted_and_keep_errno),
     cmocka_unit_test(a_locked_page_leaves_the_rest_to_one_call),
+    cmocka_unit_test(nobody_listens_in_a_program_that_takes_the_address),
     cmocka_unit_test(moved_pages_keep_their_bytes),
     cmocka_unit_test(resident_pages_are_counted),
     cmocka_unit_test(the_environment_is_found),
