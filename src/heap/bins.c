@@ -3,7 +3,6 @@
 
 #include "heap/common.h"
 #include "heap/engine.h"
-#include "heap/learn.h"
 #include "heap/share.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
@@ -21,7 +20,8 @@ static bool is_counted_common(unsigned size_class) {
   return common_has_class(size_class) && (HAK_HARDENED || size_class > SHARE_LAST);
 }
 
-void bin_halve(struct heap *heap, struct bin *bin) {
+/* Its room may be below 0 then: bin_trim. */
+static void bin_halve(struct heap *heap, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
   bin->capacity -= less;
   bin->room -= (int32_t)less;
@@ -132,11 +132,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   if (common && heap->common_bins + (size_t)more * size > COMMON_BINS_BYTES) return false;
   bool always =
       !common && bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
-  if (!always && used > budget) {
-    if (!option_value(LEARN) || !learn_reclaim(heap, size_class)) return false;
-    used = heap->bin_budget_used + (size_t)more * size;
-    if (used > budget) return false;
-  }
+  if (!always && used > budget) return false;
   heap->bin_budget_used = used;
   if (is_counted_common(size_class)) heap->common_bins += (size_t)more * size;
   bin->capacity = capacity;
@@ -178,7 +174,6 @@ static void sweep(struct heap *heap) {
 void bin_overflow(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   uint32_t size = class_size(size_class);
-  if (option_value(LEARN)) learn_overflow(heap, size_class);
   if (heap->overflows[size_class] < OVERFLOWS_GROW) {
     heap->overflows[size_class]++;
     while (bin->room < 0)

@@ -42,9 +42,6 @@ void bin_overflow(struct heap *heap, struct bin *bin);
  * release_answer after it. */
 void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
 
-/** Halves what a bin may hold. Its room may be below 0 then: bin_trim. */
-void bin_halve(struct heap *heap, struct bin *bin);
-
 /** Adds up anew what all capacities are. */
 void bins_count(struct heap *heap);
 

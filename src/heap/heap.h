@@ -53,13 +53,6 @@ struct outgoing {
 struct batch;      /* remote.c */
 struct quarantine; /* quarantine.c */
 
-/* HAKMEM_LEARN=1 (learn.c): what the slow paths saw of each class. */
-struct learner {
-  uint8_t traffic[CLASS_COUNT];      /* refills and overflows since the last look, saturating */
-  uint8_t refill_shift[CLASS_COUNT]; /* a refill gathers REFILL_BYTES << this */
-  uint8_t next_victim;               /* class to look at next for capacity that is not used */
-};
-
 /* With more active heaps each holds less, so that all together hold no more. */
 enum { FEW_HEAPS = 32 };
 /* With more, they share slabs of large classes (common.h). */
@@ -96,7 +89,6 @@ struct heap {
   size_t common_bins;      /* of these, those of common classes (common.h) */
   uint8_t
       overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating; see share_begin */
-  struct learner learner;
   uint8_t share_set; /* see share.h */
   uint8_t loans;     /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */

@@ -10,7 +10,6 @@
 #include "heap/bins.h"
 #include "heap/common.h"
 #include "heap/engine.h"
-#include "heap/learn.h"
 #include "heap/loans.h"
 #include "heap/remote.h"
 #include "heap/share.h"
@@ -49,11 +48,9 @@ enum { SPARSE_BLOCK_LEAST = 16 * KIB, SPARSE_PART = 4 };
 
 /* --- out of slabs ----------------------------------------------------------------------------------------- */
 
-static unsigned refill_blocks(const struct heap *heap, unsigned size_class) {
-  unsigned shift = heap->learner.refill_shift[size_class]; /* 0 unless it learns */
-  size_t blocks = (REFILL_BYTES << shift) / class_size(size_class);
-  size_t most = (size_t)REFILL_BLOCKS << shift;
-  return blocks > most ? (unsigned)most : blocks == 0 ? 1 : (unsigned)blocks;
+static unsigned refill_blocks(unsigned size_class) {
+  size_t blocks = REFILL_BYTES / class_size(size_class);
+  return blocks > REFILL_BLOCKS ? REFILL_BLOCKS : blocks == 0 ? 1 : (unsigned)blocks;
 }
 
 static size_t populate_piece(struct heap *heap, const struct slab *slab) {
@@ -127,7 +124,7 @@ static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list,
 /* At least one block from the heap's slabs, if there is one to be had without a new slab, and from partial ones on until a
  * refill's worth is there. */
 static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list, bool *zeroed) {
-  unsigned wanted = refill_blocks(heap, size_class), count = 0;
+  unsigned wanted = refill_blocks(size_class), count = 0;
   *list = NULL;
   while (count < wanted) {
     struct slab *slab = slab_to_use(heap, size_class);
@@ -330,7 +327,7 @@ static void *refill_shared(struct heap *heap, unsigned size_class) {
   if (from == NULL) return NULL;
   void *list = NULL;
   bool grows = false;
-  unsigned count = take_shared(from, size_class, refill_blocks(heap, size_class), &list, &grows);
+  unsigned count = take_shared(from, size_class, refill_blocks(size_class), &list, &grows);
   if (list == NULL) return NULL;
   probe_refill(from, class_size(size_class), count);
   to_bin(&heap->bins[size_class], list, count);
@@ -342,7 +339,6 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   struct bin *bin = &heap->bins[size_class];
   void *list = NULL;
   heap->overflows[size_class] = 0;
-  if (option_value(LEARN)) learn_refill(heap, size_class);
   lock_acquire(&heap->lock);
   heap->quiet[size_class] = 0;
   heap->freed_in_a_row = 0;

@@ -231,14 +231,16 @@ static void prepare_statistics(void) {
   report_end(&line);
 }
 
-/* A security team that asks for checks has to learn that there are none. */
-static void say_without_guards(void) {
+/* What was asked for is not there: the option is as good as off, and one line says so. */
+static void say_without(enum option_id id, const char *why) {
   struct report line;
-  option_values[OPTION_GUARD] = GUARD_OFF;
-  if (is_told(option_table[OPTION_GUARD].name, text_length(option_table[OPTION_GUARD].name)))
-    return;
+  const char *name = option_table[id].name;
+  if (option_values[id] == 0) return;
+  option_values[id] = 0;
+  if (is_told(name, text_length(name))) return;
   report_start(&line);
-  report_text(&line, "HAKMEM_GUARD: only the hardened library has such checks; none are made");
+  report_text(&line, name);
+  report_text(&line, why);
   report_end(&line);
 }
 
@@ -252,7 +254,10 @@ void options_read(void) {
   for (int id = 0; id < OPTION_COUNT; id++)
     if (id != OPTION_PROFILE) read_option((enum option_id)id, option_table[id].defaults[profile]);
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;
-  if (!HAK_HARDENED && option_value(GUARD) != GUARD_OFF) say_without_guards();
+  /* A security team that asks for checks has to know that there are none. */
+  if (!HAK_HARDENED)
+    say_without(OPTION_GUARD, ": only the hardened library has such checks; none are made");
+  say_without(OPTION_LEARN, ": does nothing any more");
   prepare_statistics();
   warn_of_unknown_lines();
   if (!secure) warn_of_unknown();

@@ -76,10 +76,14 @@ def profiles():
 
 NO_GUARDS = "hakmem: HAKMEM_GUARD: only the hardened library has such checks; none are made"
 
+NO_LEARNER = "hakmem: HAKMEM_LEARN: does nothing any more"
+
 
 def expected_of(name, value):
     """What a good value has said on stderr."""
-    return [NO_GUARDS] if name == "HAKMEM_GUARD" and value.lower() != "off" and variant != "hardened" else []
+    if name == "HAKMEM_GUARD" and value.lower() != "off" and variant != "hardened":
+        return [NO_GUARDS]
+    return [NO_LEARNER] if name == "HAKMEM_LEARN" and value == "1" else []
 
 
 def every_good_value(options):

@@ -55,9 +55,10 @@ static int clear(void **state) {
   return 0;
 }
 
-/* Options that other options set as well are looked at on their own below. */
+/* Options that other options set as well, or that may say something, are looked at on their own below. */
 static bool is_plain(int id) {
-  return id != OPTION_PROFILE && id != OPTION_SS_HUGEPAGE && id != OPTION_GUARD;
+  return id != OPTION_PROFILE && id != OPTION_SS_HUGEPAGE && id != OPTION_GUARD &&
+         id != OPTION_LEARN;
 }
 
 static void the_table_is_sound(void **state) {
@@ -326,6 +327,15 @@ static void guards_are_in_the_hardened_library_alone(void **state) {
   }
 }
 
+static void the_learner_is_no_more(void **state) {
+  (void)state;
+  setenv("HAKMEM_LEARN", "0", 1);
+  assert_string_equal(read_options(), "");
+  setenv("HAKMEM_LEARN", "1", 1);
+  assert_string_equal(read_options(), "hakmem: HAKMEM_LEARN: does nothing any more\n");
+  assert_int_equal(option_value(LEARN), 0);
+}
+
 static void unknown_names_are_told(void **state) {
   (void)state;
   setenv("HAKMEM_UNKNOWN", "1", 1);
@@ -349,6 +359,7 @@ int main(void) {
       cmocka_unit_test_setup(a_handler_of_the_programs_stays, clear),
       cmocka_unit_test_setup(the_default_named_is_the_one_used, clear),
       cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
+      cmocka_unit_test_setup(the_learner_is_no_more, clear),
       cmocka_unit_test_setup(guards_are_in_the_hardened_library_alone, clear),
       cmocka_unit_test_setup(unknown_names_are_told, clear),
   };
