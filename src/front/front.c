@@ -96,6 +96,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment)) {
     release_purge();
     block = large_allocate(cache, size, alignment, zeroed);
+    if (block == NULL) block = large_allocate_left(size, alignment, zeroed);
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
   count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);

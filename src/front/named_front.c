@@ -43,7 +43,8 @@ static void *take_large(size_t alignment, size_t size, bool *zeroed) {
   void *pointer = large_allocate(NULL, size, alignment, zeroed);
   if (HAK_LIKELY(pointer != NULL) || !large_could_fit(size, alignment)) return pointer;
   release_purge();
-  return large_allocate(NULL, size, alignment, zeroed);
+  pointer = large_allocate(NULL, size, alignment, zeroed);
+  return pointer != NULL ? pointer : large_allocate_left(size, alignment, zeroed);
 }
 
 static void *allocate_large(struct hak_heap *named, size_t alignment, size_t size, bool zero) {

@@ -34,6 +34,8 @@ static HAK_COLD size_t room_in_guarded(const char *pointer) {
 static HAK_NOINLINE size_t room_in_huge(struct superslab *superslab, const char *pointer) {
   const char *start = superslab->base;
   size_t offset = (size_t)(pointer - start);
+  /* Not mapped by us: whoever has it got it from the kernel. */
+  if (HAK_UNLIKELY(offset >= superslab->huge_usable && superslab->huge_cuts != 0)) return SIZE_MAX;
   struct block block = {
       .tier = BLOCK_HUGE, .superslab = superslab, .usable = superslab->huge_usable};
   return full_is_on() ? room_in_full(&block, start, offset) : left_of(block.usable, offset);

@@ -243,6 +243,20 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
   return span != NULL ? slab_base(span) : NULL;
 }
 
+void *large_allocate_left(size_t bytes, size_t alignment, bool *zeroed) {
+  *zeroed = false;
+  if (!guard_pages_wanted()) return NULL; /* nothing but what large_allocate has tried */
+  if (large_is_huge(bytes, alignment)) {
+    struct superslab *superslab = huge_acquire_unfenced(bytes, alignment, zeroed);
+    return superslab != NULL ? superslab->base : NULL;
+  }
+  unsigned slices = slices_for(bytes);
+  unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
+  struct slab *span = span_acquire_left(slices, slice_alignment, KIND_LARGE, COUNTED_LARGE, zeroed);
+  span = guarded(span, bytes);
+  return span != NULL ? slab_base(span) : NULL;
+}
+
 bool large_could_fit(size_t bytes, size_t alignment) {
   size_t units = (bytes >> UNIT_SHIFT) + 1;
   return !large_is_huge(bytes, alignment) || unit_could_fit(units, alignment);

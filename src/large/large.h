@@ -44,6 +44,10 @@ HAK_INLINE bool large_is_huge(size_t bytes, size_t alignment) {
  * zeros. */
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed);
 
+/** After a refusal, when all that is free was given back: what there is, in the hardened variant without some of the guards
+ * (superslab_left_unguarded). NULL: nothing. */
+void *large_allocate_left(size_t bytes, size_t alignment, bool *zeroed);
+
 /** After a refusal: might it be had once all that is free was given back? */
 bool large_could_fit(size_t bytes, size_t alignment);
 

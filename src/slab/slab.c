@@ -14,11 +14,23 @@ const uint32_t class_sizes[CLASS_COUNT] = {T4(0) T4(4) T4(8) T4(12) S16(16) S16(
                                                S4(68) S4(72) S1(76)};
 _Static_assert(CLASS_COUNT == 77 && SIZE_OF_SERIES(SERIES_OF(76)) == SMALL_MAX, "all of them");
 
+/* No unit is to be had: half of the slices in a row, and half of these, as long as a block fits. */
+static struct slab *acquire_left(unsigned size_class, bool *zeroed) {
+  size_t guard = option_guard() != GUARD_OFF ? os_page_size() : 0;
+  struct slab *slab = NULL;
+  for (unsigned slices = class_slices(size_class); slices > 0 && slab == NULL; slices /= 2)
+    if (class_size(size_class) + guard <= (size_t)slices << SLICE_SHIFT)
+      slab = span_acquire_left(slices, 1, KIND_SLAB, size_class, zeroed);
+  return slab;
+}
+
 struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages) {
-  unsigned slices = class_slices(size_class);
   bool zeroed;
+  unsigned slices = class_slices(size_class);
   struct slab *slab = span_acquire(slices, 1, KIND_SLAB, pages, size_class, &zeroed);
+  if (slab == NULL) slab = acquire_left(size_class, &zeroed);
   if (slab == NULL) return NULL;
+  slices = slab->slices;
   uint32_t size = class_size(size_class);
   slab->free_list = NULL;
   slab->next = slab->prev = NULL;

@@ -89,7 +89,8 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   superslab->free_mask |= set.mask;
   if (zeroed) superslab->dirty_mask &= ~set.mask;
   else superslab->given_mask |= set.mask;
-  superslab->ends &= ~set.mask;
+  superslab->ends &=
+      ~set.mask | superslab->guards; /* of these, what guards there are hangs on it */
   lists_count_dirty(before, dirty_slices_of(superslab));
   bool is_empty = emptied_or_listed(superslab);
   lock_release(&superslab_lock);

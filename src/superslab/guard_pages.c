@@ -63,8 +63,9 @@ bool span_guard(struct slab *span, size_t usable) {
 
 bool span_guard_slab(struct slab *span) {
   /* Of a slab that ended here before, as most did: the same page. */
-  uint32_t last = UINT32_C(1) << (span->index + span->slices - 1), had = span->stale & last;
-  if (!open_slices(span, span->stale & ~last, bytes_of(span))) return false;
+  uint32_t last = UINT32_C(1) << (span->index + span->slices - 1);
+  uint32_t had = span->same_guard ? span->stale & last : 0;
+  if (!open_slices(span, span->stale & ~had, bytes_of(span))) return false;
   span->stale = 0;
   span->guarded = (uint32_t)os_page_size();
   if (had == 0) span_guard_again(span);
@@ -82,7 +83,8 @@ bool span_fit(struct slab *span, size_t usable) {
 
 void span_keep_usable(struct slab *span, size_t usable) {
   size_t bytes = bytes_of(span);
-  if (superslab_of(span)->fenced) span->guarded = bytes > usable ? (uint32_t)(bytes - usable) : 0;
+  if (superslab_of(span)->fenced || span->guarded > 0)
+    span->guarded = bytes > usable ? (uint32_t)(bytes - usable) : 0;
 }
 
 void span_guard_again(struct slab *span) {
@@ -90,10 +92,6 @@ void span_guard_again(struct slab *span) {
 }
 
 /* --- Huge blocks ------------------------------------------------------------------------------------ */
-
-/* More is hardly ever jumped over, and costs: with guards of whole units, 512 entries of a page table each, to allocate and free a block of
- * 3 MiB took 21 us. */
-#define UNITS_GUARD SLICE_BYTES
 
 static size_t tail_bytes(size_t units, size_t usable) {
   size_t left = (units << UNIT_SHIFT) - usable;

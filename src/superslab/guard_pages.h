@@ -19,6 +19,10 @@
 #include "policy/options.h"
 #include "superslab/superslab.h"
 
+/* In front of a Huge block and behind it. More is hardly ever jumped over, and costs: with guards of whole units, 512 entries of a page table
+ * each, to allocate and free a block of 3 MiB took 21 us. */
+#define UNITS_GUARD SLICE_BYTES
+
 HAK_INLINE size_t round_to_page(size_t bytes) {
   size_t page = os_page_size();
   return bytes == 0 ? page : (bytes + page - 1) & ~(page - 1);

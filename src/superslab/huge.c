@@ -6,6 +6,7 @@
 #include "policy/options.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
+#include "superslab/huge_cut.h"
 #include "superslab/map.h"
 #include "superslab/places.h"
 #include "superslab/unit.h"
@@ -128,6 +129,7 @@ static struct superslab *huge_again(size_t bytes) {
   struct superslab *superslab = descriptor_new_huge();
   bool entered = superslab != NULL && enter_again(superslab, round_to_page(bytes), &run);
   if (!entered) unit_release_fenced(run);
+  else huge_cut(superslab, false);
   lock_acquire(&superslab_lock);
   if (entered) {
     counters_supply(COUNTED_HUGE, SUPPLY_HIT, 1);
@@ -140,8 +142,8 @@ static struct superslab *huge_again(size_t bytes) {
 }
 
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
-static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool *zeroed) {
-  bool fenced = guard_pages_wanted();
+static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool fenced,
+                                  bool *zeroed) {
   size_t units = units_for(bytes, fenced);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new_huge();
@@ -155,11 +157,12 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->fenced = fenced;
     superslab->node = run.node;
     if (map_set(run.base, units, superslab)) {
-      if (fenced) fence(superslab, run);
+      if (HAK_HARDENED && fenced) fence(superslab, run);
       enum whole_answer whole = expectation(superslab, run, to_come);
       size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
       if (whole != WHOLE_NO && !run.huge_pages)
         huge_advise(run.base, to_come + run.used, bytes, but);
+      if (to_come == 0) huge_cut(superslab, run.from_os);
       lock_acquire(&superslab_lock);
       counters_supply(COUNTED_HUGE, run.from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
       count_in(superslab);
@@ -180,7 +183,14 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   struct superslab *superslab = NULL;
   *zeroed = false;
   if (guard_pages_wanted() && alignment <= UNIT_BYTES) superslab = huge_again(bytes);
-  if (superslab == NULL) superslab = huge_new(bytes, alignment, 0, zeroed);
+  if (superslab == NULL) superslab = huge_new(bytes, alignment, 0, guard_pages_wanted(), zeroed);
+  unit_settle();
+  return superslab;
+}
+
+struct superslab *huge_acquire_unfenced(size_t bytes, size_t alignment, bool *zeroed) {
+  *zeroed = false;
+  struct superslab *superslab = huge_new(bytes, alignment, 0, false, zeroed);
   unit_settle();
   return superslab;
 }
@@ -197,18 +207,20 @@ static bool huge_claim(struct superslab *superslab, const char *pointer) {
 bool huge_release(struct superslab *superslab, const char *pointer) {
   if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
-  size_t units = superslab->huge_units, usable = superslab->huge_usable;
-  uint8_t node = superslab->node;
+  size_t units = superslab->huge_units;
+  struct fenced_run run = {base - UNIT_BYTES, units + 1, superslab->huge_usable, superslab->node};
   bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
   whole_last_look(superslab);
+  struct huge_rest rest = huge_mend_for_pool(superslab);
   map_clear(base, units);
   lock_acquire(&superslab_lock);
   count_out(superslab);
   whole_forget(superslab);
   descriptor_free_huge(superslab);
   lock_release(&superslab_lock);
-  if (fenced) unit_release_fenced((struct fenced_run){base - UNIT_BYTES, units + 1, usable, node});
-  else release_units(base, units, explicit_pages, node, false);
+  if (HAK_UNLIKELY(rest.units > 0)) huge_rest_release(rest);
+  else if (fenced) unit_release_fenced(run);
+  else release_units(base, units, explicit_pages, run.node, false);
   return true;
 }
 
@@ -257,7 +269,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->explicit_pages) return NULL; /* explicit huge pages do not move on every kernel */
   size_t old = from->huge_units, filled = units_for(from->huge_usable, false);
-  struct superslab *to = huge_new(bytes, UNIT_BYTES, filled, &zeroed);
+  struct superslab *to = huge_new(bytes, UNIT_BYTES, filled, guard_pages_wanted(), &zeroed);
   if (to == NULL) return NULL;
   if (!open_tail(from)) {
     huge_release(to, to->base);
@@ -367,6 +379,10 @@ static bool resize_claimed(struct superslab *superslab, size_t bytes) {
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
   if (units_for(bytes, is_fenced(superslab)) > UINT32_MAX / 2) return NULL;
   if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
+  if (HAK_UNLIKELY(superslab->huge_cuts != 0) && !huge_mend(superslab)) {
+    map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */
+    return NULL;
+  }
   bool grows = units_for(bytes, is_fenced(superslab)) > superslab->huge_units;
   /* Under a limit it stays one mapping: what is mapped behind it, or moved unit by unit, could not be moved as a whole later. */
   bool done = grows && os_memory_is_limited() && huge_move_whole(superslab, bytes);

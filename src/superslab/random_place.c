@@ -17,6 +17,10 @@
 #define WINDOW_BYTES ((uintptr_t)64 * GIB)
 #define LEAF_BYTES ((uintptr_t)1 << LEAF_SHIFT)
 
+/* Under a limit of the address space the window is one leaf: 16 of them take 8.6 MB of it. */
+#define NARROW_BYTES LEAF_BYTES
+enum { IS_NARROW = 1 }; /* in the address of the window, which is a multiple of a leaf */
+
 /* A place may be taken: in a window that is half full, of 16 units one finds none in so many tries. */
 enum { TRIES = 4 };
 
@@ -47,6 +51,7 @@ static uintptr_t draw_window(void) {
   os_random(numbers);
   uintptr_t windows = (eighth * 4 - WINDOW_BYTES) / LEAF_BYTES;
   uintptr_t drawn = eighth + (uintptr_t)(mix(numbers[0]) % windows) * LEAF_BYTES, expected = 0;
+  if (os_memory_is_limited()) drawn |= IS_NARROW;
   atomic_fetch_add_explicit(&sequence, numbers[1], memory_order_relaxed);
   /* Of several threads that draw, one decides. */
   if (!atomic_compare_exchange_strong_explicit(&window, &expected, drawn, memory_order_relaxed,
@@ -57,10 +62,12 @@ static uintptr_t draw_window(void) {
 
 char *random_place_map(size_t bytes, size_t alignment, size_t ahead) {
   if (option_guard() == GUARD_OFF || !unit_may_cut_mappings()) return NULL;
-  if (bytes > WINDOW_BYTES / 8 || alignment > LEAF_BYTES) return NULL;
   uintptr_t start = atomic_load_explicit(&window, memory_order_relaxed);
   if (start == 0) start = draw_window();
-  uintptr_t places = (WINDOW_BYTES - bytes) / alignment;
+  uintptr_t window_bytes = (start & IS_NARROW) != 0 ? NARROW_BYTES : WINDOW_BYTES;
+  if (bytes > window_bytes / 8 || alignment > window_bytes / 16) return NULL;
+  start &= ~(uintptr_t)IS_NARROW;
+  uintptr_t places = (window_bytes - bytes) / alignment;
   ahead %= alignment;
   for (int i = 0; i < TRIES; i++) {
     uintptr_t at = start + (uintptr_t)(next() % places + 1) * alignment - ahead;

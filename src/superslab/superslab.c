@@ -85,6 +85,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   if (HAK_HARDENED) {
     span->guarded = 0;
     span->stale = superslab->guards & mask;
+    span->same_guard = superslab->ends == 0;
     superslab->guards &= ~mask;
   }
   if (kind == KIND_LARGE) {
@@ -92,6 +93,18 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
     *zeroed &= option_guard() == GUARD_OFF || !span->was_used;
   }
   return span;
+}
+
+/* A slab just acquired, with the guard that it is to have. NULL: it was given up, since guards of a former use could not be removed. */
+static struct slab *with_guard(struct slab *span) {
+  if (!HAK_HARDENED || span == NULL) return span;
+  /* Beside Large blocks a slab has one in any case, or an overflow of it would reach the next of them. */
+  bool wanted = guard_pages_behind_slabs() || superslab_of(span)->fenced;
+  size_t all = (size_t)span->slices << SLICE_SHIFT;
+  if (wanted ? span_guard_slab(span) : span->stale == 0 || span_guard(span, all)) return span;
+  span->touched = (uint32_t)all;
+  span_release_soon(span);
+  return NULL;
 }
 
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
@@ -134,12 +147,27 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
   if (span != NULL || from_os)
     counters_supply(counted_class, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
   lock_release(&superslab_lock);
-  if (span != NULL && kind == KIND_SLAB && guard_pages_behind_slabs() && !span_guard_slab(span)) {
-    span->touched = slices << SLICE_SHIFT;
-    span_release_soon(span);
-    return NULL;
+  return kind == KIND_SLAB ? with_guard(span) : span;
+}
+
+struct slab *span_acquire_left(unsigned slices, unsigned alignment, enum slab_kind kind,
+                               unsigned counted_class, bool *zeroed) {
+  unsigned first, node = node_now();
+  bool apart = guard_pages_wanted(), fenced = kind == KIND_LARGE && apart;
+  struct superslab *superslab = NULL;
+  lock_acquire(&superslab_lock);
+  for (int i = 0; i < (apart ? 2 : 1) && superslab == NULL; i++, fenced = !fenced) {
+    superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_ANYWHERE, &first);
+    if (superslab == NULL) superslab = lists_find_far(node, slices, alignment, fenced, &first);
   }
-  return span;
+  struct slab *span = NULL;
+  if (superslab != NULL) {
+    span = span_take(superslab, first, slices, kind, zeroed);
+    lists_update(superslab);
+    counters_supply(counted_class, SUPPLY_HIT, 1);
+  }
+  lock_release(&superslab_lock);
+  return kind == KIND_SLAB ? with_guard(span) : span;
 }
 
 /* Makes [first, first + slices) free; result as of emptied_or_listed. */
@@ -229,7 +257,9 @@ bool span_resize(struct slab *span, unsigned slices) {
 void span_guard_front(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
   struct slab *front = NULL;
-  unsigned before = span->index - 1u; /* the first slice is no span's, and has its guard */
+  if (span->index == 0)
+    return; /* not in a fenced SuperSlab, of which the first slice is no span's */
+  unsigned before = span->index - 1u;
   uint32_t mask = UINT32_C(1) << before;
   bool zeroed;
   lock_acquire(&superslab_lock);

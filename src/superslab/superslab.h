@@ -91,6 +91,8 @@ struct slab {
   /* Hardened: the slice was in use before, so that an old pointer may have written to it since its pages went; in a span the first
    * one says it for all. */
   bool was_used;
+  bool
+      same_guard; /* of a slab: no Large block was in the unit, so a guard in its last slice is a slab's, of one page */
 };
 
 _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
@@ -120,11 +122,19 @@ struct superslab {
   _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (whole.h) */
   uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
-  uint32_t given_mask; /* superslab_lock: bit i: slice i is free and was given back lazily */
+  union {
+    /* SuperSlab; superslab_lock: bit i: slice i is free and was given back lazily */
+    uint32_t given_mask;
+    uint32_t
+        huge_cuts; /* huge: which ends are not mapped; only its holder changes it (huge_cut.h) */
+  };
   _Atomic uint8_t
       *states; /* hardened: of each 16 bytes, whether a block starts there (slab/link.h) */
   struct slab slabs[SLICES_PER_UNIT]; /* of a Huge block only the first (descriptor.h) */
 };
+
+/* Which of a Huge block's ends are not mapped. */
+enum { HUGE_CUT_TAIL = 1, HUGE_CUT_FRONT = 2 };
 
 #define STATE_BYTES 16u
 _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
@@ -172,6 +182,11 @@ HAK_INLINE size_t span_usable(const struct slab *span) {
  * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
                           enum span_pages pages, unsigned counted_class, bool *zeroed);
+/** Where span_acquire has none: of what there is, without asking the system. Hardened: also in SuperSlabs that are kept apart otherwise, a Large
+ * block in one of slabs and a slab in one of Large blocks. A guard is then still behind both, none need be in front of the Large
+ * block. */
+struct slab *span_acquire_left(unsigned slices, unsigned alignment, enum slab_kind kind,
+                               unsigned counted_class, bool *zeroed);
 /** Bytes of all spans, those in caches too; relaxed: a hint. */
 size_t superslab_bytes_in_use(void);
 /** Is some thread with the lock of all SuperSlabs just now? A hint. */
@@ -195,6 +210,8 @@ HAK_INLINE size_t huge_room(const struct superslab *superslab) {
 }
 /** One block of `bytes` in units of its own, aligned to `alignment` (a power of two). */
 struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed);
+/** The same without guards in the hardened variant: where there is no address space for them. */
+struct superslab *huge_acquire_unfenced(size_t bytes, size_t alignment, bool *zeroed);
 /** Frees the huge block at `base`, whose unit was entered with `superslab`. False when it is not there
  * (any more): of two threads that free it, one gets true. */
 bool huge_release(struct superslab *superslab, const char *base);

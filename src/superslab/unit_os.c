@@ -40,6 +40,15 @@ size_t unit_held(void) {
   return mapped > kept ? mapped - kept : 0;
 }
 
+#define REFUSED_FOR_MS 1000
+static _Atomic uint64_t refused_ms HAK_START_DATA; /* when units were refused last; 0: never */
+
+bool unit_was_refused(void) {
+  /* relaxed: a hint */
+  uint64_t at = atomic_load_explicit(&refused_ms, memory_order_relaxed);
+  return HAK_UNLIKELY(at != 0) && os_clock_ms() - at < REFUSED_FOR_MS;
+}
+
 /* A unit in a state of its own is a mapping of its own, and makes one more of its neighbour. The kernel allows 65530,
  * and where they are used up no memory is to be had. */
 #define CUT_BELOW ((size_t)16384)
@@ -201,7 +210,10 @@ struct unit_run unit_map_run(size_t units, size_t alignment, size_t ahead, bool 
     run.base = aligned_map(bytes, alignment, ahead << UNIT_SHIFT, &at_once);
     if (!at_once) unit_count(&unit_counts.fallback_mmap, 1);
   }
-  if (run.base == NULL) return run;
+  if (run.base == NULL) {
+    atomic_store_explicit(&refused_ms, os_clock_ms(), memory_order_relaxed); /* a hint */
+    return run;
+  }
   map_prepare(run.base, units); /* refused: entering them will be, too */
   places_set(run.base, units, run.huge_pages ? PLACE_HUGE : PLACE_PLAIN);
   unit_count(&unit_counts.mapped, units);

@@ -21,6 +21,8 @@ void unit_account(ptrdiff_t units);
 size_t unit_warm_bytes(void);
 /** Bytes of all units mapped, the warm pool's and those of huge blocks too. */
 size_t unit_mapped_bytes(void);
+/** Has the system refused units within the last second? Then address space that is held in vain is what is missing. */
+bool unit_was_refused(void);
 /** May parts of the units get states of their own, with which the kernel needs a mapping for each? Not above 32 GiB. */
 bool unit_may_cut_mappings(void);
 /** Asks for huge pages in units of ours (os_advise_huge), or for none (os_advise_small). False: the kernel refuses, or it would make too many mappings

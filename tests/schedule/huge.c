@@ -10,6 +10,7 @@
 #include "os/lock.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
+#include "superslab/huge_cut.h"
 #include "superslab/map.h"
 #include "superslab/unit.h"
 #include "superslab/whole.h"
@@ -38,6 +39,15 @@ void unit_release(char *base, size_t units, bool huge_pages, unsigned node) {
   unsigned unit = (unsigned)((size_t)(base - world_units[0]) >> UNIT_SHIFT);
   SCHEDULE_CHECK(units == 1 && unit < WORLD_UNITS && released[unit]++ == 0);
 }
+
+/* There is no limit of the address space. */
+void huge_cut(struct superslab *superslab, bool from_os) { (void)superslab, (void)from_os; }
+bool huge_mend(struct superslab *superslab) { return superslab->huge_cuts == 0; }
+struct huge_rest huge_mend_for_pool(struct superslab *superslab) {
+  (void)superslab;
+  return (struct huge_rest){0};
+}
+void huge_rest_release(struct huge_rest rest) { SCHEDULE_CHECK(rest.base == NULL); }
 
 void unit_settle(void) {}
 struct unit_run unit_reserve(size_t units, size_t empty) {
