@@ -46,9 +46,7 @@ void processes_free(struct processes *processes) {
 
 /* --- names --------------------------------------------------------------------------------------------------- */
 
-/* The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. A longer name that the kernel has cut is
- * the file's, if that begins so: another program may begin so too. */
-static bool has_name(const char *pid, const char *name) {
+bool process_has_name(const char *pid, const char *name) {
   enum { KEPT = 15 };
   char path[64], text[PATH_MAX] = "", clean[PATH_MAX];
   snprintf(path, sizeof path, "/proc/%.20s/comm", pid);
@@ -84,7 +82,7 @@ static bool find(struct processes *processes, const char *name) {
   bool ok = remote != NULL && nowhere != NULL && directory != NULL;
   for (struct dirent *entry; ok && (entry = readdir(directory)) != NULL;) {
     if (!is_number(entry->d_name) || strtol(entry->d_name, NULL, 10) == getpid()) continue;
-    if (name != NULL && !has_name(entry->d_name, name)) continue;
+    if (name != NULL && !process_has_name(entry->d_name, name)) continue;
     if (can_be_opened(entry->d_name, remote, nowhere)) ok = add(processes, remote->pid);
   }
   if (processes->count > 0)

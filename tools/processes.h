@@ -23,6 +23,9 @@ struct processes {
   bool one_name; /* all are of one name, which was given */
 };
 
+/** The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. A longer name that the kernel has cut is
+ * the file's, if that begins so: another program may begin so too. */
+bool process_has_name(const char *pid, const char *name);
 /** Those that the words name; 0, or an exit code after a complaint. A number is taken as it is. Then processes_free. */
 int processes_find(struct processes *processes, const struct words *words);
 /** All that run on hakmem and may be read. False: out of memory, or no /proc. */

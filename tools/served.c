@@ -3,9 +3,9 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
+#include "processes.h"
 #include "serve.h"
 
 void served_drop(struct served *served, size_t i) {
@@ -42,25 +42,13 @@ int served_add(struct served *served, const char *text) {
   return code;
 }
 
-/* The kernel keeps 15 characters of a name. */
-static bool has_name(const char *pid, const char *name) {
-  char path[300], comm[32] = "";
-  snprintf(path, sizeof path, "/proc/%s/comm", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return false;
-  bool same = fgets(comm, sizeof comm, file) != NULL;
-  fclose(file);
-  comm[strcspn(comm, "\n")] = 0;
-  return same && strncmp(comm, name, 15) == 0;
-}
-
 static void find_named(struct served *served) {
   DIR *directory = opendir("/proc");
   if (directory == NULL) return;
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
     if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
         !is_served(served, (int)strtol(entry->d_name, NULL, 10)) &&
-        has_name(entry->d_name, served->name))
+        process_has_name(entry->d_name, served->name))
       served_add(served, entry->d_name);
   closedir(directory);
 }

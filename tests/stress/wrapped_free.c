@@ -1,8 +1,5 @@
 /* wrapped_free.c - functions that programs put before malloc and free, compiled without optimisation: each does something after the real one,
  * so that its caller's caller cannot be told by a return address. With WRAPPED_FREE_ALLOCATES it allocates as well. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>

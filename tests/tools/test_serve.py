@@ -463,6 +463,14 @@ class Processes(ServeCase):
         self.assertIn(f"process {third} ({name}) does not run on hakmem", response.text)
         self.assertEqual(server.end(), 0)
 
+    def test_a_long_name_is_not_taken_for_another_that_begins_alike(self):
+        beginning = "held-and-served" + os.path.basename(self.directory)[-7:]
+        [(first, _)] = self.start(self.copy(HELD, beginning + "-one"), "small")
+        self.start(self.copy(HELD, beginning + "-two"), "small")
+        server = self.serve("--name", beginning + "-one")
+        self.assertEqual(self.processes(server.families()), {str(first)})
+        self.assertEqual(server.end(), 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)  # so that the reason of a skip is printed

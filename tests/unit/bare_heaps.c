@@ -3,7 +3,7 @@
  * A program that once had 10,000 threads has as many heaps. A fork that takes the lock of each has the kernel copy a page for each, in the
  * parent. Here another thread holds the lock of such a heap all the time: who takes it would wait for ever.
  */
-#include "unit_test.h"
+#include "child.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,14 +27,6 @@ static void *hold_lock(void *unused) {
   while (!atomic_load(&may_end)) usleep(100);
   lock_release(&bare->lock);
   return unused;
-}
-
-static void child_ends_well(pid_t child) {
-  int status = -1;
-  assert_true(child > 0);
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void a_heap_in_which_nothing_is_is_not_locked(void **state) {

@@ -4,8 +4,8 @@
  * they may be older than the lists that lead through them. Here the links of free blocks are overwritten before the fork,
  * as such a page would look. And locks that others have taken from the forking thread: what they guard is left out.
  */
+#include "child.h"
 #include "superslab/unit_os.h"
-#include "unit_test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -101,14 +101,6 @@ static void use_everything(void) {
   hak_free(hak_malloc(300 * KIB));
   hak_free(hak_malloc(3 * MIB));
   _exit(0);
-}
-
-static void child_ends_well(pid_t child) {
-  int status = -1;
-  assert_true(child > 0);
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFEXITED(status));
-  assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* What handlers of others do: behind ours in the parent, and before ours in the child. */

@@ -1,6 +1,6 @@
 /* samples.c - the sampler: estimates are those of all blocks, whatever a program does with them; a sample is an ordinary
  * block to the program. Without arguments all of it, with `child` what must end the program. */
-#include "unit_test.h"
+#include "child.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -468,26 +468,6 @@ static void threads_and_forks_lose_no_record(void **state) {
   assert_int_equal(figure(&samples.live), live_before);
 }
 
-static void ends_with(void (*wrong)(void), const char *message) {
-  int pipes[2], status;
-  char text[512] = "";
-  assert_int_equal(pipe(pipes), 0);
-  pid_t child = fork();
-  if (child == 0) {
-    dup2(pipes[1], 2);
-    os_note_stderr();
-    wrong();
-    _exit(0);
-  }
-  close(pipes[1]);
-  assert_true(read(pipes[0], text, sizeof text - 1) >= 0);
-  close(pipes[0]);
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  if (strstr(text, message) == NULL) fprintf(stderr, "%s\n", text);
-  assert_non_null(strstr(text, message));
-}
-
 static void free_twice(void) {
   void *block = sample_of(16, 100), *volatile again = block;
   hak_free(block);
@@ -503,8 +483,8 @@ static void wrong_frees_of_samples_are_told(void **state) {
   (void)state;
   /* Another sample keeps the slab: else the pointer leads to nothing of ours. */
   void *neighbour = sample_of(16, 100);
-  ends_with(free_twice, "double free");
-  ends_with(free_inside, "middle");
+  child_ends_with(free_twice, "double free");
+  child_ends_with(free_inside, "middle");
   hak_free(neighbour);
 }
 
@@ -536,7 +516,7 @@ static void freed_samples_are_cleared_and_looked_at(void **state) {
     }
     for (int i = 0; i < OTHERS; i++) hak_free(others[i]);
   }
-  ends_with(write_into_freed, "written to after");
+  child_ends_with(write_into_freed, "written to after");
 }
 
 #endif
