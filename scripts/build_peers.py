@@ -126,10 +126,18 @@ def load_table(path: Path) -> list[Peer]:
     return peers
 
 
-def load_tried(path: Path) -> dict[str, str]:
+@dataclasses.dataclass
+class Tried:
+    """Keys of peers that were built and tried before, and the file that has them."""
+
+    path: Path
+    keys: dict[str, str]
+
+
+def load_tried(path: Path) -> Tried:
     try:
         with open(path, "rb") as file:
-            return {name: str(key) for name, key in tomllib.load(file).items()}
+            return Tried(path.absolute(), {name: str(key) for name, key in tomllib.load(file).items()})
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise BadTable(f"{path}: {error}") from None
 
@@ -308,10 +316,13 @@ def recipe_of(peer: Peer, project: Path) -> str:
     )
 
 
-def key_of(peer: Peer, table: Path) -> str:
-    """Of all that decides what is built: the recipe has Cargo.lock in it, which has the crates' sums."""
+def key_of(peer: Peer, table: Path, tried: Path) -> str:
+    """Of all that decides what is built, and how it is tried: the recipe has Cargo.lock in it, which has the crates' sums; the tests
+    lie beside the file of keys."""
     parts = [recipe_of(peer, table.parent / peer.project)]
-    parts.append(Path(__file__).read_text(encoding="utf-8"))
+    beside = {*table.parent.iterdir(), *tried.parent.iterdir()} - {table, tried, table.parent / "README.md"}
+    for path in (Path(__file__), *sorted(path for path in beside if path.is_file())):
+        parts.append(path.read_text(encoding="utf-8"))
     for name, compiler in (("CC", "cc"), ("CXX", "c++")):
         command = [*shlex.split(os.environ.get(name) or compiler), "--version"]
         try:
@@ -323,13 +334,13 @@ def key_of(peer: Peer, table: Path) -> str:
 
 
 def make_from_crate(
-    peer: Peer, table: Path, output: Path, jobs: int, tried: dict[str, str]
+    peer: Peer, table: Path, output: Path, jobs: int, tried: Tried | None
 ) -> dict[str, str]:
     project = table.parent / peer.project
     folder = output / peer.name
-    if peer.name in tried and not (output / f"lib{peer.name}.so").is_file():
-        key = key_of(peer, table)
-        if tried[peer.name] == key:
+    if tried and peer.name in tried.keys and not (output / f"lib{peer.name}.so").is_file():
+        key = key_of(peer, table, tried.path)
+        if tried.keys[peer.name] == key:
             raise Missing("the same was built and tried before")
         print(f"(key {key})", end=" ", flush=True)
     recipe = recipe_of(peer, project)
@@ -391,7 +402,7 @@ def relative(path: str) -> str:
 
 
 def make_peer(
-    peer: Peer, table: Path, output: Path, jobs: int, tried: dict[str, str]
+    peer: Peer, table: Path, output: Path, jobs: int, tried: Tried | None
 ) -> dict[str, str]:
     """The peer's entry of peers.json."""
     entry = {"name": peer.name}
@@ -453,7 +464,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         peers = load_table(parsed.table)
         names = [peer.name for peer in peers]
-        tried = load_tried(parsed.tried) if parsed.tried else {}
+        tried = load_tried(parsed.tried) if parsed.tried else None
         groups = list(dict.fromkeys(peer.group for peer in peers))
         for name in parsed.only or []:
             if name not in (*names, *groups):

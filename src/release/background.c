@@ -191,8 +191,8 @@ static bool is_refused(void) {
   return refused != 0 && (refused == REFUSED_FOR_GOOD || os_clock_ms() - refused < RETRY_MS);
 }
 
-/* Has the program one thread, and no helper for it? That changes without a sign, within pthread_create, which may allocate while there is one still. So memory
- * that grows, and a thread that is new, always ask; others now and then. */
+/* Has the program one thread, and no helper for it? That changes without a sign, within pthread_create, which may allocate while there is
+ * one still. So memory that grows, and a thread that is new, always ask; others now and then. */
 static bool is_alone(bool grew) {
   static _Atomic uint64_t alone_ms; /* relaxed: a hint */
   if (option_value(BACKGROUND) == BACKGROUND_ALWAYS) return engine_is_in_vfork();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the rooms of src/ depend downwards only, that os alone makes system calls, and that no file is too long to be read.
+"""Checks that the rooms of src/ depend downwards only, that os alone makes system calls, that no file is too long to be read,
+and that the page on the architecture names each.
 
 Usage: check_layers.py ROOT. Prints one line a finding, in the form of a compiler's; exit 1 if any.
 """
@@ -95,7 +96,19 @@ def check_file(path: Path, root: Path) -> list[str]:
 def check_tree(root: Path) -> tuple[int, list[str]]:
     root = root.resolve()
     files = sorted(p for p in (root / "src").rglob("*") if p.suffix in {".c", ".h", ".def"})
-    return len(files), [finding for path in files for finding in check_file(path, root)]
+    findings = [finding for path in files for finding in check_file(path, root)]
+    return len(files), findings + check_page(files, root)
+
+
+def check_page(files: list[Path], root: Path) -> list[str]:
+    """The table of rooms names each source."""
+    page = root / "docs" / "architecture.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else None
+    return [
+        f"docs/architecture.md: {path.relative_to(root)} is not in the table of rooms"
+        for path in files
+        if text is not None and path.suffix == ".c" and f"`{path.name}`" not in text
+    ]
 
 
 def report(count: int, findings: list[str], nothing: str) -> int:

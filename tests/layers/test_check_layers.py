@@ -15,6 +15,10 @@ class CheckLayers(unittest.TestCase):
             (root / "include").mkdir()
             (root / "include" / "hakmem.h").touch()
             for key, text in files.items():
+                if key == "page":
+                    (root / "docs").mkdir()
+                    (root / "docs" / "architecture.md").write_text(text, encoding="utf-8")
+                    continue
                 room, _, file = key.partition("__")
                 path = root / "src" / room / ".".join(file.rsplit("_", 1))
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +50,10 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.findings(os__os_c="\n" * 400), [])
         found = self.findings(os__os_c="\n" * 401)
         self.assertEqual(found, ["src/os/os.c:401: has 401 lines, 400 are the most"])
+
+    def test_a_file_that_the_page_does_not_name_is_found(self) -> None:
+        [found] = self.findings(page="| `os` | `os.c` |", os__os_c="", os__lock_c="", os__lock_h="")
+        self.assertRegex(found, "src/os/lock.c is not in the table of rooms")
 
     def test_sideways_is_found(self) -> None:
         found = self.findings(large__large_h="", slab__slab_c='#include "large/large.h"\n')

@@ -189,6 +189,19 @@ class Building(TestCase):
         self.write("peer/fake.c", FAKE + REALLOC + "int more;\n")
         self.assertIn("library", self.built(*tried)["peer"], "not the same")
 
+    def test_what_was_tried_by_other_tests_is_built_again(self) -> None:
+        self.project("peer", FAKE + REALLOC)
+        self.write("tests/test.py", "pass\n")
+        tried = ["--tried", str(self.folder / "tests/tried.toml")]
+        self.write("tests/tried.toml", 'peer = "another key"\n')
+        self.built(*tried)
+        key = self.output.partition("(key ")[2].partition(")")[0]
+        self.write("tests/tried.toml", f'peer = "{key}"\n')
+        shutil.rmtree(self.folder / "out")
+        self.assertIn("missing", self.built(*tried)["peer"])
+        self.write("tests/test.py", "raise AssertionError\n")
+        self.assertIn("library", self.built(*tried)["peer"])
+
     def test_flags_of_the_caller_stay_out(self) -> None:
         self.project("peer", FAKE + REALLOC)
         done = self.build(

@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
   size_t alone = in_child(0), after = in_child(first);
   printf("second phase: %zu MB alone, %zu MB after the first\n", alone / KIT_MB, after / KIT_MB);
   CHECK(alone > 30 * KIT_MB, "the second phase works with more");
-  CHECK(after < alone * 9 / 4,
-        /* 2.9 times where nobody empties the bins */ "what the first phase left is not used");
+  CHECK(after < alone * 5 / 2,
+        /* 1.3 to 2.1 times, as the threads meet; 2.7 to 2.9 where nobody empties the bins */
+        "what the first phase left is not used");
   return 0;
 }
