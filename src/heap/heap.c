@@ -116,6 +116,8 @@ void heap_never_in_this_thread(void) { thread_ended = true; }
 static void use_heap(struct heap *heap) {
   heap->thread = &malloc_thread;
   heap->uses++;
+  /* relaxed: nobody is at the slots of a heap that has no thread; the last one may have been cancelled there, or another process's */
+  atomic_store_explicit(&heap->in_slots, false, memory_order_relaxed);
   if (heap->counters != NULL) counting_heap = heap;
   else thread_heap = malloc_thread.heap = heap;
   parked_end_to_move(heap);

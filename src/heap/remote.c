@@ -70,8 +70,11 @@ static void send_of(struct heap *heap, struct outgoing *slot) {
   if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
 }
 
-static void enter(struct heap *heap) {
+/* False: a handler of signals has interrupted its thread there, and uses no slot. */
+static bool enter(struct heap *heap) {
+  if (HAK_UNLIKELY(slots_are_in_use(heap))) return false;
   while (HAK_UNLIKELY(!slots_enter(heap))) slots_take_back(heap);
+  return true;
 }
 
 /* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So with many active heaps each full
@@ -88,7 +91,7 @@ static void send_full(struct heap *heap, struct outgoing *slot) {
 }
 
 void remote_send_full(struct heap *heap, struct outgoing *slot) {
-  enter(heap);
+  if (!enter(heap)) return;
   send_full(heap, slot);
   slots_leave(heap);
 }
@@ -213,7 +216,10 @@ void remote_free(struct heap *heap, struct bin *owner, void *block) {
     slot = slot_in_set(heap, owner);
     if (slot == NULL && goes_past_slots(heap, owner, block)) return;
   }
-  enter(heap);
+  if (HAK_UNLIKELY(!enter(heap))) {
+    remote_free_now(owner, block);
+    return;
+  }
   if (slot == NULL) slot = new_slot(heap, owner, block);
   if (remote_gather(slot, block) >= slot->limit) send_full(heap, slot);
   slots_leave(heap);
@@ -278,7 +284,7 @@ size_t remote_send_older(struct heap *heap, unsigned looks) {
 }
 
 void remote_flush(struct heap *heap) {
-  enter(heap);
+  if (!enter(heap)) return;
   (void)remote_send_older(heap, 0);
   slots_leave(heap);
 }

@@ -19,8 +19,15 @@
 
 #include "heap/heap.h"
 
-/** Before the heap's thread touches what is in its slots. False: they are claimed; slots_take_back, and once more. */
+/** Was the heap's thread interrupted at its slots, by a signal's handler that is here now? They are in no order then. */
+HAK_INLINE bool slots_are_in_use(const struct heap *heap) {
+  return atomic_load_explicit(&heap->in_slots, memory_order_relaxed); /* its own store */
+}
+
+/** Before the heap's thread touches what is in its slots. False: it is at them already (slots_are_in_use), or they are claimed:
+ * slots_take_back, and once more. */
 HAK_INLINE bool slots_enter(struct heap *heap) {
+  if (HAK_UNLIKELY(slots_are_in_use(heap))) return false;
   /* relaxed: os_fence_threads orders it before the load for everybody else, if the compiler leaves it there. */
   atomic_store_explicit(&heap->in_slots, true, memory_order_relaxed);
   __asm__ volatile("" : : : "memory");

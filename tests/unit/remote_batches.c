@@ -9,6 +9,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "heap/slots.h"
 #include "release/release.h"
 
 WITHOUT_SAMPLES;
@@ -549,9 +550,32 @@ static void what_the_engine_has_is_found_after_it(void **state) {
   heap_return(searcher);
 }
 
+/* A handler that frees may have interrupted its thread at the slots. */
+static void at_its_slots_a_thread_sends_at_once(void **state) {
+  (void)state;
+  enum { SIZE = 64, COUNT = 4 };
+  allocate(COUNT, SIZE);
+  send(other, blocks[1]);
+  assert_int_equal(inbox_bytes(owner), 0);
+  assert_true(slots_enter(other));
+  send(other, blocks[0]);
+  assert_int_equal(inbox_bytes(owner), SIZE);
+  remote_flush(other); /* leaves the slots as they are */
+  assert_int_equal(inbox_bytes(owner), SIZE);
+  slots_leave(other);
+  send(other, blocks[2]);
+  assert_int_equal(inbox_bytes(owner), SIZE);
+  remote_flush(other);
+  assert_int_equal(inbox_bytes(owner), 3 * SIZE);
+  takes(owner, SIZE, 2, 2);
+  takes(owner, SIZE, 0, 1);
+  free_all(COUNT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_come_as_they_were_sent),
+      cmocka_unit_test(at_its_slots_a_thread_sends_at_once),
       cmocka_unit_test(few_batches_are_not_stolen),
       cmocka_unit_test(a_long_batch_is_stolen_alone),
       cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
