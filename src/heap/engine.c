@@ -106,7 +106,8 @@ bool engine_call(void) {
 atomic_bool engine_called_again;
 atomic_bool engine_unheard;
 
-static _Atomic int noted_process; /* 0: none; relaxed: written before the process has a second thread */
+static _Atomic int
+    noted_process; /* 0: none; relaxed: written before the process has a second thread */
 
 void engine_note_process(void) {
   if (option_value(BACKGROUND) == BACKGROUND_ALWAYS)

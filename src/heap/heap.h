@@ -89,8 +89,8 @@ struct heap {
   size_t common_bins;      /* of these, those of common classes (common.h) */
   uint8_t
       overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating; see share_begin */
-  uint8_t share_set; /* see share.h */
-  uint8_t loans;     /* blocks of larger classes that may be taken before a new page (refill.c) */
+  uint8_t share_set;          /* see share.h */
+  uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
   uint8_t rented[CLASS_COUNT];   /* blocks of common heaps since then, of shared classes refills */
