@@ -14,6 +14,7 @@
 #include "os/libc.h"
 #include "policy/options.h"
 #include "release/background.h"
+#include "release/limit.h"
 #include "release/marks.h"
 #include "release/release.h"
 
@@ -48,6 +49,7 @@ static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larg
     way = COUNT_SLOW;
     block = refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
     release_answer(heap);
+    limit_check(0);
     shared_tick(true);
   }
   if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
@@ -99,7 +101,10 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
     if (block == NULL) block = large_allocate_left(size, alignment, zeroed);
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
-  count(heap, large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  bool huge = large_is_huge(size, alignment);
+  count(heap, huge ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  if (huge) unit_take(size);
+  limit_check(size);
   if (heap != NULL) release_get_ready(false);
   shared_tick(true);
   return block;

@@ -8,6 +8,7 @@
 #include "front/named_front.h"
 #include "front/sampled.h"
 #include "large/large.h"
+#include "release/limit.h"
 
 /* Does a block of a slab stay where it is? */
 static bool small_stays(size_t usable, size_t size) {
@@ -142,6 +143,10 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size) {
     if (same == NULL) return NULL;
     errno = saved;
     lifted = false;
+  }
+  if (block->tier == BLOCK_HUGE && size > usable) {
+    unit_take(size - usable);
+    limit_check(size - usable);
   }
   if (lifted && sample_grown(same, block->tier, size, &record)) return same;
   if (block->tier >= BLOCK_LARGE) sample_resized(same, block->tier, usable, size);

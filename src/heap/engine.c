@@ -146,7 +146,8 @@ void engine_hurry(void) {
 
 /* --- fork -------------------------------------------------------------------------------------------- */
 
-struct lock engine_pass_lock, engine_batch_lock;
+struct lock engine_pass_lock, engine_batch_lock, engine_limit_lock;
+_Atomic size_t engine_limit_due = RELEASE_MOST;
 
 void engine_each_lock(lock_visit *visit, void *argument) { visit(&engine_batch_lock, argument); }
 
@@ -157,6 +158,8 @@ void engine_fork_child(void) {
   if (!lock_is_whole_in_child(&engine_batch_lock) && mine != NULL)
     span_cache_fork_child(&mine->spans);
   (void)lock_is_whole_in_child(&engine_pass_lock);
+  if (!lock_is_whole_in_child(&engine_limit_lock))
+    atomic_store_explicit(&engine_limit_due, 0, memory_order_relaxed);
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);

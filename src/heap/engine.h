@@ -98,6 +98,11 @@ void engine_hurry(void);
 /* One engine at a time; and: free blocks of some slabs are in its hands. release.h says more. */
 extern struct lock engine_pass_lock HAK_HIDDEN, engine_batch_lock HAK_HIDDEN;
 
+/* Near a memory limit (release/limit.h): one thread at a time looks, once so much was taken (unit_taken); 0: all is to be found anew.
+ * Before engine_pass_lock in the order of locks. Relaxed: a hint. */
+extern struct lock engine_limit_lock HAK_HIDDEN;
+extern _Atomic size_t engine_limit_due HAK_HIDDEN;
+
 /** Around fork (fork.c). */
 void engine_each_lock(lock_visit *visit, void *argument);
 void engine_fork_child(void);

@@ -19,6 +19,7 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 #include "superslab/dirty.h"
+#include "superslab/unit_os.h"
 
 /* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
  * this ahead: a class that is used little touches one page (docs/decisions/0002). */
@@ -102,6 +103,7 @@ bool refill_take_back(struct heap *heap, unsigned size_class) {
   heap->given_bytes -= opened;
   slabs_count_free(heap, slab, slab_free_count(slab));
   heap->opened_bytes += opened;
+  unit_take(opened);
   heap->reopened_bytes += opened;
   if (HAK_UNLIKELY(heap->traded)) engine_trade_back(heap);
   slabs_enlist(heap, slab);

@@ -35,6 +35,9 @@
 #ifndef MADV_NOHUGEPAGE
 #define MADV_NOHUGEPAGE 15
 #endif
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -163,6 +166,8 @@ bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes,
 bool os_advise_small(void *address, size_t bytes) {
   return advise(address, bytes, MADV_NOHUGEPAGE);
 }
+
+bool os_split(void *address) { return advise(address, os_page_size(), MADV_COLD); }
 
 bool os_collapse(void *address, size_t bytes) { return advise(address, bytes, MADV_COLLAPSE); }
 

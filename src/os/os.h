@@ -127,6 +127,10 @@ bool os_advise_huge(void *address, size_t bytes);
 /** No transparent huge pages in the range, nor any that the kernel makes out of small ones later. */
 bool os_advise_small(void *address, size_t bytes);
 
+/** Makes small pages of the huge page that begins there (Linux 5.4 and later). The kernel does so itself when a part is given back, but only
+ * once memory is short; till then its group is charged for all of it. */
+bool os_split(void *huge_page);
+
 /** Puts the small pages of a huge page's range together (about 570 us for 2 MiB); false where the kernel cannot
  * (before 6.1) or finds none. */
 bool os_collapse(void *address, size_t bytes);

@@ -21,24 +21,13 @@ static struct container_places kernel(void) {
 
 /* --- files in lines --------------------------------------------------------------------------- */
 
-/* Two paths and what stands around them; the lines of overlay mounts, which may be longer, are not
- * ours. */
-enum { LINE_ROOM = 2 * CONTAINER_PATH + 512 };
-
-struct lines {
-  int file;
-  size_t at, end;
-  char buffer[512];
-  char line[LINE_ROOM];
-};
-
-static bool open_lines(struct lines *lines, const char *path) {
+static bool open_lines(struct container_lines *lines, const char *path) {
   lines->at = lines->end = 0;
   lines->file = os_file_open(path, OS_FILE_READ);
   return lines->file >= 0;
 }
 
-static bool next_byte(struct lines *lines, char *byte) {
+static bool next_byte(struct container_lines *lines, char *byte) {
   if (lines->at == lines->end) {
     ptrdiff_t length = os_file_read(lines->file, lines->buffer, sizeof lines->buffer);
     if (length <= 0) return false;
@@ -50,14 +39,14 @@ static bool next_byte(struct lines *lines, char *byte) {
 }
 
 /* The next line that fits; longer ones are skipped. False at the end, which closes the file. */
-static bool next_line(struct lines *lines) {
+static bool next_line(struct container_lines *lines) {
   size_t length = 0;
   char byte;
   while (next_byte(lines, &byte)) {
     if (byte != '\n') {
-      if (length < LINE_ROOM) lines->line[length] = byte;
+      if (length < CONTAINER_LINE) lines->line[length] = byte;
       length++;
-    } else if (length < LINE_ROOM) {
+    } else if (length < CONTAINER_LINE) {
       lines->line[length] = 0;
       return true;
     } else {
@@ -149,22 +138,16 @@ static void unescape(char *text) {
 
 /* --- the groups of this process --------------------------------------------------------------- */
 
-/* Our group in one tree: its path as the kernel tells it, where in its directory the mount ends. */
-struct place {
-  char path[CONTAINER_PATH]; /* "": not in such a tree */
-  size_t mount_length;       /* part of the directory that is the mount point; 0: not mounted */
-  size_t below_length;       /* the rest of it */
-};
-
-static void set_path(struct place *place, const char *path) {
+static void set_path(struct container_place *place, const char *path) {
   place->mount_length = place->below_length = 0;
   if (*path == '/') join(place->path, path, strlen(path), "", "");
   else place->path[0] = 0;
 }
 
 /* Lines of "number:controllers:path". The one without controllers is cgroup v2. */
-static void read_paths(struct lines *lines, const char *file, struct place *unified,
-                       struct place *memory) {
+static void read_paths(struct container *container, const char *file) {
+  struct container_lines *lines = &container->lines;
+  struct container_place *unified = &container->unified, *memory = &container->memory;
   set_path(unified, "");
   set_path(memory, "");
   if (!open_lines(lines, file)) return;
@@ -179,11 +162,11 @@ static void read_paths(struct lines *lines, const char *file, struct place *unif
 
 /* Takes a mounted tree when our group lies in it. Of several the one with the highest root, in
  * which more levels can be seen; of equal ones the last, which may cover the others. */
-static void consider(struct place *place, char directory[CONTAINER_PATH], const char *above,
-                     const char *root, const char *point) {
+static void consider(struct container_place *place, char directory[CONTAINER_PATH],
+                     char found[CONTAINER_PATH], const char *above, const char *root,
+                     const char *point) {
   const char *below = place->path[0] != 0 ? path_below(place->path, root) : NULL;
   if (below == NULL || (place->mount_length != 0 && strlen(below) < place->below_length)) return;
-  char found[CONTAINER_PATH];
   if (!join(found, above, strlen(above), point, below)) return;
   memcpy(directory, found, strlen(found) + 1);
   place->below_length = strlen(below);
@@ -191,8 +174,8 @@ static void consider(struct place *place, char directory[CONTAINER_PATH], const 
 }
 
 /* Lines of "number number device root point options [tags] - type source options". */
-static void read_mounts(struct lines *lines, const struct container_places *places,
-                        struct container *container, struct place *unified, struct place *memory) {
+static void read_mounts(struct container *container, const struct container_places *places) {
+  struct container_lines *lines = &container->lines;
   if (!open_lines(lines, places->mountinfo)) return;
   while (next_line(lines)) {
     char *type = strchr(lines->line, ' ');
@@ -209,18 +192,21 @@ static void read_mounts(struct lines *lines, const struct container_places *plac
     if (point == NULL || *root != '/' || *point != '/') continue;
     unescape(root);
     unescape(point);
-    if (version_2) consider(unified, container->pressure_of, places->root, root, point);
-    else consider(memory, container->directory, places->root, root, point);
+    if (version_2)
+      consider(&container->unified, container->pressure_of, container->path, places->root, root,
+               point);
+    else
+      consider(&container->memory, container->directory, container->path, places->root, root,
+               point);
   }
 }
 
 /* --- numbers of a group ----------------------------------------------------------------------- */
 
-static uint64_t read_bytes(const struct container *container, size_t path_length,
-                           const char *name) {
-  char path[CONTAINER_PATH], text[32];
-  if (!join(path, container->directory, path_length, "/", name)) return 0;
-  int file = os_file_open(path, OS_FILE_READ);
+static uint64_t read_bytes(struct container *container, size_t path_length, const char *name) {
+  char text[32];
+  if (!join(container->path, container->directory, path_length, "/", name)) return 0;
+  int file = os_file_open(container->path, OS_FILE_READ);
   if (file < 0) return 0;
   ptrdiff_t length = os_file_read(file, text, sizeof text - 1);
   os_file_close(file);
@@ -229,25 +215,23 @@ static uint64_t read_bytes(const struct container *container, size_t path_length
   return parse_bytes(text);
 }
 
-static uint64_t read_current(const struct container *container,
-                             const struct container_level *level) {
+static uint64_t read_current(struct container *container, const struct container_level *level) {
   const char *name = container->first_version ? "memory.usage_in_bytes" : "memory.current";
   return read_bytes(container, level->path_length, name);
 }
 
 /* Bytes of files that were not used lately. */
-static uint64_t read_idle_cache(const struct container *container,
-                                const struct container_level *level) {
-  struct lines lines;
+static uint64_t read_idle_cache(struct container *container, const struct container_level *level) {
+  struct container_lines *lines = &container->lines;
   uint64_t bytes = 0;
   /* without "total_" v1 leaves out the groups below */
   const char *name = container->first_version ? "total_inactive_file" : "inactive_file";
-  if (!join(lines.line, container->directory, level->path_length, "/", "memory.stat") ||
-      !open_lines(&lines, lines.line))
+  if (!join(container->path, container->directory, level->path_length, "/", "memory.stat") ||
+      !open_lines(lines, container->path))
     return 0;
-  while (next_line(&lines)) {
-    const char *value = cut(lines.line, ' ');
-    if (value != NULL && is(lines.line, name)) bytes = parse_bytes(value);
+  while (next_line(lines)) {
+    const char *value = cut(lines->line, ' ');
+    if (value != NULL && is(lines->line, name)) bytes = parse_bytes(value);
   }
   return bytes;
 }
@@ -280,21 +264,22 @@ static void read_limits(struct container *container, size_t mount_length) {
 
 /* --- from outside ----------------------------------------------------------------------------- */
 
-static void clear(struct container *container) { memset(container, 0, sizeof *container); }
+static void clear(struct container *container) {
+  memset(container, 0, offsetof(struct container, lines));
+}
 
 void container_read_at(struct container *container, const struct container_places *places) {
-  struct lines lines;
-  struct place unified, memory;
   clear(container);
   if (!option_value(CONTAINER)) return;
-  read_paths(&lines, places->cgroup, &unified, &memory);
-  read_mounts(&lines, places, container, &unified, &memory);
+  read_paths(container, places->cgroup);
+  read_mounts(container, places);
   /* Where both versions are in use, a controller is in one of them: memory is in v1 if that is
    * mounted. */
-  container->first_version = memory.mount_length != 0;
+  container->first_version = container->memory.mount_length != 0;
   if (!container->first_version)
     memcpy(container->directory, container->pressure_of, CONTAINER_PATH);
-  const struct place *place = container->first_version ? &memory : &unified;
+  const struct container_place *place =
+      container->first_version ? &container->memory : &container->unified;
   if (place->mount_length != 0) read_limits(container, place->mount_length);
 }
 
@@ -303,7 +288,7 @@ void container_read(struct container *container) {
   container_read_at(container, &places);
 }
 
-uint64_t container_current(const struct container *container) {
+uint64_t container_current(struct container *container) {
   const struct container_level *tightest = NULL;
   uint64_t smallest = 0;
   for (size_t i = 0; i < container->level_count; i++) {
@@ -317,14 +302,19 @@ uint64_t container_current(const struct container *container) {
 
 enum margin { MARGIN_HALF, MARGIN_LAST };
 
-static bool is_over(const struct container_level *level, uint64_t bytes, enum margin margin) {
+/* So much a level may use. */
+static uint64_t most_of(const struct container_level *level, enum margin margin) {
   uint64_t high = level->high_bytes, limit = level->limit_bytes;
   uint64_t most_high = margin == MARGIN_HALF ? high / 2 : high;
   uint64_t most = margin == MARGIN_HALF ? limit / 2 : limit - limit / 10;
-  return (high != 0 && bytes > most_high) || (limit != 0 && bytes > most);
+  return limit == 0 || (high != 0 && most_high < most) ? most_high : most;
 }
 
-static bool any_is_over(const struct container *container, enum margin margin) {
+static bool is_over(const struct container_level *level, uint64_t bytes, enum margin margin) {
+  return bytes > most_of(level, margin);
+}
+
+static bool any_is_over(struct container *container, enum margin margin) {
   for (size_t i = 0; i < container->level_count; i++) {
     const struct container_level *level = &container->levels[i];
     uint64_t bytes = read_current(container, level);
@@ -335,12 +325,28 @@ static bool any_is_over(const struct container *container, enum margin margin) {
   return false;
 }
 
-bool container_is_tight(const struct container *container) {
-  return any_is_over(container, MARGIN_LAST);
+bool container_is_tight(struct container *container) { return any_is_over(container, MARGIN_LAST); }
+
+bool container_is_half_used(struct container *container) {
+  return any_is_over(container, MARGIN_HALF);
 }
 
-bool container_is_half_used(const struct container *container) {
-  return any_is_over(container, MARGIN_HALF);
+static uint64_t less(uint64_t from, uint64_t bytes) { return from > bytes ? from - bytes : 0; }
+
+struct container_room container_room(struct container *container, uint64_t coming) {
+  struct container_room room = {UINT64_MAX, UINT64_MAX};
+  for (size_t i = 0; i < container->level_count; i++) {
+    const struct container_level *level = &container->levels[i];
+    uint64_t bytes = read_current(container, level);
+    if (bytes == 0) continue; /* it has gone, or may not be read */
+    bytes += coming;
+    if (is_over(level, bytes, MARGIN_LAST)) bytes = less(bytes, read_idle_cache(container, level));
+    uint64_t most = level->limit_bytes != 0 ? level->limit_bytes : level->high_bytes;
+    uint64_t tight = less(most_of(level, MARGIN_LAST), bytes), limit = less(most, bytes);
+    if (tight < room.tight) room.tight = tight;
+    if (limit < room.limit) room.limit = limit;
+  }
+  return room;
 }
 
 /* 100 ms within 2 s: threads of this process are slowed down by 5%, which a user notices. Windows
@@ -356,18 +362,16 @@ static int open_trigger(const char *path) {
   return -1;
 }
 
-int container_pressure_open_at(const struct container *container,
-                               const struct container_places *places) {
-  char path[CONTAINER_PATH];
+int container_pressure_open_at(struct container *container, const struct container_places *places) {
   if (!option_value(CONTAINER)) return -1;
   const char *group = container->pressure_of;
   int file = -1;
-  if (group[0] != 0 && join(path, group, strlen(group), "/", "memory.pressure"))
-    file = open_trigger(path);
+  if (group[0] != 0 && join(container->path, group, strlen(group), "/", "memory.pressure"))
+    file = open_trigger(container->path);
   return file >= 0 ? file : open_trigger(places->pressure);
 }
 
-int container_pressure_open(const struct container *container) {
+int container_pressure_open(struct container *container) {
   struct container_places places = kernel();
   return container_pressure_open_at(container, &places);
 }

@@ -4,9 +4,10 @@
  * group alone, and kills in it when there is nothing to reclaim. The release engine asks here how
  * early to give memory back. Figures and reasons: docs/decisions/0011.
  *
- * All of it is for the engine's own thread, which has descriptors of its own (os/file.h): nothing
- * is read when a program starts, nor in malloc or free. Whatever is missing, forbidden, too long or
- * not understood counts as "no limit" and nothing is printed. Needs 8 KiB of stack.
+ * Two ask: the engine's own thread, which has descriptors of its own (os/file.h), and a thread of the
+ * program that has taken much memory (release/limit.h). Nothing is read when a program starts.
+ * Whatever is missing, forbidden, too long or not understood counts as "no limit" and nothing is
+ * printed. A program's thread may have a small stack: what takes room lies in the structure.
  *
  * Thread safety: none; one thread uses one `struct container`. After a fork the child reads anew:
  * it may be moved to another group.
@@ -28,6 +29,24 @@ struct container_level {
   size_t path_length;   /* its directory: so much of container.directory */
 };
 
+/* Two paths and what stands around them; the lines of overlay mounts, which may be longer, are not
+ * ours. */
+enum { CONTAINER_LINE = 2 * CONTAINER_PATH + 512 };
+
+struct container_lines {
+  int file;
+  size_t at, end;
+  char buffer[512];
+  char line[CONTAINER_LINE];
+};
+
+/* Our group in one tree: its path as the kernel tells it, where in its directory the mount ends. */
+struct container_place {
+  char path[CONTAINER_PATH]; /* "": not in such a tree */
+  size_t mount_length;       /* part of the directory that is the mount point; 0: not mounted */
+  size_t below_length;       /* the rest of it */
+};
+
 struct container {
   uint64_t limit_bytes; /* the smallest of the levels; 0: none */
   uint64_t high_bytes;
@@ -36,6 +55,10 @@ struct container {
   char pressure_of[CONTAINER_PATH]; /* of our group in the tree of cgroup v2; "": none */
   size_t level_count;               /* innermost first; those beyond the room are left out */
   struct container_level levels[CONTAINER_LEVELS];
+  /* Of use during a call only. */
+  struct container_lines lines;
+  struct container_place unified, memory;
+  char path[CONTAINER_PATH];
 };
 
 /** Finds the groups of this process and their limits. With HAKMEM_CONTAINER=0 nothing is read and
@@ -43,7 +66,7 @@ struct container {
 void container_read(struct container *container);
 
 /** Bytes that the group with the smallest limit uses now, with its caches of files; 0: unknown. */
-uint64_t container_current(const struct container *container);
+uint64_t container_current(struct container *container);
 
 /** True when some level uses more than its memory.high or than 90% of its limit, caches of files
  * that lie idle left out.
@@ -53,10 +76,19 @@ uint64_t container_current(const struct container *container);
  * last tenth is the time to react in. memory.high needs no margin: beyond it threads are slowed
  * down, not killed. Idle caches: a group that reads files fills itself to the limit with them, for
  * ever, and the kernel takes them back at little cost. */
-bool container_is_tight(const struct container *container);
+bool container_is_tight(struct container *container);
 
 /** The same of half the limits: no time for stocks that only save time. */
-bool container_is_half_used(const struct container *container);
+bool container_is_half_used(struct container *container);
+
+/* What a process may still use. */
+struct container_room {
+  uint64_t
+      tight; /* until container_is_tight, 0: it is so; UINT64_MAX: nothing is known of a limit */
+  uint64_t limit; /* until the kernel acts */
+};
+/** Of the level that has the least, if `coming` more bytes were in use. */
+struct container_room container_room(struct container *container, uint64_t coming);
 
 /** A descriptor that tells of tasks that wait for memory: 100 ms within 2 s, in our own group where
  * that may be asked for, else in the whole machine. -1 where neither is there or permitted.
@@ -64,7 +96,7 @@ bool container_is_half_used(const struct container *container);
  * os_file_wait gives OS_FILE_NEWS (POLLPRI) when that has come to pass, once in 2 s at most: asking
  * uses it up. OS_FILE_GONE (POLLERR) says that the group was removed, and would say so for ever:
  * close it and open another. Closed with os_file_close. */
-int container_pressure_open(const struct container *container);
+int container_pressure_open(struct container *container);
 
 /* --- for tests -------------------------------------------------------------------------------- */
 
@@ -77,7 +109,6 @@ struct container_places {
 };
 
 void container_read_at(struct container *container, const struct container_places *places);
-int container_pressure_open_at(const struct container *container,
-                               const struct container_places *places);
+int container_pressure_open_at(struct container *container, const struct container_places *places);
 
 #endif

@@ -11,6 +11,7 @@
 #include "os/file.h"
 #include "policy/container.h"
 #include "policy/options.h"
+#include "release/limit.h"
 #include "release/marks.h"
 #include "release/release.h"
 #include "superslab/unit_os.h"
@@ -48,6 +49,7 @@ static void read_container(void) {
   if (read_ms != 0 && now - read_ms < LIMITS_MS) return;
   read_ms = now;
   container_read(&container);
+  limit_note(&container);
 }
 
 /* What the helper knows of it, of its own from its first look on. */
@@ -63,6 +65,7 @@ static void open_pressure(struct pressure *pressure) {
   pressure->limits = option_value(CONTAINER) && os_files_of_own();
   if (!pressure->limits) return;
   container_read(&container);
+  limit_note(&container);
   pressure->trigger = container_pressure_open(&container);
 }
 

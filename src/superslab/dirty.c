@@ -34,6 +34,7 @@ void superslab_split(struct superslab *superslab) {
   lock_release(&superslab_lock);
   /* Else the kernel would put it together again, empty pages and all: a heap of 80 MB became 93 MB so. */
   unit_advise_small(superslab->base, 1);
+  if (atomic_load_explicit(&unit_limited, memory_order_relaxed)) os_split(superslab->base);
 }
 
 /* The list of that number, those of one node after those of the other. The first of each has no free slices. */

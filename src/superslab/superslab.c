@@ -71,7 +71,9 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   superslab->free_mask &= ~mask;
   superslab->given_mask &= ~mask;
   lists_count_in_use((ptrdiff_t)slices);
-  lists_count_dirty(dirty, dirty_slices_of(superslab));
+  unsigned still_dirty = dirty_slices_of(superslab);
+  lists_count_dirty(dirty, still_dirty);
+  unit_take((size_t)(slices - (dirty - still_dirty)) << SLICE_SHIFT);
   *zeroed = (superslab->dirty_mask & mask) == 0;
   struct slab *span = &superslab->slabs[first];
   for (unsigned i = 0; i < slices; i++) {

@@ -12,6 +12,8 @@ struct warm_pool unit_pool HAK_START_DATA;
 struct stuck_run *unit_stuck HAK_START_DATA;
 
 struct unit_counts unit_counts HAK_START_DATA;
+_Atomic size_t unit_taken_bytes HAK_START_DATA;
+atomic_bool unit_limited;
 static _Atomic size_t warm_units
     HAK_START_DATA; /* unit_pool.units, for unit_warm_bytes; written under unit_lock */
 

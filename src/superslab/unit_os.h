@@ -14,6 +14,18 @@ struct unit_run {
   uint8_t node;    /* where its pages are; of untouched ones, the calling thread's */
 };
 
+/* Bytes that the program got, or is about to get, which were not in memory before: never less. Relaxed: a figure. */
+extern _Atomic size_t unit_taken_bytes HAK_HIDDEN;
+HAK_INLINE size_t unit_taken(void) {
+  return atomic_load_explicit(&unit_taken_bytes, memory_order_relaxed);
+}
+HAK_INLINE void unit_take(size_t bytes) {
+  if (bytes > 0) atomic_fetch_add_explicit(&unit_taken_bytes, bytes, memory_order_relaxed);
+}
+
+/* Has the process a limit of its memory, so that what is given back has to leave its group at once? Relaxed: a hint. */
+extern atomic_bool unit_limited HAK_HIDDEN;
+
 /** Counts units that came (positive) or went by other ways: mremap, a partial unmap. */
 void unit_account(ptrdiff_t units);
 

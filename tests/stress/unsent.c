@@ -17,7 +17,7 @@
 /* Of each of some classes a thread frees a few blocks for each other thread, so that hardly a batch is full. */
 enum { THREADS_MOST = 512, BLOCKS = 2048, SIZE_STEP = 128, SIZES = 4, REST_SECONDS = 20 };
 /* Bins, 64 KiB a thread at least, and what shares a page with them; stacks, descriptors. */
-enum { SLEEPER_KB = 200, BESIDE_MB = 8 };
+enum { SLEEPER_KB = 256, BESIDE_MB = 8 };
 
 static char *blocks[THREADS_MOST][BLOCKS];
 static unsigned threads;

@@ -36,6 +36,35 @@ static void tight_is_beyond_nine_tenths(void **state) {
   assert_true(tight_with("/outer", UINT64_C(1037629354146162280)));
 }
 
+static void assert_room(uint64_t coming, uint64_t tight, uint64_t limit) {
+  struct container_room room = container_room(&container, coming);
+  assert_true(room.tight == tight && room.limit == limit);
+}
+
+static void room_is_what_the_fullest_level_has_left(void **state) {
+  (void)state;
+  plant_two_levels();
+  put("/sys/fs/cgroup/outer/memory.max", "300000\n");
+  put("/sys/fs/cgroup/outer/inner/memory.max", "100000\n");
+  read_tree();
+  put("/sys/fs/cgroup/outer/inner/memory.current", "80000\n");
+  assert_room(0, 10000, 20000);
+  assert_room(4000, 6000, 16000);
+  assert_room(50000, 0, 0);
+  put("/sys/fs/cgroup/outer/memory.current", "265000\n");
+  assert_room(0, 5000, 20000);
+  /* Idle caches of files count once it would be tight with them. */
+  put("/sys/fs/cgroup/outer/memory.stat", "inactive_file 10000\n");
+  assert_room(6000, 4000, 14000);
+  put("/sys/fs/cgroup/outer/memory.current", "garbage\n");
+  put("/sys/fs/cgroup/outer/inner/memory.current", "garbage\n");
+  assert_room(0, UINT64_MAX, UINT64_MAX);
+  put("/sys/fs/cgroup/outer/memory.max", "max\n");
+  put("/sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  read_tree();
+  assert_room(0, UINT64_MAX, UINT64_MAX);
+}
+
 static void tight_is_beyond_high(void **state) {
   (void)state;
   plant_two_levels();
@@ -236,6 +265,7 @@ static void files_may_hold_anything(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TREE_TEST(tight_is_beyond_nine_tenths),
+      TREE_TEST(room_is_what_the_fullest_level_has_left),
       TREE_TEST(tight_is_beyond_high),
       TREE_TEST(idle_caches_of_files_do_not_make_it_tight),
       TREE_TEST(pressure_is_asked_of_the_group_then_of_the_machine),
