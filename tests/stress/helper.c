@@ -405,6 +405,7 @@ static int ends_left(void) {
  * HAKMEM_BACKGROUND=1: else a child of one thread has none anyway. */
 static int in_vfork(void) {
   CHECK(count_tasks() == 1, "a thread before there was any memory");
+  mem_free(mem_malloc(1)); /* a child that is the first to allocate is taken for the process itself */
   pid_t process = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is about that
   if (process == 0) {
     fill_and_free();
