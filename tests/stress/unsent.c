@@ -3,13 +3,18 @@
  * usage: unsent trim       512 threads free each other's blocks and sleep; nothing is live. hak_purge gives it back.
  *        unsent rest       the same, and nobody calls the allocator any more: the helper gives it back
  *        unsent full       31 threads fill their bins and sleep, and three more do the same: what README says of bins
- *        unsent race       threads that free for each other while others purge; every block knows its contents */
+ *        unsent race       threads that free for each other while others purge; every block knows its contents
+ *        unsent refused    the same where the kernel refuses membarrier, without which nobody may touch another thread's slots */
 #include "kit.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* --- threads that sleep ------------------------------------------------------------------------------------------ */
@@ -156,6 +161,18 @@ static void races(void) {
   kit_purge();
 }
 
+static bool refuse_membarrier(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 int main(int argc, char **argv) {
   kit_start();
   kit_watchdog(240);
@@ -164,6 +181,7 @@ int main(int argc, char **argv) {
   else if (strcmp(mode, "rest") == 0) sleepers(false);
   else if (strcmp(mode, "full") == 0) full_bins();
   else if (strcmp(mode, "race") == 0) races();
-  else CHECK(false, "usage: unsent trim|rest|full|race");
+  else if (strcmp(mode, "refused") == 0 && refuse_membarrier()) races();
+  else CHECK(false, "usage: unsent trim|rest|full|race|refused");
   return 0;
 }

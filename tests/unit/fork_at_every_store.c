@@ -491,7 +491,9 @@ static void a_child_goes_on_from_each_store(void **state) {
   hak_free(hak_malloc(1));
   /* Signals are blocked while the helper is started, and a trap then ends the process. */
   SET_OPTION(BACKGROUND, 0);
-  SET_OPTION(CONTAINER, 0); /* to find the groups takes 40,000 instructions, and writes nothing that a fork is about */
+  SET_OPTION(
+      CONTAINER,
+      0); /* to find the groups takes 40,000 instructions, and writes nothing that a fork is about */
   owner = heap_of_thread();
   assert_non_null(owner);
   if (owner->counters != NULL) {
