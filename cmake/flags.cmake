@@ -176,6 +176,7 @@ function(hak_set_shared_flags target exports)
     ${target}
     PRIVATE -Wl,--version-script,${map}
             -Wl,-Bsymbolic-functions
+            $<$<STREQUAL:${exports},hakmem>:-Wl,--dynamic-list,${PROJECT_SOURCE_DIR}/cmake/replaced.list>
             # Lazy binding would resolve symbols inside malloc.
             -Wl,-z,now
             -Wl,-z,relro

@@ -5,7 +5,10 @@ file(GLOB_RECURSE HAK_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER HAK_SOURCES EXCLUDE REGEX "/src/copies/") # a library of its own, below
 file(GLOB_RECURSE HAK_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.h)
 set(HAK_OVERRIDE_SOURCES ${PROJECT_SOURCE_DIR}/src/api/override.c
+                         ${PROJECT_SOURCE_DIR}/src/api/override_forms.c
                          ${PROJECT_SOURCE_DIR}/src/api/cxx.c
+                         ${PROJECT_SOURCE_DIR}/src/api/cxx_arrays.c
+                         ${PROJECT_SOURCE_DIR}/src/api/cxx_forms.c
                          ${PROJECT_SOURCE_DIR}/src/api/nothrow.cc)
 set(HAK_CORE_SOURCES ${HAK_SOURCES})
 # What libraries find that are opened with RTLD_DEEPBIND: for a shared library that replaces malloc, and for no other form.
@@ -13,8 +16,9 @@ set(HAK_PRELOAD_SOURCES ${PROJECT_SOURCE_DIR}/src/api/deepbind.c ${PROJECT_SOURC
 list(REMOVE_ITEM HAK_CORE_SOURCES ${HAK_OVERRIDE_SOURCES} ${HAK_PRELOAD_SOURCES})
 
 # operator new throws through these frames.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/cxx.c PROPERTIES COMPILE_OPTIONS
-                                                                           -fexceptions)
+set_source_files_properties(
+  ${PROJECT_SOURCE_DIR}/src/api/cxx.c ${PROJECT_SOURCE_DIR}/src/api/cxx_arrays.c
+  ${PROJECT_SOURCE_DIR}/src/api/cxx_forms.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 # It needs no C++ runtime, and asks for none: linked as C.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES COMPILE_OPTIONS -fno-rtti)
 
@@ -22,7 +26,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES 
 # small library's code into each process that loads it, and every 4 KiB count there.
 set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
-     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|place|guard_pages|libc|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|whole|warm|aligned|figures|guard_pages|random_place)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
+     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|place|guard_pages|libc|loaded|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|whole|warm|aligned|figures|guard_pages|random_place)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
 
 # Files that read what others wrote (the environment, /proc, tables for unwinding, stacks) or write text
@@ -93,7 +97,7 @@ if(NOT HAK_SANITIZED)
     # symbol in a group that the program has too would lose its definition.
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} $<TARGET_OBJECTS:hakmem_core>
             $<TARGET_OBJECTS:hakmem_override>
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --weaken-symbol=_Zn* --weaken-symbol=_Zd*
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --localize-symbol=__libc_* --weaken-symbol=_Zn* --weaken-symbol=_Zd*
             --rename-section .text=hakmem_text --rename-section .text.unlikely=hakmem_text
             --rename-section .text.startup=hakmem_text --rename-section .text.exit=hakmem_text
             --rename-section .text.hot=hakmem_text ${merged}

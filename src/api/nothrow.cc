@@ -19,9 +19,30 @@ __attribute__((visibility("hidden"))) void *cxx_new_slow(size_t size, size_t ali
 __attribute__((visibility("hidden"))) void *cxx_new_or_null(size_t size, size_t alignment,
                                                             void *caller);
 
+__attribute__((visibility("hidden"))) void *cxx_call_or_null(void *(*form)(size_t), size_t size);
+__attribute__((visibility("hidden"))) void *cxx_call_aligned_or_null(void *(*form)(size_t, size_t),
+                                                                     size_t size, size_t alignment);
+
 void *cxx_new_or_null(size_t size, size_t alignment, void *caller) {
   try {
     return cxx_new_slow(size, alignment, caller);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// A program's own throwing form.
+void *cxx_call_or_null(void *(*form)(size_t), size_t size) {
+  try {
+    return form(size);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void *cxx_call_aligned_or_null(void *(*form)(size_t, size_t), size_t size, size_t alignment) {
+  try {
+    return form(size, alignment);
   } catch (...) {
     return nullptr;
   }

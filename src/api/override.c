@@ -17,15 +17,16 @@
 HAK_EXPORT HAK_AT_A_LINE void *malloc(size_t size);
 HAK_EXPORT void *calloc(size_t count, size_t size);
 HAK_EXPORT void *realloc(void *pointer, size_t size);
-HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size);
 HAK_EXPORT HAK_AT_A_LINE void free(void *pointer);
-HAK_EXPORT void free_sized(void *pointer, size_t size);
-HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size);
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size);
 HAK_EXPORT int posix_memalign(void **out, size_t alignment, size_t size);
 HAK_EXPORT void *memalign(size_t alignment, size_t size);
 HAK_EXPORT void *valloc(size_t size);
 HAK_EXPORT void *pvalloc(size_t size);
+HAK_OWN(memalign);
+HAK_OWN(valloc);
+HAK_OWN(pvalloc);
+
 HAK_EXPORT size_t malloc_usable_size(void *pointer);
 HAK_EXPORT int malloc_trim(size_t pad);
 HAK_EXPORT int mallopt(int parameter, int value);
@@ -38,17 +39,11 @@ HAK_EXPORT void *calloc(size_t count, size_t size) { return api_calloc(count, si
 
 HAK_EXPORT void *realloc(void *pointer, size_t size) { return api_realloc(pointer, size); }
 
-HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size) {
-  return api_reallocarray(pointer, count, size);
-}
-
 HAK_EXPORT void free(void *pointer) { api_free(pointer); }
 
-HAK_EXPORT void free_sized(void *pointer, size_t size) { api_free_sized(pointer, size); }
-
-HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
-  api_free_aligned_sized(pointer, alignment, size);
-}
+/* Under a name that nobody replaces, for override_forms.c. */
+HAK_OWN(realloc);
+HAK_OWN(free);
 
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size) {
   return api_aligned_alloc(alignment, size);

@@ -144,6 +144,21 @@ void engine_hurry(void) {
   (void)engine_call();
 }
 
+_Atomic int engine_helper_thread;
+
+static bool helper_is_there(void) {
+  /* acquire, pairs with the release that ends the helper: its number was written before */
+  if (atomic_load_explicit(&engine_helper, memory_order_acquire) != HELPER_NONE) return true;
+  int thread = atomic_load_explicit(&engine_helper_thread, memory_order_relaxed);
+  return thread != 0 && os_thread_exists(thread);
+}
+
+void engine_see_helper_end(void) {
+  enum { LONGEST_MS = 1000 };
+  _Atomic uint32_t word = 0;
+  for (uint32_t ms = 0; ms < LONGEST_MS && helper_is_there(); ms++) os_sleep_on(&word, 0, 1);
+}
+
 /* --- fork -------------------------------------------------------------------------------------------- */
 
 struct lock engine_pass_lock, engine_batch_lock, engine_limit_lock;
@@ -162,6 +177,7 @@ void engine_fork_child(void) {
     atomic_store_explicit(&engine_limit_due, 0, memory_order_relaxed);
   /* The helper is not in the child. */
   atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
+  atomic_store_explicit(&engine_helper_thread, 0, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
   atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
   engine_note_process();

@@ -92,6 +92,11 @@ extern _Atomic(void (*)(void)) engine_when_parked HAK_HIDDEN;
 bool engine_call(void);
 /** Makes the helper look at once whether it is still needed. */
 void engine_hurry(void);
+/** The helper's thread, which stays there when it has ended. Written by the helper. */
+extern _Atomic int engine_helper_thread HAK_HIDDEN;
+/** For the last thread that has a heap, as it ends: returns when the helper's thread has gone, a second later at most. libc calls exit() in
+ * the last thread of a process, and that must be the program's: the helper has no descriptors for what handlers and streams write. */
+void engine_see_helper_end(void);
 
 /* --- locks ------------------------------------------------------------------------------------------- */
 

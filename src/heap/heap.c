@@ -108,7 +108,9 @@ static void park(struct heap *heap) {
   lock_release(&heap_list_lock);
   /* A program ends with its last thread, which must not be the helper, waiting; and one that has its main thread alone again has no
    * thread of ours. */
-  if (atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst) <= 2) engine_hurry();
+  uint64_t before = atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst);
+  if (before <= 2) engine_hurry();
+  if (before == 1) engine_see_helper_end();
 }
 
 void heap_never_in_this_thread(void) { thread_ended = true; }

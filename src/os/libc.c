@@ -1,7 +1,7 @@
 /* libc.c - see libc.h.
  *
- * glibc exports its allocator under second names; weak references to them need no dlsym(), which
- * would itself allocate. musl has none, so there the next malloc in link order is looked up.
+ * glibc exports its allocator under second names. They are looked up in its table: dlsym() would itself allocate, and to refer to
+ * them would lead to ours. musl has none, so there the next malloc in link order is looked up.
  */
 #define _GNU_SOURCE
 #include "os/libc.h"
@@ -10,11 +10,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-extern void *__libc_malloc(size_t) __attribute__((weak));
-extern void *__libc_calloc(size_t, size_t) __attribute__((weak));
-extern void *__libc_realloc(void *, size_t) __attribute__((weak));
-extern void *__libc_memalign(size_t, size_t) __attribute__((weak));
-extern void __libc_free(void *) __attribute__((weak));
+#include "os/loaded.h"
 
 void *libc_open_loaded(const char *library) {
   /* Not called by its name: the linker warns about dlopen() in every static program. */
@@ -39,22 +35,39 @@ void *libc_function(const char *name) {
 #endif
 }
 
-bool libc_is_reachable(void) {
+static void *allocator(const char *name) {
 #if defined(__GLIBC__)
-  return __libc_malloc != NULL; /* no dlsym(): in a static program it would call our malloc */
+  static const char second[] = "__libc_";
+  struct loaded libc;
+  char full[32];
+  ElfW(Sym) * symbol;
+  size_t length = 0;
+  for (const char *at = second; *at != 0; at++) full[length++] = *at;
+  for (; *name != 0 && length < sizeof full - 1; name++) full[length++] = *name;
+  full[length] = 0;
+  if (!loaded_libc(&libc) || loaded_find(&libc, full, &symbol, 1) == 0) return NULL;
+  return (void *)(libc.base + symbol->st_value); /* NOLINT(performance-no-int-to-ptr) */
 #else
-  return libc_function("malloc") != NULL;
+  return libc_function(name);
 #endif
 }
+
+bool libc_is_reachable(void) { return allocator("malloc") != NULL; }
 
 static void *no_memory(void) {
   errno = ENOMEM;
   return NULL;
 }
 
+/* relaxed: a function, there before us */
 #define RESOLVE(name)                                                                              \
-  __typeof__(&libc_##name) function = __libc_##name;                                               \
-  if (function == NULL) function = (__typeof__(function))libc_function(#name)
+  static _Atomic(void *) known;                                                                    \
+  void *found = atomic_load_explicit(&known, memory_order_relaxed);                                \
+  if (found == NULL) {                                                                             \
+    found = allocator(#name);                                                                      \
+    atomic_store_explicit(&known, found, memory_order_relaxed);                                    \
+  }                                                                                                \
+  __typeof__(&libc_##name) function = (__typeof__(&libc_##name))found
 
 void *libc_malloc(size_t size) {
   RESOLVE(malloc);

@@ -155,11 +155,11 @@ bool os_would_map(size_t bytes);
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 
-/** Has libc perhaps called what is running in order to free a thread's storage? It does so under a lock that pthread_create takes: no
- * thread may be started. Looks at the nearest part of the stack, so that it makes no difference whose functions lie between; an old value
- * there may say yes without a reason. False in static programs, where process_vm_readv is refused, and with musl, which has no such call.
- * 64 system calls: for who is about to start a thread. Any stack, keeps errno. */
-bool os_is_freeing_thread(void);
+/** Has libc perhaps called what is running in order to free a thread's storage, or for dl_iterate_phdr? It does so under a lock that
+ * pthread_create takes, or that somebody waits for who has one of pthread_create's: no thread may be started. Looks at the nearest part
+ * of the stack, so that it makes no difference whose functions lie between; an old value there may say yes without a reason. False in
+ * static programs, where process_vm_readv is refused, and with musl, which has no such calls. 64 system calls: for who is about to start a thread. Any stack, keeps errno. */
+bool os_is_in_loader(void);
 
 /** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */
 void os_random(uint64_t numbers[2]);
@@ -206,6 +206,8 @@ size_t os_limit(int resource);
 int os_process(void);
 /** Number of the calling thread, as the kernel and debuggers call it. */
 int os_thread(void);
+/** Has the process a thread of that number? Keeps errno. */
+bool os_thread_exists(int thread);
 
 /** Number of the memory node (NUMA) that the calling thread runs on at this moment, without a system call; 0 where that cannot be
  * told: with musl, and on aarch64 and riscv64 with a kernel before 6.3 or a glibc before 2.35. */

@@ -14,11 +14,11 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "os/call.h"
 #include "os/libc.h"
+#include "os/loaded.h"
 #include "os/os.h"
 
 enum { REPLACED_MOST = 32 };
@@ -27,55 +27,6 @@ struct replacement {
   ElfW(Sym) * symbol;
   ElfW(Addr) value; /* relative to where the library lies, modulo 2^64 */
 };
-
-struct table {
-  ElfW(Addr) base;
-  ElfW(Sym) * symbols;
-  const char *strings;
-  const uint32_t *hash; /* DT_GNU_HASH */
-};
-
-/* glibc leaves these addresses as the file has them where the dynamic section cannot be written (RISC-V). */
-static const void *address_of(const struct table *table, ElfW(Addr) value) {
-  return (const void *)(value < table->base ? value + table->base : value);
-}
-
-static bool table_of(const struct link_map *library, struct table *table) {
-  *table = (struct table){.base = library->l_addr};
-  for (const ElfW(Dyn) *entry = library->l_ld; entry->d_tag != DT_NULL; entry++) {
-    const void *address = address_of(table, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_SYMTAB) table->symbols = (ElfW(Sym) *)(uintptr_t)address;
-    if (entry->d_tag == DT_STRTAB) table->strings = address;
-    if (entry->d_tag == DT_GNU_HASH) table->hash = address;
-  }
-  return table->symbols != NULL && table->strings != NULL && table->hash != NULL;
-}
-
-static uint32_t hash_of(const char *name) {
-  uint32_t hash = 5381;
-  for (; *name != '\0'; name++) hash = hash * 33 + (unsigned char)*name;
-  return hash;
-}
-
-/* The symbols of that name, one for each version. Returns how many there are, `most` at most. */
-static size_t find(const struct table *table, const char *name, ElfW(Sym) * *found, size_t most) {
-  const uint32_t buckets = table->hash[0], first = table->hash[1], filter_words = table->hash[2];
-  const uint32_t *bucket = table->hash + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
-  const uint32_t *chain = bucket + buckets, hash = hash_of(name);
-  uint32_t index = buckets != 0 ? bucket[hash % buckets] : 0;
-  size_t count = 0;
-  if (index < first) return 0; /* an empty bucket is 0 */
-  /* The lowest bit says that a chain ends; it is not part of the hash. */
-  for (bool more = true; more && count < most; index++) {
-    uint32_t there = chain[index - first];
-    ElfW(Sym) *symbol = table->symbols + index;
-    if ((there | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
-        strcmp(table->strings + symbol->st_name, name) == 0)
-      found[count++] = symbol;
-    more = (there & 1) == 0;
-  }
-  return count;
-}
 
 /* How the pages with the table are mapped; 0: the file does not say. */
 static int protection_of(const struct link_map *library, const void *address) {
@@ -124,15 +75,15 @@ bool symbols_replace_in_libc(const char *const *names, size_t count) {
   /* All that asks the loader comes first: its lock may be another's that waits for this function. */
   struct replacement list[REPLACED_MOST];
   size_t length = 0;
-  struct table table;
+  struct loaded table;
   const struct link_map *library = libc_open_loaded("libc.so.6");
-  if (library == NULL || !table_of(library, &table)) return false;
+  if (library == NULL || !loaded_at(library->l_addr, library->l_ld, &table)) return false;
   int protection = protection_of(library, table.symbols);
   if (protection == 0) return false;
   for (size_t i = 0; i < count; i++) {
     ElfW(Sym) * found[4];
     void *target = dlsym(RTLD_DEFAULT, names[i]);
-    size_t versions = target != NULL ? find(&table, names[i], found, 4) : 0;
+    size_t versions = target != NULL ? loaded_find(&table, names[i], found, 4) : 0;
     for (size_t k = 0; k < versions && length < REPLACED_MOST; k++)
       list[length++] = (struct replacement){found[k], (ElfW(Addr))target - table.base};
   }

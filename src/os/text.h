@@ -18,7 +18,7 @@ static inline size_t text_length_within(const char *text, size_t most) {
 /** strlen */
 static inline size_t text_length(const char *text) { return text_length_within(text, (size_t)-1); }
 
-/** Are so many bytes the same? A text that ends earlier differs. */
+/** Are so many bytes the same? A text that ends earlier differs. SIZE_MAX: the whole text. */
 static inline bool text_begins(const char *text, const char *start, size_t length) {
   for (size_t i = 0; i < length; i++) {
     __asm__ volatile("");

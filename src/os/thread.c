@@ -181,6 +181,9 @@ HAK_AT_LOAD int os_process(void) { return (int)OS_CALL(SYS_getpid); }
 
 int os_thread(void) { return (int)OS_CALL(SYS_gettid); }
 
+/* One that the kernel does not let us ask for is taken for gone: somebody waits for that. */
+bool os_thread_exists(int thread) { return OS_CALL(SYS_tgkill, os_process(), thread, 0) == 0; }
+
 /* linux/membarrier.h, which not every toolchain has; since Linux 4.14. */
 enum { FENCE_RUNNING = 1 << 3, FENCE_ALLOW = 1 << 4 };
 

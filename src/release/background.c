@@ -163,6 +163,8 @@ static bool wait_for_call(void) {
 }
 
 static void helper_main(void) {
+  /* relaxed: read when the state says that the helper has ended */
+  atomic_store_explicit(&engine_helper_thread, os_thread(), memory_order_relaxed);
   heap_never_in_this_thread();
   struct pressure pressure = {.trigger = -1};
   while (work(&pressure))
@@ -182,7 +184,7 @@ static enum start start_thread(void) {
   enum os_welcome welcome =
       option_value(BACKGROUND) == BACKGROUND_ALWAYS ? OS_THREAD_WELCOME : os_thread_is_welcome();
   /* A filter may kill for the look. */
-  if (welcome == OS_THREAD_WELCOME && os_is_freeing_thread()) return NOT_NOW;
+  if (welcome == OS_THREAD_WELCOME && os_is_in_loader()) return NOT_NOW;
   if (welcome == OS_THREAD_WELCOME && os_thread_start(helper_main)) return STARTED;
   atomic_store_explicit(&engine_refused_ms, welcome == OS_THREAD_NEVER ? REFUSED_FOR_GOOD : now,
                         memory_order_relaxed);
@@ -206,8 +208,9 @@ static bool is_alone(bool grew) {
   return alone;
 }
 
+/* Not once the last heap has lost its thread: see engine_see_helper_end. */
 static bool may_start(bool grew) {
-  return engine_may_have_helper() && !is_refused() && !is_alone(grew);
+  return engine_may_have_helper() && heap_active() > 0 && !is_refused() && !is_alone(grew);
 }
 
 static enum start start_helper(void) {

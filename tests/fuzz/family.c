@@ -21,4 +21,13 @@
 #define mallinfo family_mallinfo
 #define mallinfo2 family_mallinfo2
 
-#include "api/override.c" // NOLINT(bugprone-suspicious-include)
+#define __libc_malloc family_libc_malloc
+#define __libc_calloc family_libc_calloc
+#define __libc_realloc family_libc_realloc
+#define __libc_free family_libc_free
+#define __libc_memalign family_libc_memalign
+#define __libc_valloc family_libc_valloc
+#define __libc_pvalloc family_libc_pvalloc
+
+#include "api/override.c"       // NOLINT(bugprone-suspicious-include)
+#include "api/override_forms.c" // NOLINT(bugprone-suspicious-include)

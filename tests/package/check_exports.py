@@ -15,6 +15,11 @@ FAMILY = set(
     posix_memalign memalign valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2
     malloc_info malloc_stats mallopt""".split()
 )
+# glibc's second names for some of them, in the shared library alone.
+SECOND_NAMES = {
+    f"__libc_{name}"
+    for name in ("malloc", "calloc", "realloc", "free", "memalign", "valloc", "pvalloc")
+}
 ALIGN = "St11align_val_t"
 NOTHROW = "RKSt9nothrow_t"
 OPERATORS = {
@@ -59,7 +64,7 @@ def main() -> int:
         findings.append(f"only {len(api)} functions found in hakmem.h")
     api.add("hakmem_directory")  # no function: what tools read of a running process
     everything = api | FAMILY | OPERATORS
-    preloaded = everything | {"dlopen"}  # src/api/deepbind.c
+    preloaded = everything | SECOND_NAMES | {"dlopen"}  # src/api/deepbind.c
     compare("libhakmem.so", defined(build / "libhakmem.so", "-D"), preloaded)
     compare("libhakmem-api.so", defined(build / "libhakmem-api.so", "-D"), api)
     compare("libhakmem.a", defined(build / "libhakmem.a"), everything)

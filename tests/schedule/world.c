@@ -66,6 +66,10 @@ WEAK _Atomic(void (*)(void)) os_when_dying;
 
 WEAK void os_yield(void) { schedule_yield(); }
 
+WEAK bool os_thread_exists(int thread) {
+  (void)thread;
+  return false;
+}
 WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
   (void)word, (void)value, (void)ms;
   schedule_yield();

@@ -26,11 +26,11 @@ bool __wrap_os_thread_start(void (*body)(void)) {
 
 static unsigned looked;
 
-bool __real_os_is_freeing_thread(void);
-bool __wrap_os_is_freeing_thread(void);
-bool __wrap_os_is_freeing_thread(void) {
+bool __real_os_is_in_loader(void);
+bool __wrap_os_is_in_loader(void);
+bool __wrap_os_is_in_loader(void) {
   looked++;
-  return __real_os_is_freeing_thread();
+  return __real_os_is_in_loader();
 }
 
 static void *blocks[COUNT];

@@ -362,9 +362,9 @@ enum { BEFORE_CODE = 64 };
 /* An address in the function that frees a thread's storage, on a stack that has none else. */
 static void *look_for_call(void *before_code) {
   const void *volatile words[64] = {NULL};
-  bool before = os_is_freeing_thread();
+  bool before = os_is_in_loader();
   words[32] = (const char *)before_code + BEFORE_CODE + 8;
-  bool seen = os_is_freeing_thread();
+  bool seen = os_is_in_loader();
   return (void *)(uintptr_t)(!before && seen && words[32] != NULL);
 }
 
@@ -395,7 +395,7 @@ static void that_libc_frees_a_thread_is_seen(void **state) {
 enum { STACK_BYTES = 128 * 1024, LOOKS = 10000 };
 
 static void *look_often(void *ends) {
-  for (int i = 0; i < LOOKS; i++) (void)os_is_freeing_thread();
+  for (int i = 0; i < LOOKS; i++) (void)os_is_in_loader();
   atomic_store((atomic_bool *)ends, true);
   return NULL;
 }

@@ -11,7 +11,7 @@ LEFT_OUT = re.compile(r"__libc_(malloc|calloc|realloc|memalign|free)|_?_?(ITM|gm
                       r"|__stack_chk_fail|hakmem_options|__tls_get_addr")
 
 # Data; nm has no sign for what is undefined.
-DATA = {"__environ", "environ", "__libc_single_threaded", "__libc_stack_end", "__progname", "__progname_full", "__rseq_offset",
+DATA = {"__environ", "_r_debug", "environ", "__libc_single_threaded", "__libc_stack_end", "__progname", "__progname_full", "__rseq_offset",
         "program_invocation_name", "program_invocation_short_name"}  # fmt: skip
 
 SOURCE = r"""

@@ -1,7 +1,9 @@
-/* freeing_thread.c - is libc about to free a thread's storage, in this thread?
+/* in_loader.c - has libc called what is running, under a lock that pthread_create takes or waits behind?
  *
- * glibc does so by one function of the dynamic loader, which is known by its name and length; where it is not, all of the loader's code
- * counts. Old addresses in it are found on the stacks of most programs, from the binding of functions, of that one function hardly ever.
+ * Two functions of glibc do so. _dl_deallocate_tls, of the loader, frees a thread's storage under the lock of the stacks. dl_iterate_phdr
+ * calls a function of the program's under the lock of the list of libraries, which dlclose takes when it has the one of thread-local
+ * storage already; pthread_create takes that. Both are known by name and length. Where the loader's is not, all of its code
+ * counts. Old addresses in it are found on the stacks of most programs, from the binding of functions, of these two functions hardly ever.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -11,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "os/call.h"
+#include "os/loaded.h"
 #include "os/os.h"
 
 #if defined(__GLIBC__)
@@ -18,9 +21,13 @@
 /* How far back a call by that function is looked for. What lies between are the frames of a program's wrapper of malloc or free. */
 #define STACK_PART (64 * KIB)
 
-/* The code that is looked for; both 0: not looked yet; without a loader `end` is 1. */
-static _Atomic uintptr_t start HAK_START_DATA;
-static _Atomic uintptr_t end HAK_START_DATA;
+/* The code that is looked for. A call returns behind its first address: these two lie on the stack that is looked at. */
+struct code {
+  uintptr_t low, high; /* the same: none */
+};
+enum { IN_LOADER, IN_LIBC, CODES };
+static _Atomic uintptr_t known[CODES][2] HAK_START_DATA;
+static atomic_bool is_known HAK_START_DATA;
 
 struct image {
   uintptr_t base, code, code_end;
@@ -70,19 +77,40 @@ static void narrow(struct image *image, const char *name) {
   }
 }
 
-static uintptr_t find(void) {
-  /* acquire, pairs with the release below: who sees the end sees the start */
-  uintptr_t found = atomic_load_explicit(&end, memory_order_acquire);
-  if (found != 0) return found;
-  struct image image = {.code = 0, .code_end = 1};
+static struct code in_loader(void) {
+  struct image image = {.code = 0};
   uintptr_t base = getauxval(AT_BASE);
   if (base != 0) {
     image = image_at(base);
     narrow(&image, "_dl_deallocate_tls");
   }
-  atomic_store_explicit(&start, image.code, memory_order_relaxed);
-  atomic_store_explicit(&end, image.code_end, memory_order_release);
-  return image.code_end;
+  return (struct code){image.code, image.code_end};
+}
+
+static struct code in_libc(void) {
+  struct loaded libc;
+  ElfW(Sym) * symbol;
+  if (!loaded_libc(&libc) || loaded_find(&libc, "dl_iterate_phdr", &symbol, 1) == 0)
+    return (struct code){0, 0};
+  uintptr_t low = libc.base + symbol->st_value;
+  return (struct code){low, low + symbol->st_size};
+}
+
+static void find(struct code codes[CODES]) {
+  /* acquire, pairs with the release below: who sees that they are known sees them */
+  if (atomic_load_explicit(&is_known, memory_order_acquire)) {
+    for (unsigned i = 0; i < CODES; i++)
+      codes[i] = (struct code){atomic_load_explicit(&known[i][0], memory_order_relaxed),
+                               atomic_load_explicit(&known[i][1], memory_order_relaxed)};
+    return;
+  }
+  codes[IN_LOADER] = in_loader();
+  codes[IN_LIBC] = in_libc();
+  for (unsigned i = 0; i < CODES; i++) {
+    atomic_store_explicit(&known[i][0], codes[i].low, memory_order_relaxed);
+    atomic_store_explicit(&known[i][1], codes[i].high, memory_order_relaxed);
+  }
+  atomic_store_explicit(&is_known, true, memory_order_release);
 }
 
 /* Without the signature that a processor may have put into the upper bits of a return address. */
@@ -96,15 +124,16 @@ static uintptr_t plain(uintptr_t word) {
 
 enum { PIECE_WORDS = 128 };
 
-static bool has_word(const uintptr_t *words, size_t count, uintptr_t low, uintptr_t high) {
+static bool has_word(const uintptr_t *words, size_t count, const struct code codes[CODES]) {
   for (size_t i = 0; i < count; i++)
-    if (plain(words[i]) - low < high - low) return true;
+    for (unsigned k = 0; k < CODES; k++)
+      if (plain(words[i]) > codes[k].low && plain(words[i]) < codes[k].high) return true;
   return false;
 }
 
 /* In the nearest part of the stack. It may end before that, and what lies behind is another thread's, which may unmap it now: so the
  * kernel copies it. */
-static bool stack_has_word(uintptr_t low, uintptr_t high) {
+static bool stack_has_word(const struct code codes[CODES]) {
   uintptr_t words[PIECE_WORDS];
   uintptr_t at = (uintptr_t)__builtin_frame_address(0), stop = at + STACK_PART;
   int process = os_process();
@@ -114,7 +143,7 @@ static bool stack_has_word(uintptr_t low, uintptr_t high) {
     struct iovec here = {words, bytes}, there = {(void *)at, bytes};
     long copied = OS_CALL(SYS_process_vm_readv, process, &here, 1, &there, 1, 0);
     if (os_call_failed(copied)) break;
-    found = has_word(words, (size_t)copied / sizeof *words, low, high);
+    found = has_word(words, (size_t)copied / sizeof *words, codes);
     at += bytes;
   }
   memset(words, 0, sizeof words);
@@ -125,14 +154,15 @@ static bool stack_has_word(uintptr_t low, uintptr_t high) {
   return found;
 }
 
-HAK_NOINLINE bool os_is_freeing_thread(void) {
-  uintptr_t high = find(), low = atomic_load_explicit(&start, memory_order_relaxed);
-  return low != 0 && stack_has_word(low, high);
+HAK_NOINLINE bool os_is_in_loader(void) {
+  struct code codes[CODES];
+  find(codes);
+  return stack_has_word(codes);
 }
 
 #else
 
-/* musl frees nothing of the program's under the lock that pthread_create takes. */
-bool os_is_freeing_thread(void) { return false; }
+/* musl frees nothing of the program's under the lock that pthread_create takes, and calls nothing of it under the lock of the list. */
+bool os_is_in_loader(void) { return false; }
 
 #endif
