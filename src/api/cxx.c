@@ -93,22 +93,18 @@ static HAK_NOINLINE void *new_beyond(size_t size) {
   return or_throw(front_allocate_beyond(size), size, CALLER);
 }
 
-HAK_EXPORT HAK_AT_A_LINE void *_Znwm(size_t size);
-HAK_EXPORT void *_Znwm(size_t size) {
+HAK_EXPORT HAK_AT_A_LINE void *_Znwm(size_t size) {
   if (MALLOC_IS_OTHERS || full_may_be_on()) return or_throw(api_malloc(size), size, CALLER);
   return front_allocate_or(size, HAK_HARDENED, new_with_empty_bin, new_sample, new_beyond);
 }
 
-HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment);
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
   void *block = allocate_or_null(size, alignment);
   return HAK_LIKELY(block != NULL) ? block : cxx_new_slow(size, alignment, CALLER);
 }
 
-HAK_EXPORT HAK_AT_A_LINE void _ZdlPv(void *pointer);
-HAK_EXPORT void _ZdlPv(void *pointer) { api_free(pointer); }
+HAK_EXPORT HAK_AT_A_LINE void _ZdlPv(void *pointer) { api_free(pointer); }
 
-HAK_EXPORT void _ZdlPvSt11align_val_t(void *pointer, size_t alignment);
 HAK_EXPORT void _ZdlPvSt11align_val_t(void *pointer, size_t alignment) {
   guard_freed_aligned(pointer, alignment);
   api_free(pointer);

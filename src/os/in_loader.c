@@ -134,7 +134,7 @@ static bool has_word(const uintptr_t *words, size_t count, const struct code cod
 /* In the nearest part of the stack. It may end before that, and what lies behind is another thread's, which may unmap it now: so the
  * kernel copies it. */
 static bool stack_has_word(const struct code codes[CODES]) {
-  uintptr_t words[PIECE_WORDS];
+  uintptr_t words[PIECE_WORDS] = {0};
   uintptr_t at = (uintptr_t)__builtin_frame_address(0), stop = at + STACK_PART;
   int process = os_process();
   bool found = false;

@@ -6,7 +6,7 @@
 #include "os/text.h"
 
 /* The loader's list of what is in the process, for debuggers. Weak: a static program has none. */
-extern struct r_debug _r_debug __attribute__((weak));
+#pragma weak _r_debug
 
 /* glibc leaves these addresses as the file has them where the dynamic section cannot be written (RISC-V). */
 static const void *address_of(const struct loaded *library, ElfW(Addr) value) {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc names them otherwise */
+
 static size_t calls;
 
 static void fail(const char *what) {
@@ -83,6 +85,8 @@ static void use_all(size_t size) {
   free(block);
 }
 #endif
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 int main(void) {
   for (size_t size = 1; size < 3000; size = size * 2 + 5) use_all(size);

@@ -7,7 +7,14 @@
 #include <new>
 
 // That it leaves the sized forms to the library is the point.
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
+#endif
+// clang has these only where it is told to.
+void operator delete(void *pointer, std::size_t size) noexcept;
+void operator delete[](void *pointer, std::size_t size) noexcept;
+void operator delete(void *pointer, std::size_t size, std::align_val_t alignment) noexcept;
+void operator delete[](void *pointer, std::size_t size, std::align_val_t alignment) noexcept;
 
 namespace {
 constexpr std::size_t HEADER = 64;
