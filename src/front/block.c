@@ -28,7 +28,7 @@ bool block_is_ours(const void *pointer) {
   if (superslab == NULL) return guarded_has(pointer) && guarded_is_live(pointer);
   if (superslab->huge_units != 0)
     return (size_t)((const char *)pointer - superslab->base) < superslab->huge_usable;
-  size_t index = (size_t)((const char *)pointer - superslab->base) >> SLICE_SHIFT;
+  size_t index = unit_slice_of(pointer);
   uint8_t kind = atomic_load_explicit(&superslab->slabs[index].kind, memory_order_relaxed);
   return kind == KIND_SLAB || kind == KIND_LARGE;
 }

@@ -46,7 +46,7 @@ HAK_INLINE struct block block_look_up(const void *pointer) {
     block.wrong = pointer == superslab->base ? NULL : REPORT_INTERIOR;
     return block;
   }
-  size_t index = (size_t)((const char *)pointer - superslab->base) >> SLICE_SHIFT;
+  size_t index = unit_slice_of(pointer);
   struct slab *slab = &superslab->slabs[index];
   enum slab_kind kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
   if (kind == KIND_FREE) {

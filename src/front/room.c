@@ -55,7 +55,7 @@ size_t front_room(const void *pointer) {
   if (superslab == NULL)
     return HAK_LIKELY(!guarded_has(pointer)) ? SIZE_MAX : room_in_guarded(pointer);
   if (HAK_UNLIKELY(superslab->huge_units != 0)) return room_in_huge(superslab, pointer);
-  uint32_t offset = (uint32_t)((const char *)pointer - superslab->base);
+  uint32_t offset = (uint32_t)((uintptr_t)pointer & (UNIT_BYTES - 1));
   struct slab *slab = &superslab->slabs[offset >> SLICE_SHIFT];
   uint8_t kind = atomic_load_explicit(&slab->kind, memory_order_relaxed);
   if (HAK_UNLIKELY(kind == KIND_FREE)) return 0;

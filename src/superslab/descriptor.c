@@ -64,60 +64,7 @@ void descriptor_free(struct superslab *superslab) {
   unused = superslab;
 }
 
-/* --- of Huge blocks ----------------------------------------------------------------------------------- */
-
-/* The header and the first slice's: a Huge block has no more, and one of 2 MiB would take 2 KiB for nothing otherwise. They lie in groups of
- * their own, in which a whole descriptor can be read from each one's start on. A stale pointer, as of a second free, so reads memory of ours;
- * and `huge_units` is never 0 again, so that it is not taken for a SuperSlab's (front/block.h). */
-#define SHORT_BYTES (offsetof(struct superslab, slabs) + sizeof(struct slab))
-#define FIRST_GROUP_BYTES (4 * KIB)
-#define GROUP_BYTES (32 * KIB)
-
-/* Under superslab_lock. */
-static struct superslab *unused_short HAK_START_DATA;
-static char *group HAK_START_DATA, *group_end HAK_START_DATA;
-static bool any_group HAK_START_DATA;
-
-/* NULL: a new group is needed. */
-static struct superslab *take_short(void) {
-  struct superslab *superslab = unused_short;
-  if (superslab != NULL) {
-    unused_short = superslab->next;
-    memset(superslab, 0, offsetof(struct superslab, huge_units));
-    char *behind = (char *)&superslab->huge_units + sizeof superslab->huge_units;
-    memset(behind, 0, SHORT_BYTES - (size_t)(behind - (char *)superslab));
-    return superslab;
-  }
-  if ((size_t)(group_end - group) < sizeof *superslab) return NULL;
-  superslab = (struct superslab *)(void *)group;
-  group += SHORT_BYTES;
-  return superslab;
-}
-
-struct superslab *descriptor_new_huge(void) {
-  lock_acquire(&superslab_lock);
-  struct superslab *superslab = take_short();
-  size_t bytes = any_group ? GROUP_BYTES : FIRST_GROUP_BYTES;
-  lock_release(&superslab_lock);
-  if (superslab != NULL) return superslab;
-  char *memory = meta_allocate(bytes, 64);
-  if (memory == NULL) return NULL;
-  lock_acquire(&superslab_lock);
-  /* Of two threads that come here, the rest of one's group is lost. */
-  group = memory;
-  group_end = memory + bytes;
-  any_group = true;
-  superslab = take_short();
-  lock_release(&superslab_lock);
-  return superslab;
-}
-
-void descriptor_free_huge(struct superslab *superslab) {
-  superslab->next = unused_short;
-  unused_short = superslab;
-}
-
 void descriptors_forget(void) {
-  unused = unused_short = NULL;
-  group = group_end = NULL;
+  unused = NULL;
+  huge_descriptors_forget();
 }

@@ -1,4 +1,4 @@
-/* descriptor.h - descriptors of units, which are never given back: what was freed is used again. */
+/* descriptor.h - descriptors of units. Their addresses are never used for anything else: what was freed is used again. */
 #ifndef HAK_DESCRIPTOR_H
 #define HAK_DESCRIPTOR_H
 
@@ -12,6 +12,10 @@ void descriptor_free(struct superslab *superslab);
 /** The same of a Huge block: only the first of its `slabs` is there, and `huge_units` is as it was. */
 struct superslab *descriptor_new_huge(void);
 void descriptor_free_huge(struct superslab *superslab);
+/** Gives back pages that only descriptors of freed Huge blocks lie in, if there are many. No lock. */
+void huge_descriptors_settle(void);
+/** For descriptors_forget. */
+void huge_descriptors_forget(void);
 
 /** Gives back the pages of the states of a SuperSlab without a slab, which are all zeros: the hardened variant has some. No lock. */
 void descriptor_give_states(const struct superslab *superslab);

@@ -190,9 +190,7 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
 
 struct superslab *huge_acquire_unfenced(size_t bytes, size_t alignment, bool *zeroed) {
   *zeroed = false;
-  struct superslab *superslab = huge_new(bytes, alignment, 0, false, zeroed);
-  unit_settle();
-  return superslab;
+  return huge_new(bytes, alignment, 0, false, zeroed);
 }
 
 /* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
@@ -218,6 +216,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   whole_forget(superslab);
   descriptor_free_huge(superslab);
   lock_release(&superslab_lock);
+  huge_descriptors_settle();
   if (HAK_UNLIKELY(rest.units > 0)) huge_rest_release(rest);
   else if (fenced) unit_release_fenced(run);
   else release_units(base, units, explicit_pages, run.node, false);

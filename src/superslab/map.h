@@ -117,11 +117,16 @@ HAK_INLINE struct superslab *map_superslab(const void *pointer) {
   return atomic_load_explicit(map_superslab_entry(pointer), memory_order_acquire);
 }
 
+/** The number of the slice in its unit that an address is in. Not by the descriptor's base, which may be another unit's by now. */
+HAK_INLINE size_t unit_slice_of(const void *pointer) {
+  return ((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT;
+}
+
 /** Descriptor of the slice that `pointer` is in, NULL when it is not ours. */
 HAK_INLINE struct slab *map_slab(const void *pointer) {
   struct superslab *superslab = map_superslab(pointer);
   if (superslab == NULL) return NULL;
-  return &superslab->slabs[((uintptr_t)pointer >> SLICE_SHIFT) % SLICES_PER_UNIT];
+  return &superslab->slabs[unit_slice_of(pointer)];
 }
 
 /** The leaf of an address, NULL: there is none. */

@@ -99,15 +99,19 @@ _Static_assert(sizeof(struct slab) == 64, "a descriptor is one cache line");
 
 /* What is known of a unit. Lives for ever once made (type-stable), is reused through a free list. */
 struct superslab {
-  char *base;                    /* once per use: first byte, a multiple of UNIT_BYTES */
-  struct superslab *next, *prev; /* superslab_lock: neighbours in the list */
-  uint32_t free_mask;            /* superslab_lock: bit i: slice i is free */
-  uint32_t dirty_mask;           /* superslab_lock: bit i: slice i may hold something but zeros */
-  uint8_t list;                  /* superslab_lock: which list (lists.h) */
-  bool pinned;                   /* superslab_lock: is not given up, though it may become empty */
-  bool explicit_pages : 1;       /* once per use: of the kernel's reserved pool of huge pages */
-  bool fenced : 1;               /* once per use: see guard_pages.h; hardened */
-  uint8_t node : 6;              /* once per use: where its memory is, as far as known (node.h) */
+  char *base;             /* once per use: first byte, a multiple of UNIT_BYTES */
+  struct superslab *next; /* superslab_lock: neighbour in the list */
+  union {
+    struct superslab *prev;   /* SuperSlab; superslab_lock: the other neighbour */
+    struct huge_group *group; /* huge; once: where its descriptor lies (huge_descriptor.c) */
+  };
+  uint32_t free_mask;      /* superslab_lock: bit i: slice i is free */
+  uint32_t dirty_mask;     /* superslab_lock: bit i: slice i may hold something but zeros */
+  uint8_t list;            /* superslab_lock: which list (lists.h) */
+  bool pinned;             /* superslab_lock: is not given up, though it may become empty */
+  bool explicit_pages : 1; /* once per use: of the kernel's reserved pool of huge pages */
+  bool fenced : 1;         /* once per use: see guard_pages.h; hardened */
+  uint8_t node : 6;        /* once per use: where its memory is, as far as known (node.h) */
   uint8_t
       era; /* superslab_lock: of the lists it is in; of another: in none, see superslab_fork_child */
   uint32_t huge_units; /* once per use: 0 for a SuperSlab, else units of a huge block */

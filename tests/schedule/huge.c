@@ -49,6 +49,13 @@ struct huge_rest huge_mend_for_pool(struct superslab *superslab) {
 }
 void huge_rest_release(struct huge_rest rest) { SCHEDULE_CHECK(rest.base == NULL); }
 
+/* Too few groups for any to lose its pages. */
+bool os_decommit(void *address, size_t bytes) {
+  (void)bytes;
+  SCHEDULE_CHECK(address == NULL);
+  return false;
+}
+
 void unit_settle(void) {}
 struct unit_run unit_reserve(size_t units, size_t empty) {
   (void)units, (void)empty;
