@@ -179,12 +179,33 @@ static void at_thread_end(void *heap) {
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
 
+/* Each copy of glibc in a process (dlmopen) numbers its keys from 0, and all keep a thread's values in one table: a copy's first key has our
+ * value, and its destructor frees that. So ours is the last of those for which glibc allocates nothing. */
+enum { KEYS_AT_HAND = 32 };
+
+static bool make_last_key(void) {
+#if defined(__GLIBC__)
+  pthread_key_t before[KEYS_AT_HAND];
+  unsigned count = 0;
+  bool made = pthread_key_create(&key, at_thread_end) == 0;
+  while (made && key < KEYS_AT_HAND - 1 && count < KEYS_AT_HAND) {
+    before[count++] = key;
+    made = pthread_key_create(&key, at_thread_end) == 0;
+  }
+  if (!made && count > 0) key = before[--count], made = true;
+  while (count > 0) (void)pthread_key_delete(before[--count]);
+  return made;
+#else
+  return pthread_key_create(&key, at_thread_end) == 0;
+#endif
+}
+
 void heap_make_key(void) {
   /* The heap's lists may hold what was reported: a handler of SIGABRT gets another heap. relaxed: a function, and no data. */
   atomic_store_explicit(&os_when_dying, leave_heap, memory_order_relaxed);
   atomic_store_explicit(&os_beside_program, beside_program, memory_order_relaxed); /* as above */
   /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */
-  key_made = pthread_key_create(&key, at_thread_end) == 0;
+  key_made = make_last_key();
 }
 
 void heap_park_at_end(void) {
