@@ -12,7 +12,14 @@ const SOURCES: &str = "c/src";
 const SHIM: &str = "shim/profile.c";
 
 /// Files that define `malloc` and its family, and the operators of C++: only with the feature `override`.
-const OVERRIDE: &[&str] = &["api/override.c", "api/cxx.c", "api/nothrow.cc"];
+const OVERRIDE: &[&str] = &[
+    "api/override.c",
+    "api/override_forms.c",
+    "api/cxx.c",
+    "api/cxx_arrays.c",
+    "api/cxx_forms.c",
+    "api/nothrow.cc",
+];
 
 /// For a shared library that is preloaded.
 const PRELOAD: &[&str] = &["api/deepbind.c", "os/symbols.c"];
@@ -28,6 +35,7 @@ const COLD: &[&str] = &[
     "os/place.c",
     "os/guard_pages.c",
     "os/libc.c",
+    "os/loaded.c",
     "os/file.c",
     "os/message.c",
     "os/signal.c",
@@ -218,6 +226,7 @@ fn merge(build: &cc::Build, objects: &[PathBuf]) -> PathBuf {
     run(link.arg("-o").arg(&merged).args(objects));
     run(Command::new(objcopy(&compiler))
         .args(["--localize-hidden", "--wildcard"])
+        .arg("--localize-symbol=__libc_*") // as cmake/library.cmake explains
         .args(["--weaken-symbol=_Zn*", "--weaken-symbol=_Zd*"])
         .args(CODE.map(|kind| format!("--rename-section=.text{kind}=hakmem_text")))
         .arg(&merged));
@@ -269,7 +278,8 @@ fn main() {
         if overriding && !has_feature("OVERRIDE") {
             continue;
         }
-        let (throws, cxx) = (file == "api/cxx.c", file.ends_with(".cc"));
+        let throws = file.starts_with("api/cxx") && file.ends_with(".c");
+        let cxx = file.ends_with(".cc");
         let key = (
             !overriding && is_in(COLD, file),
             !overriding && is_in(GUARDED, file),
