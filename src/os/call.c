@@ -101,8 +101,8 @@ static bool is_plain_call(const unsigned char *code, int number) {
   if (has_bytes(code, jump, sizeof jump)) {
     int32_t distance;
     memcpy(&distance, code + sizeof jump, sizeof distance);
-    code =
-        *(const unsigned char *const volatile *)(code + sizeof jump + sizeof distance + distance);
+    const void *entry = code + sizeof jump + sizeof distance + distance;
+    code = *(const unsigned char *const volatile *)entry;
     if (has_bytes(code, mark, sizeof mark)) code += sizeof mark;
   }
   if (has_bytes(code, load, sizeof load)) return has_bytes(code + sizeof load, call, sizeof call);

@@ -35,7 +35,9 @@ static void check_inside(const char *block, size_t room) {
 static void check_behind(const char *block, size_t room) {
   struct block found = block_find(block);
   size_t all = found.usable;
-  if (found.tier == BLOCK_HUGE) all = (size_t)found.superslab->huge_units << UNIT_SHIFT;
+  if (found.tier == BLOCK_HUGE &&
+      found.superslab->huge_cuts == 0) /* else the rest is not ours (huge_cut.h) */
+    all = (size_t)found.superslab->huge_units << UNIT_SHIFT;
   if (found.tier == BLOCK_LARGE) all = (size_t)found.slab->slices << SLICE_SHIFT;
   if (found.tier == BLOCK_GUARDED)
     all = room + 1; /* a page that cannot be touched, or what is left of its own */
