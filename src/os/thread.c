@@ -119,6 +119,9 @@ enum { CAPABILITY_SETS = 2, CAPABILITY_SETGID = 6, CAPABILITY_SETUID = 7 };
  * them. It uses none. */
 static const uint32_t kept_capabilities = 1U << CAPABILITY_SETUID | 1U << CAPABILITY_SETGID;
 
+/* Whether it holds any. The helper's alone. */
+static bool is_capable;
+
 static void drop_capabilities(long process) {
   struct capability_header header = {CAPABILITY_VERSION, (int)process},
                            own = {CAPABILITY_VERSION, 0};
@@ -128,10 +131,14 @@ static void drop_capabilities(long process) {
   if (OS_CALL(SYS_capget, &own, mine) != 0) return;
   left[0].effective = mine[0].effective & main[0].effective & kept_capabilities;
   left[0].permitted = mine[0].permitted & main[0].permitted & kept_capabilities;
-  if (memcmp(left, mine, sizeof left) != 0) OS_CALL(SYS_capset, &own, left);
+  bool done = memcmp(left, mine, sizeof left) == 0 || OS_CALL(SYS_capset, &own, left) == 0;
+  is_capable = !done || left[0].permitted != 0;
 }
 
-void os_thread_follow_process(void) { drop_capabilities((long)os_process()); }
+/* A thread without capabilities gets none any more, and a filter that came after it may kill for the question: it is asked no more. */
+void os_thread_follow_process(void) {
+  if (is_capable) drop_capabilities((long)os_process());
+}
 
 /* --- starting it --------------------------------------------------------------------------------------- */
 
@@ -142,6 +149,7 @@ static void *thread_main(void *body) {
   enum { SET_NAME = 15 }; /* PR_SET_NAME */
   OS_CALL(SYS_prctl, SET_NAME, "hakmem");
   schedule_as_process((long)os_process());
+  is_capable = true;
   drop_capabilities((long)os_process());
   (*(void (**)(void))body)();
   return NULL;

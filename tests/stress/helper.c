@@ -3,7 +3,7 @@
  *
  * What is free goes back without it as well, by what the program goes on to call.
  *
- * usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left|vfork */
+ * usage: helper alone|child|calls|filter|filter-later|ordinary|setuid|ends|ends-beside|ends-left|vfork */
 #include "kit.h"
 
 #include <dirent.h>
@@ -321,6 +321,53 @@ static int change_user(void) {
   return 0;
 }
 
+/* --- a filter that comes after the helper, for all threads ----------------------------------------------- */
+
+/* The process that the service manager starts has no privileges, or has given them up as it starts. */
+static void be_nobody(void) {
+  if (geteuid() != 0) return;
+  CHECK(setgid(65534) == 0, "setgid failed");
+  CHECK(setuid(65534) == 0, "setuid failed");
+}
+
+static bool forbid_capabilities(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_capget, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_capset, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+static void *filter_later(void *skipped) {
+  CHECK(call_helper() != 0, "no helper was started");
+  usleep(50000); /* it has given up by now what it gives up */
+  if (!forbid_capabilities()) {
+    *(bool *)skipped = true;
+    return NULL;
+  }
+  for (int looks = 0; looks < 20; looks++) {
+    fill_and_free();
+    usleep(100000);
+  }
+  CHECK(call_helper() != 0, "the helper has gone");
+  return NULL;
+}
+
+static int filtered_later(void) {
+  pthread_t thread;
+  bool skipped = false;
+  be_nobody();
+  CHECK(pthread_create(&thread, NULL, filter_later, &skipped) == 0, "cannot create thread");
+  pthread_join(thread, NULL);
+  if (skipped) printf("no seccomp filters here\n");
+  return skipped ? KIT_SKIP : 0;
+}
+
 /* --- a program whose threads have ended -------------------------------------------------------------------- */
 
 /* On a busy machine; it took 2,400 ms when the helper stayed for what it waited for. */
@@ -405,7 +452,8 @@ static int ends_left(void) {
  * HAKMEM_BACKGROUND=1: else a child of one thread has none anyway. */
 static int in_vfork(void) {
   CHECK(count_tasks() == 1, "a thread before there was any memory");
-  mem_free(mem_malloc(1)); /* a child that is the first to allocate is taken for the process itself */
+  mem_free(
+      mem_malloc(1)); /* a child that is the first to allocate is taken for the process itself */
   pid_t process = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is about that
   if (process == 0) {
     fill_and_free();
@@ -427,6 +475,7 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "child") == 0) return child();
   if (strcmp(mode, "calls") == 0) return calls();
   if (strcmp(mode, "filter") == 0) return filter();
+  if (strcmp(mode, "filter-later") == 0) return filtered_later();
   if (strcmp(mode, "ordinary") == 0) return ordinary();
   if (strcmp(mode, "setuid") == 0) return change_user();
   if (strcmp(mode, "ends") == 0) return ends();
@@ -434,5 +483,6 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "ends-left") == 0) return ends_left();
   if (strcmp(mode, "vfork") == 0) return in_vfork();
   CHECK(false,
-        "usage: helper alone|child|calls|filter|ordinary|setuid|ends|ends-beside|ends-left|vfork");
+        "usage: helper "
+        "alone|child|calls|filter|filter-later|ordinary|setuid|ends|ends-beside|ends-left|vfork");
 }
