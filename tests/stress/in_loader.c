@@ -55,15 +55,16 @@ int main(void) {
   pthread_t id;
   int tasks = 0;
   CHECK(pthread_create(&id, NULL, rest, NULL) == 0, "cannot create thread");
+  int before = count_tasks(); /* a sanitizer has one of its own */
   dl_iterate_phdr(in_loader, &tasks);
 #ifdef __GLIBC__
-  CHECK(tasks == 2, "%d threads within dl_iterate_phdr", tasks);
+  CHECK(tasks == before, "%d threads within dl_iterate_phdr", tasks);
 #endif
-  for (int i = 0; i < 20 && tasks < 3; i++) {
+  for (int i = 0; i < 20 && tasks <= before; i++) {
     grow();
     tasks = count_tasks();
   }
-  CHECK(tasks == 3, "%d threads afterwards: no helper", tasks);
+  CHECK(tasks == before + 1, "%d threads afterwards: no helper", tasks);
   atomic_store(&ends, true);
   pthread_join(id, NULL);
   puts("no thread was started within dl_iterate_phdr, and one afterwards");
