@@ -10,11 +10,12 @@
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
-// clang has these only where it is told to.
+// clang has these only where it is told to. NOLINTBEGIN(readability-redundant-declaration)
 void operator delete(void *pointer, std::size_t size) noexcept;
 void operator delete[](void *pointer, std::size_t size) noexcept;
 void operator delete(void *pointer, std::size_t size, std::align_val_t alignment) noexcept;
 void operator delete[](void *pointer, std::size_t size, std::align_val_t alignment) noexcept;
+// NOLINTEND(readability-redundant-declaration)
 
 namespace {
 constexpr std::size_t HEADER = 64;
