@@ -88,8 +88,9 @@ if(NOT HAK_SANITIZED)
 
   # libhakmem.a holds one object. So a program that calls only some of the family still gets all of it
   # from here, never half from libc; and internal names are local, so that they cannot clash with the
-  # program's. glibc's second names are its own there: a static program has both. The operators are weak: a program may bring its own. Its code is one section, whose bounds the
-  # linker knows: stacks of samples begin at the caller of malloc (src/stack/stack.c).
+  # program's. glibc's second names are glibc's there, which a static program has, too. The operators are weak: a program
+  # may bring its own. Its code is one section, whose bounds the linker knows: stacks of samples begin at the caller of
+  # malloc (src/stack/stack.c).
   set(merged ${PROJECT_BINARY_DIR}/hakmem-merged.o)
   add_custom_command(
     OUTPUT ${merged}

@@ -12,12 +12,12 @@
 
 #define HAK_EXPORT __attribute__((visibility("default")))
 /* For what programs call most: the length of other functions must not decide where these cross a line (docs/decisions/0022). */
+#define HAK_AT_A_LINE __attribute__((aligned(64)))
 /* One of ours under a name that nobody replaces: own_x for x. */
 #define HAK_NAME_OF(symbol) #symbol
 #define HAK_OWN(symbol)                                                                            \
   extern __typeof__(symbol) own_##symbol                                                           \
       __attribute__((alias(HAK_NAME_OF(symbol)), visibility("hidden")))
-#define HAK_AT_A_LINE __attribute__((aligned(64)))
 
 #define ALIGNMENT_MAX GIB
 

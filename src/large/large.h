@@ -45,7 +45,7 @@ HAK_INLINE bool large_is_huge(size_t bytes, size_t alignment) {
 void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, bool *zeroed);
 
 /** After a refusal, when all that is free was given back: what there is, in the hardened variant without some of the guards
- * (superslab_left_unguarded). NULL: nothing. */
+ * (span_acquire_left, huge_acquire_unfenced). NULL: nothing. */
 void *large_allocate_left(size_t bytes, size_t alignment, bool *zeroed);
 
 /** After a refusal: might it be had once all that is free was given back? */

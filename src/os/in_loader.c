@@ -29,71 +29,49 @@ enum { IN_LOADER, IN_LIBC, CODES };
 static _Atomic uintptr_t known[CODES][2] HAK_START_DATA;
 static atomic_bool is_known HAK_START_DATA;
 
+/* The loader, which starts with its ELF header. */
 struct image {
-  uintptr_t base, code, code_end;
-  const ElfW(Sym) * symbols;
-  const char *strings;
+  struct code code;
+  const ElfW(Dyn) * dynamic;
 };
 
-/* glibc leaves these addresses as the file has them where the dynamic section cannot be written. */
-static uintptr_t address_in(const struct image *image, ElfW(Addr) value) {
-  return value < image->base ? value + image->base : value;
-}
-
-static void read_dynamic(struct image *image, const ElfW(Dyn) * entry) {
-  for (; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SYMTAB)
-      image->symbols = (const ElfW(Sym) *)address_in(image, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_STRTAB)
-      image->strings = (const char *)address_in(image, entry->d_un.d_ptr);
-  }
-}
-
-/* It starts with its ELF header, which is mapped. */
 static struct image image_at(uintptr_t base) {
-  struct image image = {.base = base};
+  struct image image = {.dynamic = NULL};
   const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)base;
   const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(base + header->e_phoff);
   for (unsigned i = 0; i < header->e_phnum; i++) {
     uintptr_t at = base + segments[i].p_vaddr;
-    if (segments[i].p_type == PT_DYNAMIC) read_dynamic(&image, (const ElfW(Dyn) *)at);
+    if (segments[i].p_type == PT_DYNAMIC) image.dynamic = (const ElfW(Dyn) *)at;
     if (segments[i].p_type != PT_LOAD || (segments[i].p_flags & PF_X) == 0) continue;
-    image.code = at;
-    image.code_end = at + segments[i].p_memsz;
+    image.code = (struct code){at, at + segments[i].p_memsz};
   }
   return image;
 }
 
-/* Narrows the code to the function of that name. Linkers put the names of symbols behind their table. */
-static void narrow(struct image *image, const char *name) {
-  const ElfW(Sym) *last = (const ElfW(Sym) *)(const void *)image->strings;
-  for (const ElfW(Sym) *symbol = image->symbols; symbol != NULL && symbol + 1 <= last; symbol++) {
-    if (symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF ||
-        strcmp(image->strings + symbol->st_name, name) != 0)
-      continue;
-    image->code = image->base + symbol->st_value;
-    image->code_end = image->code + symbol->st_size;
-    return;
-  }
+/* False: the library does not define it. */
+static bool find_function(const struct loaded *library, const char *name, struct code *code) {
+  ElfW(Sym) * symbol;
+  if (loaded_find(library, name, &symbol, 1) == 0 || symbol->st_size == 0) return false;
+  uintptr_t low = library->base + symbol->st_value;
+  *code = (struct code){low, low + symbol->st_size};
+  return true;
 }
 
 static struct code in_loader(void) {
-  struct image image = {.code = 0};
   uintptr_t base = getauxval(AT_BASE);
-  if (base != 0) {
-    image = image_at(base);
-    narrow(&image, "_dl_deallocate_tls");
-  }
-  return (struct code){image.code, image.code_end};
+  if (base == 0) return (struct code){0, 0};
+  struct image image = image_at(base);
+  struct loaded loader;
+  if (image.dynamic != NULL && loaded_at(base, image.dynamic, &loader))
+    (void)find_function(&loader, "_dl_deallocate_tls", &image.code);
+  return image.code;
 }
 
 static struct code in_libc(void) {
   struct loaded libc;
-  ElfW(Sym) * symbol;
-  if (!loaded_libc(&libc) || loaded_find(&libc, "dl_iterate_phdr", &symbol, 1) == 0)
-    return (struct code){0, 0};
-  uintptr_t low = libc.base + symbol->st_value;
-  return (struct code){low, low + symbol->st_size};
+  struct code code = {0, 0};
+  if (loaded_libc(&libc)) (void)find_function(&libc, "dl_iterate_phdr", &code);
+  return code;
 }
 
 static void find(struct code codes[CODES]) {
@@ -146,11 +124,9 @@ static bool stack_has_word(const struct code codes[CODES]) {
     found = has_word(words, (size_t)copied / sizeof *words, codes);
     at += bytes;
   }
+  /* So that the next look does not find what this one has copied. */
   memset(words, 0, sizeof words);
-  __asm__ volatile(""
-                   :
-                   : "r"(words)
-                   : "memory"); /* so that the next look does not find what this one has copied */
+  __asm__ volatile("" : : "r"(words) : "memory");
   return found;
 }
 

@@ -158,7 +158,8 @@ size_t os_page_size(void);
 /** Has libc perhaps called what is running in order to free a thread's storage, or for dl_iterate_phdr? It does so under a lock that
  * pthread_create takes, or that somebody waits for who has one of pthread_create's: no thread may be started. Looks at the nearest part
  * of the stack, so that it makes no difference whose functions lie between; an old value there may say yes without a reason. False in
- * static programs, where process_vm_readv is refused, and with musl, which has no such calls. 64 system calls: for who is about to start a thread. Any stack, keeps errno. */
+ * static programs, where process_vm_readv is refused, and with musl, which has no such calls. 64 system calls: for who is about to start a
+ * thread. Any stack, keeps errno. */
 bool os_is_in_loader(void);
 
 /** Two numbers that nobody can guess: the kernel's, else those that it gave the process at its start. errno stays. */

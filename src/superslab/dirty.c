@@ -90,8 +90,8 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   superslab->free_mask |= set.mask;
   if (zeroed) superslab->dirty_mask &= ~set.mask;
   else superslab->given_mask |= set.mask;
-  superslab->ends &=
-      ~set.mask | superslab->guards; /* of these, what guards there are hangs on it */
+  /* A slice that still has a guard of a former use keeps its mark: it says whose guard that may be. */
+  superslab->ends &= ~set.mask | superslab->guards;
   lists_count_dirty(before, dirty_slices_of(superslab));
   bool is_empty = emptied_or_listed(superslab);
   lock_release(&superslab_lock);

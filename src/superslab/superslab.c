@@ -109,6 +109,20 @@ static struct slab *with_guard(struct slab *span) {
   return NULL;
 }
 
+/* Takes what was found, superslab_lock is held; `from_os`: in a SuperSlab of new memory, which counts even if none was had in the end. */
+static struct slab *take_found(struct superslab *superslab, unsigned first, unsigned slices,
+                               enum slab_kind kind, unsigned counted_class, bool from_os,
+                               bool *zeroed) {
+  struct slab *span = NULL;
+  if (superslab != NULL) {
+    span = span_take(superslab, first, slices, kind, zeroed);
+    lists_update(superslab);
+  }
+  if (span != NULL || from_os)
+    counters_supply(counted_class, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
+  return span;
+}
+
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
                           enum span_pages pages, unsigned counted_class, bool *zeroed) {
   unsigned first = 0;
@@ -141,20 +155,14 @@ struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind ki
       if (superslab == NULL) superslab = lists_find_far(node, slices, alignment, fenced, &first);
     }
   }
-  struct slab *span = NULL;
-  if (superslab != NULL) {
-    span = span_take(superslab, first, slices, kind, zeroed);
-    lists_update(superslab);
-  }
-  if (span != NULL || from_os)
-    counters_supply(counted_class, from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
+  struct slab *span = take_found(superslab, first, slices, kind, counted_class, from_os, zeroed);
   lock_release(&superslab_lock);
   return kind == KIND_SLAB ? with_guard(span) : span;
 }
 
 struct slab *span_acquire_left(unsigned slices, unsigned alignment, enum slab_kind kind,
                                unsigned counted_class, bool *zeroed) {
-  unsigned first, node = node_now();
+  unsigned first = 0, node = node_now();
   bool apart = guard_pages_wanted(), fenced = kind == KIND_LARGE && apart;
   struct superslab *superslab = NULL;
   lock_acquire(&superslab_lock);
@@ -162,12 +170,7 @@ struct slab *span_acquire_left(unsigned slices, unsigned alignment, enum slab_ki
     superslab = lists_find_room(node, slices, alignment, true, fenced, ROOM_ANYWHERE, &first);
     if (superslab == NULL) superslab = lists_find_far(node, slices, alignment, fenced, &first);
   }
-  struct slab *span = NULL;
-  if (superslab != NULL) {
-    span = span_take(superslab, first, slices, kind, zeroed);
-    lists_update(superslab);
-    counters_supply(counted_class, SUPPLY_HIT, 1);
-  }
+  struct slab *span = take_found(superslab, first, slices, kind, counted_class, false, zeroed);
   lock_release(&superslab_lock);
   return kind == KIND_SLAB ? with_guard(span) : span;
 }

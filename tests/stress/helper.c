@@ -46,15 +46,6 @@ static void fill_and_free(void) {
   for (int i = 0; i < LARGE_COUNT; i++) mem_free(large[i]);
 }
 
-static int count_tasks(void) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  CHECK(tasks, "cannot read /proc/self/task");
-  for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
-  closedir(tasks);
-  return count;
-}
-
 /* What a file of a task of this process says; empty: the task has gone. */
 static void read_task(const char *task, const char *name, char *text, size_t room) {
   char path[300];
@@ -96,7 +87,7 @@ static int alone(void) {
   bool namespaces = may_make_namespace();
   for (int round = 0; round < 3; round++) fill_and_free();
   usleep(50000);
-  CHECK(count_tasks() == 1, "a program without threads has %d", count_tasks());
+  CHECK(kit_tasks() == 1, "a program without threads has %d", kit_tasks());
 #if defined(__GLIBC__)
   if (&__libc_single_threaded != NULL)
     CHECK(__libc_single_threaded, "libc was told of a second thread");
@@ -130,7 +121,7 @@ static int child(void) {
   if (pid == 0) {
     fill_and_free();
     usleep(50000);
-    _exit(count_tasks());
+    _exit(kit_tasks());
   }
   CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child did not end well");
   CHECK(WEXITSTATUS(status) == 1, "a child without threads has %d", WEXITSTATUS(status));
@@ -163,7 +154,7 @@ static int calls(void) {
   }
   printf("%zu MB, of which %zu MB are left after %u times %d calls\n", (full - before) / KIT_MB,
          (resident - before) / KIT_MB, waited, CALLS);
-  CHECK(count_tasks() == 1, "a program without threads has %d", count_tasks());
+  CHECK(kit_tasks() == 1, "a program without threads has %d", kit_tasks());
   CHECK(resident <= most, "too much is left");
   for (int i = 0; i < count; i += LIVES) kit_block_check(blocks[i]);
   return 0;
@@ -179,14 +170,16 @@ static void *wait_for_end(void *unused) {
   return unused;
 }
 
-static bool forbid_clone(void) {
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
+
+/* Who makes one of two system calls is killed, in each thread. */
+static bool forbid(unsigned call, unsigned other) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
@@ -200,7 +193,7 @@ static int filter(void) {
   pthread_barrier_init(&step, NULL, 2);
   CHECK(pthread_create(&other, NULL, wait_for_end, NULL) == 0, "cannot create thread");
   pthread_barrier_wait(&step);
-  if (!forbid_clone()) {
+  if (!forbid(SYS_clone, SYS_clone3)) {
     printf("no seccomp filters here\n");
     return KIT_SKIP;
   }
@@ -330,23 +323,10 @@ static void be_nobody(void) {
   CHECK(setuid(65534) == 0, "setuid failed");
 }
 
-static bool forbid_capabilities(void) {
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_capget, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_capset, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {sizeof code / sizeof *code, code};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
-}
-
 static void *filter_later(void *skipped) {
   CHECK(call_helper() != 0, "no helper was started");
   usleep(50000); /* it has given up by now what it gives up */
-  if (!forbid_capabilities()) {
+  if (!forbid(SYS_capget, SYS_capset)) {
     *(bool *)skipped = true;
     return NULL;
   }
@@ -400,8 +380,8 @@ static void *never_allocate(void *unused) {
 
 static void check_alone(void) {
   int ms = 0;
-  for (; count_tasks() > 1 && ms < END_MS; ms++) usleep(1000);
-  CHECK(count_tasks() == 1, "a program whose threads have ended has %d", count_tasks());
+  for (; kit_tasks() > 1 && ms < END_MS; ms++) usleep(1000);
+  CHECK(kit_tasks() == 1, "a program whose threads have ended has %d", kit_tasks());
   printf("alone after %d ms\n", ms);
 }
 
@@ -446,26 +426,26 @@ static int ends_left(void) {
   printf("%zu MB, %zu MB are left\n", full / KIT_MB, resident / KIT_MB);
   CHECK(full > 2 * LEFT_MOST, "there was too little to give back");
   CHECK(resident <= LEFT_MOST, "too much is left");
-  CHECK(count_tasks() == 1, "a program whose threads have ended has %d", count_tasks());
+  CHECK(kit_tasks() == 1, "a program whose threads have ended has %d", kit_tasks());
   return 0;
 }
 
 /* A child of vfork has the parent's memory. What it frees calls no helper that would end with it, and the parent gets its own. Needs
  * HAKMEM_BACKGROUND=1: else a child of one thread has none anyway. */
 static int in_vfork(void) {
-  CHECK(count_tasks() == 1, "a thread before there was any memory");
+  CHECK(kit_tasks() == 1, "a thread before there was any memory");
   mem_free(
       mem_malloc(1)); /* a child that is the first to allocate is taken for the process itself */
   pid_t process = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is about that
   if (process == 0) {
     fill_and_free();
-    _exit(count_tasks() == 1 ? 0 : 1);
+    _exit(kit_tasks() == 1 ? 0 : 1);
   }
   int status;
   CHECK(waitpid(process, &status, 0) == process, "no child");
   CHECK(status == 0, "the child started a thread");
   fill_and_free();
-  CHECK(count_tasks() == 2, "no helper thread after a vfork");
+  CHECK(kit_tasks() == 2, "no helper thread after a vfork");
   return 0;
 }
 

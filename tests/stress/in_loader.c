@@ -4,7 +4,6 @@
  * Profilers and the code that reads stacks for Rust's panics allocate there. */
 #include "kit.h"
 
-#include <dirent.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,15 +21,6 @@ static void *rest(void *argument) {
   return argument;
 }
 
-static int count_tasks(void) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  CHECK(tasks, "cannot read /proc/self/task");
-  for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
-  closedir(tasks);
-  return count;
-}
-
 static void grow(void) {
   static void *blocks[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) {
@@ -45,7 +35,7 @@ static int in_loader(struct dl_phdr_info *info, size_t size, void *tasks) {
   (void)info;
   (void)size;
   grow();
-  *(int *)tasks = count_tasks();
+  *(int *)tasks = kit_tasks();
   return 1;
 }
 
@@ -55,14 +45,14 @@ int main(void) {
   pthread_t id;
   int tasks = 0;
   CHECK(pthread_create(&id, NULL, rest, NULL) == 0, "cannot create thread");
-  int before = count_tasks(); /* a sanitizer has one of its own */
+  int before = kit_tasks(); /* a sanitizer has one of its own */
   dl_iterate_phdr(in_loader, &tasks);
 #ifdef __GLIBC__
   CHECK(tasks == before, "%d threads within dl_iterate_phdr", tasks);
 #endif
   for (int i = 0; i < 20 && tasks <= before; i++) {
     grow();
-    tasks = count_tasks();
+    tasks = kit_tasks();
   }
   CHECK(tasks == before + 1, "%d threads afterwards: no helper", tasks);
   atomic_store(&ends, true);

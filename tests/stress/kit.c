@@ -1,5 +1,6 @@
 #include "kit.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -353,4 +354,13 @@ size_t kit_address_space(void) {
   char text[256];
   read_file("/proc/self/statm", text, sizeof text);
   return strtoull(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int kit_tasks(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  CHECK(tasks, "cannot read /proc/self/task");
+  for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+  closedir(tasks);
+  return count;
 }

@@ -147,6 +147,9 @@ size_t kit_purge(void);
 size_t kit_status_kb(const char *name);
 /** Resident bytes of this process, from the page tables (the quick counters lag with threads). */
 size_t kit_resident(void);
+
+/** Threads of this process, by /proc: a sanitizer's own, too. */
+int kit_tasks(void);
 /** Address space of this process in bytes. */
 size_t kit_address_space(void);
 
