@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # clang-format and clang-tidy over every C and C++ file of the tree, and no file that is too large to be kept.
-# Usage: scripts/lint.sh            checks; exit 1 on the first kind of finding, all of them shown
-#        scripts/lint.sh --format   rewrites the files in place
+# Usage: scripts/lint.sh                      checks; exit 1 on the first kind of finding, all of them shown
+#        scripts/lint.sh --changed [COMMIT]   clang-tidy for those that the change since COMMIT can affect (tests/runner/linted.py)
+#        scripts/lint.sh --format             rewrites the files in place
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -64,8 +65,13 @@ CC=$clang CXX=${clang/clang/clang++} cmake --preset standard -B build/lint \
 }
 # Most sources are compiled into several targets; once is enough here.
 mapfile -t compiled < <(python3 scripts/one_compile_command.py build/lint/compile_commands.json)
-echo "lint: $clang_tidy, ${#compiled[@]} files"
-printf '%s\0' "${compiled[@]}" |
+there_are=${#compiled[@]}
+if [ "${1:-}" = --changed ]; then
+  python3 tests/runner/linted.py ${2:+--base "$2"} build/lint >build/lint-files
+  mapfile -t compiled <build/lint-files
+fi
+echo "lint: $clang_tidy, ${#compiled[@]} of $there_are files"
+{ [ "${#compiled[@]}" = 0 ] || printf '%s\0' "${compiled[@]}"; } |
   xargs -0 -r -n 1 -P "$(nproc)" "$clang_tidy" -p build/lint --quiet 2>build/lint.log || {
   grep -v 'warnings generated' build/lint.log >&2 || true
   failed=1

@@ -26,6 +26,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -103,7 +104,9 @@ def children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+@cache
 def configure_variant(variant: str) -> bool:
+    """Once in a run."""
     build = ROOT / "build" / variant
     return run_quietly(["cmake", "--preset", variant, "-DBUILD_TESTING=ON"], build / "configure.log")
 
