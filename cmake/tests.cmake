@@ -44,7 +44,8 @@ endfunction()
 
 # hak_slow(tests...): `make test` leaves these out, `make test-all` runs them. The label `slow` is all that
 # decides it. Who has it: what takes more than about 5 s of a processor, repeats another test under other
-# options, or needs packages of scripts/packages.txt that are not in its groups [build] and [test].
+# options, needs packages of scripts/packages.txt that are not in its groups [build] and [test], or reads
+# nothing but files of its own folder, so that a change of these selects it and no other does.
 function(hak_slow)
   hak_label(slow ${ARGN})
 endfunction()

@@ -1,6 +1,7 @@
 """affected.py: what a change selects; and tests/affected.toml itself, against the files and the tests that there are."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,15 @@ class Repository(unittest.TestCase):
         self.assertFalse({"standard/lab", "standard/site", "standard/bindings", "standard/programs"} & found, found)
         # One other processor.
         self.assertEqual(len([name for name in self.selected("src/heap/heap.c") if name.startswith("standard/cross")]), 1)
+
+    def test_a_source_that_the_schedules_are_compiled_of(self) -> None:
+        text = (ROOT / "tests/schedule/CMakeLists.txt").read_text(encoding="utf-8")
+        named = {f"src/{name}" for name in re.findall(r"\b(\w+/\w+\.[ch])\b", text)} & set(self.files)
+        self.assertGreater(len(named), 20)
+        for path in [*named, "src/policy/options.def", "src/front/new.h"]:
+            with self.subTest(path):
+                self.assertIn("standard/schedule", self.folders(path))
+        self.assertNotIn("standard/schedule", self.folders("src/heap/refill.c", "src/release/release.c"))
 
     def test_other_changes(self) -> None:
         self.assertEqual(self.folders("docs/faq.md"), {"standard/site"})
