@@ -4,6 +4,7 @@
 Usage: test_rust.py SOURCE_DIR WORK_DIR
 """
 
+import hashlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -27,6 +29,7 @@ CACHED = {name: f"ccache {compiler}" for name, compiler in COMPILERS.items()} | 
 QUICKLY = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
 JOBS = os.environ.get("HAKMEM_TEST_JOBS") or str(os.cpu_count() or 1)  # compilers at once
 SKIP = 77
+LOOKED_AT = Path(__file__).with_name("looked-at.toml")
 CRATES = ("hakmem-sys", "hakmem")
 # What of a command line decides the code: optimisation, features, definitions, the language.
 DECIDES = re.compile(r"-(O|f|D|std=)")
@@ -56,6 +59,17 @@ def cargo(*arguments: str, toolchain: str = "") -> subprocess.CompletedProcess[s
 
 def has_component(name: str) -> bool:
     return execute("cargo", name, "--version").returncode == 0
+
+
+def key_of_benchmarks() -> str:
+    """Of all that clippy reads of this workspace to look at them, and of clippy itself."""
+    total = hashlib.sha256(execute("cargo", "clippy", "--version").stdout.encode())
+    files = [RUST / "Cargo.toml", RUST / "Cargo.lock", RUST / "hakmem/Cargo.toml", RUST / "hakmem-sys/Cargo.toml"]
+    for folder in ("compare", "hakmem/src", "hakmem-sys/src"):
+        files += sorted(path for path in (RUST / folder).rglob("*") if path.is_file())
+    for path in files:
+        total.update(f"{path.relative_to(RUST)}\0".encode() + path.read_bytes())
+    return total.hexdigest()
 
 
 class TestCase(unittest.TestCase):
@@ -98,7 +112,7 @@ class Tested(TestCase):
         self.assertGreater(self.all_pass(*arguments, toolchain="nightly"), 15)
 
     def test_what_measures(self) -> None:
-        """Without the allocators to compare with, which take minutes to build; and without criterion, which test_clippy looks at."""
+        """Without the allocators to compare with, which take minutes to build; and without criterion: test_clippy_of_benchmarks."""
         self.assertGreater(self.all_pass("-p", "hakmem-compare", "--no-default-features", "--lib", "--bins"), 5)
 
 
@@ -109,9 +123,17 @@ class Clean(TestCase):
         every = ("clippy", "--locked", "--all-targets")
         self.passes(*every, "--", "-D", "warnings")
         self.passes(*every, "--features", "hakmem/hardened,hakmem/override,hakmem/allocator-api2", "--", "-D", "warnings")
-        self.passes(
-            *every, "-p", "hakmem-compare", "--no-default-features", "--features", "criterion", "--", "-D", "warnings"
-        )
+
+    def test_clippy_of_benchmarks(self) -> None:
+        """Forty crates are compiled for them, in a quarter of the time that all of this takes."""
+        if not has_component("clippy"):
+            self.skipTest("clippy is not installed")
+        key = key_of_benchmarks()
+        if key == tomllib.loads(LOOKED_AT.read_text(encoding="utf-8"))["benchmarks"]:
+            self.skipTest("the same was looked at before")
+        every = ("clippy", "--locked", "--all-targets", "-p", "hakmem-compare")
+        self.passes(*every, "--no-default-features", "--features", "criterion", "--", "-D", "warnings")
+        print(f'{LOOKED_AT.name}: benchmarks = "{key}"')
 
     def test_format(self) -> None:
         if not has_component("fmt"):

@@ -39,7 +39,8 @@ TARGETS = {
             "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
             "qemu-aarch64": "qemu-user",
         },
-        # The three that 64-bit ARM has. Every program runs once, with the first; with the others what depends on the size.
+        # The three that 64-bit ARM has. Every program runs once, with the first; with the others what depends on the size. (All
+        # of the set core with the largest: ppc64le.)
         [
             toolchain("aarch64-linux-gnu"),
             "-DCROSS_PAGE_SIZES=4096;16384;65536",

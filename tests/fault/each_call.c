@@ -2,7 +2,7 @@
  * refused, once for every n with all calls from the n-th on refused, and with calls refused at
  * random. Each run is a process of its own, so that the library's first steps are among them.
  *
- * usage: each_call nth|from|random [scenario]         all runs
+ * usage: each_call nth|from|random [scenario]         all runs; -scenario: of all scenarios but this one
  *        each_call nth|from <scenario> <n>            one run, in this process: for a debugger
  *        each_call random <scenario> <seed> <permille> */
 #include "scenarios.h"
@@ -100,6 +100,10 @@ static void all_runs(const struct scenario *scenario, enum mode mode) {
   CHECK(calls > 0, "the scenario makes no system call at all");
 }
 
+static bool is_wanted(const char *word, const char *scenario) {
+  return word[0] == '-' ? strcmp(word + 1, scenario) != 0 : strcmp(word, scenario) == 0;
+}
+
 int main(int argc, char **argv) {
   kit_start();
   /* Otherwise runs forked from here would miss what happens before main. */
@@ -114,7 +118,7 @@ int main(int argc, char **argv) {
   }
   size_t found = 0;
   for (const struct scenario *scenario = scenarios; scenario->name; ++scenario) {
-    if (argc > 2 && strcmp(argv[2], scenario->name) != 0) continue;
+    if (argc > 2 && !is_wanted(argv[2], scenario->name)) continue;
     ++found;
     if (argc > 3)
       run(scenario, mode, strtoull(argv[3], NULL, 10),

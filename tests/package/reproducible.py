@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Builds two copies of the tree in two places and compares what they install, byte by byte.
+"""Builds a copy of the tree in another place and compares what it installs, byte by byte, with what the build that is here does.
 
-Usage: reproducible.py SOURCE_DIR WORK_DIR, with CC, CXX and CMAKE in the environment.
+Usage: reproducible.py SOURCE_DIR BUILD_DIR WORK_DIR, with CC, CXX and CMAKE in the environment.
 
-The second build differs from the first in all that must not matter: the folder's name and its length, where the
+The build of the copy differs from the one that is here in all that must not matter: the folder's name and its length, where the
 build lies in it, the order in which files were made, their times and permissions, the language, the time zone, the
-date, and how much is compiled at once. What may matter and is the same: compiler and packages; and the date
-(SOURCE_DATE_EPOCH) where manual pages are made, which name it.
+date, how much is compiled at once, and whether the tests are built with it. What may matter and is the same: compiler, kind of build
+and packages; and the date (SOURCE_DATE_EPOCH) where manual pages are made, which name it.
 """
 import os
 import re
@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-SOURCE, WORK = Path(sys.argv[1]), Path(sys.argv[2])
+SOURCE, BUILT, WORK = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
 sys.path.insert(0, str(SOURCE / "scripts"))
 sys.dont_write_bytecode = True
 from source_files import source_files  # noqa: E402
@@ -28,58 +29,54 @@ class Place:
     """One of the two builds."""
 
     root: Path
-    build: str
-    jobs: int
-    mask: int
-    environment: dict[str, str]
-
-    @property
-    def prefix(self) -> Path:
-        return self.root / "installed"
+    prefix: Path
 
 
-PLACES = [
-    Place(WORK / "a", "build/standard", 2, 0o022, {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1700000000"}),
-    Place(
-        WORK / "another place with a longer name",
-        "out",
-        1,
-        0o002,
-        # What compilers put for __DATE__ and __TIME__.
-        {"LC_ALL": "C.UTF-8", "TZ": "Asia/Kathmandu", "SOURCE_DATE_EPOCH": "1800000000"},
-    ),
-]
+PLACES = [Place(SOURCE, WORK / "installed"), Place(WORK / "another place with a longer name", WORK / "installed too")]
+CMAKE = os.environ.get("CMAKE", "cmake")
+# What compilers put for __DATE__ and __TIME__, and the rest that must not matter.
+ELSEWHERE = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Kathmandu", "SOURCE_DATE_EPOCH": "1800000000"}
+MASK = 0o002
 
 
-def build(place: Place) -> None:
-    names = source_files(SOURCE)
-    if place is not PLACES[0]:
-        names.reverse()
+def run(*command: str, **options: object) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)  # type: ignore[call-overload]
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}\nFAILED: {' '.join(command)}")
+
+
+def install_what_is_here() -> str:
+    """Returns the date of its manual pages, in seconds; "" where there are none."""
+    run(CMAKE, "--install", str(BUILT), "--prefix", str(PLACES[0].prefix), umask=0o022)
+    page = next(PLACES[0].prefix.rglob("hakmem.1"), None)
+    found = re.search(r'^\.TH .*"(\d{4}-\d\d-\d\d)"', page.read_text(encoding="utf-8"), re.MULTILINE) if page else None
+    return str(int(datetime.fromisoformat(found[1]).replace(tzinfo=UTC).timestamp())) if found else ""
+
+
+def kind_of_build() -> str:
+    return re.findall(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", (BUILT / "CMakeCache.txt").read_text(encoding="utf-8"), re.MULTILINE)[0]
+
+
+def build(place: Place, date_of_pages: str) -> None:
     tree = place.root / "tree"
-    for name in names:
+    for name in reversed(source_files(SOURCE)):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(SOURCE / name, tree / name)
-        (tree / name).chmod((SOURCE / name).stat().st_mode & 0o777 & ~place.mask)
-    cmake = os.environ.get("CMAKE", "cmake")
-    environment = os.environ | place.environment
-    pages = environment | {"SOURCE_DATE_EPOCH": "1700000000"}
-    directory = str(tree / place.build)
-    compilers = [
-        f"-DCMAKE_{language}_COMPILER={os.environ[variable]}"
-        # A cache of compilations would compare a file with itself.
-        for language, variable in (("C", "CC"), ("CXX", "CXX"))
-    ] + ["-DCMAKE_C_COMPILER_LAUNCHER=", "-DCMAKE_CXX_COMPILER_LAUNCHER="]
+        (tree / name).chmod((SOURCE / name).stat().st_mode & 0o777 & ~MASK)
+    environment = os.environ | ELSEWHERE
+    pages = environment | {"SOURCE_DATE_EPOCH": date_of_pages}
+    directory = str(tree / "out")
+    settings = [f"-DCMAKE_BUILD_TYPE={kind_of_build()}", "-DBUILD_TESTING=OFF"]
+    # A cache of compilations would compare a file with itself.
+    settings += ["-DCMAKE_C_COMPILER_LAUNCHER=", "-DCMAKE_CXX_COMPILER_LAUNCHER="]
+    settings += [f"-DCMAKE_{language}_COMPILER={os.environ[name]}" for language, name in (("C", "CC"), ("CXX", "CXX"))]
     for command, variables in (
-        ([cmake, "-G", "Ninja", "-S", str(tree), "-B", directory, "-DBUILD_TESTING=OFF", *compilers], environment),
-        *([([cmake, "--build", directory, "--target", "man"], pages)] if shutil.which("scdoc") else []),
-        ([cmake, "--build", directory, "-j", str(place.jobs), "--target", "hakmem_targets"], environment),
-        ([cmake, "--install", directory, "--prefix", str(place.prefix)], environment),
+        ([CMAKE, "-G", "Ninja", "-S", str(tree), "-B", directory, *settings], environment),
+        *([([CMAKE, "--build", directory, "--target", "man"], pages)] if date_of_pages else []),
+        ([CMAKE, "--build", directory, "-j", "1", "--target", "hakmem_targets"], environment),
+        ([CMAKE, "--install", directory, "--prefix", str(place.prefix)], environment),
     ):
-        done = subprocess.run(
-            command, env=variables, umask=place.mask, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout}\nFAILED: {' '.join(command)}")
+        run(*command, env=variables, umask=MASK)
 
 
 def sections(data: bytes) -> dict[str, bytes]:
@@ -141,8 +138,7 @@ def installed(place: Place) -> set[Path]:
 
 def main() -> int:
     shutil.rmtree(WORK, ignore_errors=True)
-    for place in PLACES:
-        build(place)
+    build(PLACES[1], install_what_is_here())
     first, second = (installed(place) for place in PLACES)
     findings = [f"{name}: installed by one build only" for name in sorted(first ^ second)]
     for name in sorted(first & second):

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from distribution import ROOT, VERSION, plain_environment, run, skip_without, unpacked
+from distribution import ROOT, VERSION, plain_environment, quick_compilers, run, skip_without, unpacked
 
 RECIPE = ROOT / "contrib/alpine/APKBUILD"
 # What abuild does before it calls a function, and the helper of it that the recipe uses.
@@ -47,6 +47,7 @@ class Alpine(unittest.TestCase):
         cls.work = Path(cls.directory.name)
         cls.tree = unpacked(cls.work)
         cls.package, cls.hardened = cls.work / "package", cls.work / "hardened"
+        cls.path = quick_compilers(cls.work, "musl-gcc")
         for function in ("build", "check", "package", "hardened"):
             cls.call(function)
 
@@ -60,7 +61,7 @@ class Alpine(unittest.TestCase):
         return run(
             "sh", "-c", ABUILD, "sh", *function,
             env=plain_environment(
-                CC="musl-gcc", CXX="musl-gcc", CMAKE_TOOLCHAIN_FILE=str(toolchain), recipe=str(RECIPE),
+                PATH=cls.path, CC="musl-gcc", CXX="musl-gcc", CMAKE_TOOLCHAIN_FILE=str(toolchain), recipe=str(RECIPE),
                 builddir=str(cls.tree), pkgdir=str(cls.package), subpkgdir=str(cls.hardened),
             ),
         )  # fmt: skip

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from distribution import JOBS, ROOT, SKIP, VERSION, plain_environment, run, unpacked
+from distribution import JOBS, ROOT, SKIP, VERSION, plain_environment, quick_compilers, run, unpacked
 
 NEEDED = Path(__file__).with_name("requirements-conan.txt")
 
@@ -39,7 +39,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         tree = unpacked(work)
-        variables = plain_environment(CONAN_HOME=str(work / "home"))
+        path = quick_compilers(work, "cc", "c++", "gcc", "g++")
+        variables = plain_environment(CONAN_HOME=str(work / "home"), PATH=path, CCACHE_DISABLE="1")
         run(conan, "profile", "detect", env=variables)
         for variant in ("standard", "hardened"):
             said = run(

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from distribution import ROOT, VERSION, archive, plain_environment, run, skip_without
+from distribution import ROOT, VERSION, archive, plain_environment, quick_compilers, run, skip_without
 
 PACKAGES = {"hakmem", "hakmem-devel", "hakmem-libs", "hakmem-libs-hardened", "hakmem-static"}
 
@@ -30,7 +30,7 @@ class Rpm(unittest.TestCase):
         # As it is written down: from the archive alone. Debian's rpm makes no packages of debug information.
         run(
             "rpmbuild", "-tb", "--nodeps", "--define", f"_topdir {cls.work}/build", "--define", "debug_package %{nil}",
-            tarball, env=plain_environment(),
+            tarball, env=plain_environment(PATH=quick_compilers(cls.work, "cc", "c++", "gcc", "g++")),
         )  # fmt: skip
         cls.packages = {path.name.split(f"-{VERSION}")[0]: path for path in cls.work.glob("build/RPMS/*/*.rpm")}
 

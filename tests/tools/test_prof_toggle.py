@@ -1,4 +1,4 @@
-"""The sampler is turned on and off a thousand times under load, from two places at once, while the process forks.
+"""The sampler is turned on and off four hundred times under load, from two places at once, while the process forks.
 
 Of a program with the library in it; and a hundred times of one that it is preloaded into, where each look takes six times as
 long: the tool reads libc's debug information for it, where that is installed.
@@ -64,7 +64,7 @@ class Toggle(ProfCase):
         return HEAD.match(self.prof(pid, f"--rate={rate}").splitlines()[0])
 
     def test_with_the_library_in_it(self):
-        self.nothing_is_lost_and_nothing_stays_behind(TOGGLED_STATIC, 500)
+        self.nothing_is_lost_and_nothing_stays_behind(TOGGLED_STATIC, 200)
 
     def test_preloaded(self):
         self.nothing_is_lost_and_nothing_stays_behind(TOGGLED, 50)

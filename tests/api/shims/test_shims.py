@@ -64,6 +64,9 @@ class Allocating(unittest.TestCase):
                        "HAKMEM_PROFILE": "nonsense", "HAKMEM_SAMPLE_KB": "16", "HAKMEM_NONSENSE": "1"}  # fmt: skip
         self.in_both_orders([program, "threads"], "done\n", **environment)
 
+    def test_counting(self):
+        self.in_both_orders([program, "threads"], "done\n", HAKMEM_TINY_HEAP_STATS="1")
+
     def test_lean(self):
         self.in_both_orders([program, "idle"], "done\n", HAKMEM_PROFILE="lean", HAKMEM_WARM_POOL_DECAY_MS="200")
 
