@@ -4,11 +4,13 @@ import ctypes
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hakmem_lab.analysis import statistics
 from hakmem_lab.base.paths import Paths, available_cpus
 from hakmem_lab.run.allocators import Allocator
 from hakmem_lab.run.measure import Launcher
@@ -198,6 +200,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         compile_c(source, directory / f"lib{name}.so", *flags)
     compile_c((LAB / "launch.c").read_text(), directory / "launch", "-static")
     return directory
+
+
+@pytest.fixture(scope="module")
+def few_resamples() -> Iterator[None]:
+    """For tests of what a page shows and not of how well its intervals are known: a report of all kept results draws 65 million times."""
+    exact = statistics.percentile_interval
+
+    def roughly(samples: Any, statistic: Any, confidence: float, resamples: int) -> tuple[float, float]:
+        return exact(samples, statistic, confidence, min(resamples, 300))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "percentile_interval", roughly)
+        yield
 
 
 @pytest.fixture

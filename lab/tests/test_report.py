@@ -34,7 +34,7 @@ from hakmem_lab.run.allocators import hakmem
 from hakmem_lab.run.instructions import InstructionCount
 from hakmem_lab.run.results import Result
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -24,6 +24,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.browser,
+    pytest.mark.usefixtures("few_resamples"),
     pytest.mark.skipif(
         CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test-all"
     ),
@@ -37,7 +38,7 @@ class Files:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+def files(few_resamples: None, tmp_path_factory: pytest.TempPathFactory) -> Files:
     directory = tmp_path_factory.mktemp("report")
     result, soak = write_samples(directory)
     text = render([(result, read_result(result))], read_soaks([soak]))
