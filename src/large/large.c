@@ -4,6 +4,7 @@
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "superslab/dirty.h"
+#include "superslab/lock_parts.h"
 #include "superslab/unit.h"
 
 /* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
@@ -240,7 +241,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
     if (guard_pages_wanted()) span = guarded(span, bytes);
     unit_settle();
   }
-  return span != NULL ? slab_base(span) : NULL;
+  return span_locked(span);
 }
 
 void *large_allocate_left(size_t bytes, size_t alignment, bool *zeroed) {
@@ -253,8 +254,7 @@ void *large_allocate_left(size_t bytes, size_t alignment, bool *zeroed) {
   unsigned slices = slices_for(bytes);
   unsigned slice_alignment = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment >> SLICE_SHIFT);
   struct slab *span = span_acquire_left(slices, slice_alignment, KIND_LARGE, COUNTED_LARGE, zeroed);
-  span = guarded(span, bytes);
-  return span != NULL ? slab_base(span) : NULL;
+  return span_locked(guarded(span, bytes));
 }
 
 bool large_could_fit(size_t bytes, size_t alignment) {
@@ -319,9 +319,14 @@ bool large_free(struct span_cache *cache, struct slab *span) {
   return true;
 }
 
-bool large_resize(struct slab *span, size_t bytes) {
-  if (bytes > LARGE_MAX) return false;
+static bool resize(struct slab *span, size_t bytes) {
   return guard_pages_wanted() ? resize_guarded(span, bytes) : span_resize(span, slices_for(bytes));
+}
+
+bool large_resize(struct slab *span, size_t bytes) {
+  size_t had = span_usable(span);
+  if (bytes > LARGE_MAX || !resize(span, bytes)) return false;
+  return span_lock(span) || (resize(span, had), false); /* shrinking does not fail */
 }
 
 size_t span_cache_flush(struct span_cache *cache) {

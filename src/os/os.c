@@ -17,6 +17,7 @@
 #include "os/call.h"
 #include "os/fault.h"
 #include "os/file.h"
+#include "os/locked.h"
 #include "os/probe.h"
 #include "os/text.h"
 
@@ -64,11 +65,18 @@ static bool succeeded(bool ok) {
   return ok;
 }
 
+/* EAGAIN: too much memory would be locked, and nothing else. Explicit huge pages are never locked, but count. */
+static long map_now(void *address, size_t bytes, int protection, int flags) {
+  bool may_grow = (flags & MAP_HUGETLB) == 0;
+  long p = -EAGAIN;
+  if (!may_grow || !os_locks_parts_now()) p = call_mmap(address, bytes, protection, flags, -1);
+  return p == -EAGAIN && may_grow ? os_map_unlocked(address, bytes, protection, flags) : p;
+}
+
 static void *map_with(void *address, size_t bytes, int protection, int flags) {
   count_call(&os_counts.mmap);
   long p = -ENOMEM;
-  if (!os_fault_now())
-    p = call_mmap(address, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1);
+  if (!os_fault_now()) p = map_now(address, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS);
   if (!succeeded(!os_call_failed(p))) return NULL;
   probe_map((void *)p, bytes); // NOLINT(performance-no-int-to-ptr): the kernel's answer
   return (void *)p;            // NOLINT(performance-no-int-to-ptr)

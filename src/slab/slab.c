@@ -2,6 +2,7 @@
 #include "slab/slab.h"
 
 #include "observe/report.h"
+#include "os/locked.h"
 #include "policy/options.h"
 #include "slab/holes.h"
 
@@ -32,6 +33,11 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages page
   if (slab == NULL) return NULL;
   slices = slab->slices;
   uint32_t size = class_size(size_class);
+  if (HAK_UNLIKELY(!os_lock_part(slab_base(slab), size))) {
+    slab->touched = slices << SLICE_SHIFT;
+    span_release_soon(slab);
+    return NULL;
+  }
   slab->free_list = NULL;
   slab->next = slab->prev = NULL;
   slab->listed = LIST_NONE;
@@ -116,9 +122,22 @@ static void link_new(char *first, unsigned count, uint32_t size, void **list) {
 
 #endif
 
+/* How many of `wanted` blocks from the one numbered `carved` on may be made, where memory has to be locked (os/locked.h). None once no more may
+ * be: then the slab has no room. The first block was locked when the slab was made. */
+static unsigned lock_next(struct slab *slab, unsigned carved, unsigned wanted) {
+  uint32_t size = slab_block_size(slab);
+  char *first = slab_base(slab) + (size_t)carved * size;
+  for (; wanted > 0; wanted /= 2)
+    if (os_lock_part(first, (size_t)wanted * size)) return wanted;
+  if (carved == 0) return 1;
+  slab->capacity = (uint16_t)carved;
+  return 0;
+}
+
 unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **list) {
   unsigned carved = slab_carved(slab), left = slab->capacity - carved;
   if (wanted > left) wanted = left;
+  if (os_locks_parts_now()) wanted = lock_next(slab, carved, wanted);
   if (wanted == 0) return 0;
   HAK_CHECK(!slab->tail_given);
   uint32_t size = slab_block_size(slab);
@@ -139,6 +158,7 @@ void *slab_carve_untouched(struct slab *slab) {
   uint32_t size = slab_block_size(slab);
   if (carved == slab->capacity || slab->tail_given || carved * size < slab->touched) return NULL;
   if (option_guard() != GUARD_OFF && slab->was_used) return NULL;
+  if (os_locks_parts_now() && lock_next(slab, carved, 1) == 0) return NULL;
   slab->touched = (carved + 1) * size; /* by the program, from here on */
   link_set_states(slab_base(slab) + (size_t)carved * size, 1, size, STATE_LIVE | slab->size_class);
   slab->age = 0;

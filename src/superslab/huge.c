@@ -6,7 +6,9 @@
 #include "policy/options.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
+#include "superslab/huge_advice.h"
 #include "superslab/huge_cut.h"
+#include "superslab/lock_parts.h"
 #include "superslab/map.h"
 #include "superslab/places.h"
 #include "superslab/unit.h"
@@ -24,13 +26,6 @@ static bool is_fenced(const struct superslab *superslab) {
   return HAK_HARDENED && superslab->fenced;
 }
 
-/* Of a fenced block, with room for a page behind it. */
-static size_t units_for(size_t bytes, bool fenced) {
-  if (bytes > PTRDIFF_MAX) return bytes >> UNIT_SHIFT;
-  if (fenced) bytes = round_to_page(bytes) + os_page_size();
-  return bytes == 0 ? 1 : (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT;
-}
-
 /* The caller holds superslab_lock. A block is in the figures after its units are counted as mapped, and out of them before
  * the first one goes: who reads both finds no more bytes of huge blocks than are mapped. */
 static void count_in(const struct superslab *superslab) {
@@ -41,33 +36,6 @@ static void count_in(const struct superslab *superslab) {
 static void count_out(const struct superslab *superslab) {
   huge_live--;
   huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
-}
-
-static void advise(char *base, size_t from, size_t to) {
-  if (to > from) unit_advise_huge(base + (from << UNIT_SHIFT), to - from);
-}
-
-/* Asks for huge pages in new units of a block, from the one numbered `from` on, but not in the one numbered `but`
- * (NO_UNIT: in all). The last, partly used unit stays with small pages if what it leaves unused is more than so small a part of the block, and in lean
- * processes in any case (docs/decisions/0004). */
-#define UNUSED_SHARE 4
-#define NO_UNIT SIZE_MAX
-static size_t units_to_advise(size_t bytes) {
-  /* A unit with a guarded page cannot be a huge one. */
-  if (guard_pages_wanted()) bytes = bytes >> UNIT_SHIFT << UNIT_SHIFT;
-  size_t units = units_for(bytes, false), unused = (units << UNIT_SHIFT) - bytes;
-  size_t bearable = option_value(SS_MEM_LEAN) ? 0 : bytes / UNUSED_SHARE;
-  return unused > bearable ? units - 1 : units;
-}
-
-static void huge_advise(char *base, size_t from, size_t bytes, size_t but) {
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) return;
-  size_t units = units_to_advise(bytes);
-  if (but != NO_UNIT) {
-    advise(base, from, but < units ? but : units);
-    from = but + 1;
-  }
-  advise(base, from, units);
 }
 
 /* Are new units for a block likely to be written altogether? One that grows was. */
@@ -123,9 +91,10 @@ static bool enter_again(struct superslab *superslab, size_t usable, struct fence
 }
 
 static struct superslab *huge_again(size_t bytes) {
-  if (units_for(bytes, true) > UINT32_MAX / 2) return NULL;
+  if (huge_units_for(bytes, true) > UINT32_MAX / 2) return NULL;
   struct fenced_run run;
-  if (!unit_acquire_fenced(1 + units_for(bytes, true), round_to_page(bytes), &run)) return NULL;
+  if (!unit_acquire_fenced(1 + huge_units_for(bytes, true), round_to_page(bytes), &run))
+    return NULL;
   struct superslab *superslab = descriptor_new_huge();
   bool entered = superslab != NULL && enter_again(superslab, round_to_page(bytes), &run);
   if (!entered) unit_release_fenced(run);
@@ -144,7 +113,7 @@ static struct superslab *huge_again(size_t bytes) {
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
 static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool fenced,
                                   bool *zeroed) {
-  size_t units = units_for(bytes, fenced);
+  size_t units = huge_units_for(bytes, fenced);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new_huge();
   if (superslab == NULL) return NULL;
@@ -184,13 +153,14 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   *zeroed = false;
   if (guard_pages_wanted() && alignment <= UNIT_BYTES) superslab = huge_again(bytes);
   if (superslab == NULL) superslab = huge_new(bytes, alignment, 0, guard_pages_wanted(), zeroed);
+  superslab = huge_locked(superslab);
   unit_settle();
   return superslab;
 }
 
 struct superslab *huge_acquire_unfenced(size_t bytes, size_t alignment, bool *zeroed) {
   *zeroed = false;
-  return huge_new(bytes, alignment, 0, false, zeroed);
+  return huge_locked(huge_new(bytes, alignment, 0, false, zeroed));
 }
 
 /* Takes the block at `pointer` for the caller alone. The claim decides; only the winner may look at the
@@ -209,6 +179,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   struct fenced_run run = {base - UNIT_BYTES, units + 1, superslab->huge_usable, superslab->node};
   bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
   whole_last_look(superslab);
+  os_unlock_part(base, units << UNIT_SHIFT);
   struct huge_rest rest = huge_mend_for_pool(superslab);
   map_clear(base, units);
   lock_acquire(&superslab_lock);
@@ -247,6 +218,8 @@ static bool move_pages(struct superslab *from, size_t units, char *to) {
       report_corruption("realloc: the system refused to map memory again");
     if (unit == 0) return false;
     memcpy(to + at, from->base + at, used < UNIT_BYTES ? used : UNIT_BYTES);
+    os_unlock_part(from->base + at, UNIT_BYTES); /* first: the limit has room for one of both */
+    (void)os_lock_part(to + at, UNIT_BYTES);
     unit_release(from->base + at, 1, false, from->node);
   }
   return true;
@@ -267,10 +240,11 @@ static void guard_tail(const struct superslab *superslab) {
 static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   bool zeroed;
   if (from->explicit_pages) return NULL; /* explicit huge pages do not move on every kernel */
-  size_t old = from->huge_units, filled = units_for(from->huge_usable, false);
+  size_t old = from->huge_units, filled = huge_units_for(from->huge_usable, false);
   struct superslab *to = huge_new(bytes, UNIT_BYTES, filled, guard_pages_wanted(), &zeroed);
   if (to == NULL) return NULL;
-  if (!open_tail(from)) {
+  if (!open_tail(from) || !huge_lock_moved(from, filled, to)) {
+    guard_tail(from);
     huge_release(to, to->base);
     return NULL;
   }
@@ -304,7 +278,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
 
 /* Huge pages, or not, for what a block was grown by. `from`: units that it had. What was asked for in those goes for the new ones, too. */
 static void advise_grown(struct superslab *superslab, size_t from, size_t bytes) {
-  size_t units = superslab->huge_units, huge = units_to_advise(bytes);
+  size_t units = superslab->huge_units, huge = huge_units_to_advise(bytes);
   huge_advise(superslab->base, from, bytes, NO_UNIT);
   if (huge >= from && huge < units && places_any_huge(superslab->base, units))
     unit_advise_small(superslab->base + (huge << UNIT_SHIFT), units - huge);
@@ -314,7 +288,7 @@ static void advise_grown(struct superslab *superslab, size_t from, size_t bytes)
  * twice. False: it is as it was. */
 static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
   bool fenced = is_fenced(superslab);
-  size_t old = superslab->huge_units, units = units_for(bytes, fenced), ahead = fenced ? 1 : 0;
+  size_t old = superslab->huge_units, units = huge_units_for(bytes, fenced), ahead = fenced ? 1 : 0;
   if (superslab->explicit_pages) return false;
   if (fenced && !units_unfence(superslab->base, old, superslab->huge_usable)) return false;
   map_clear(superslab->base + UNIT_BYTES, old - 1); /* the first is out by the claim */
@@ -342,7 +316,7 @@ static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
 
 /* Grows into the address range right behind the block, to `bytes`: no page moves. */
 static bool huge_extend(struct superslab *superslab, size_t bytes) {
-  size_t old = superslab->huge_units, more = units_for(bytes, is_fenced(superslab)) - old;
+  size_t old = superslab->huge_units, more = huge_units_for(bytes, is_fenced(superslab)) - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
   if (superslab->explicit_pages || !unit_extend(end, more)) return false;
   if (!map_set(end, more, superslab)) {
@@ -362,10 +336,11 @@ static void give_rest(struct superslab *superslab, size_t units, size_t old) {
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. One that shrinks never has to: where the
  * kernel refuses to take the guard behind it away it stays as it is. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
-  size_t units = units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
+  size_t units = huge_units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
   if (units > old && !huge_extend(superslab, bytes)) return false;
   bool same_tail = round_to_page(bytes) == superslab->huge_usable;
-  if (!same_tail && !open_tail(superslab)) {
+  if ((!same_tail && !open_tail(superslab)) || !huge_lock_resized(superslab, bytes)) {
+    guard_tail(superslab);
     if (units > old) give_rest(superslab, old, units);
     return bytes < superslab->huge_usable;
   }
@@ -376,13 +351,13 @@ static bool resize_claimed(struct superslab *superslab, size_t bytes) {
 }
 
 struct superslab *huge_resize(struct superslab *superslab, const char *base, size_t bytes) {
-  if (units_for(bytes, is_fenced(superslab)) > UINT32_MAX / 2) return NULL;
+  if (huge_units_for(bytes, is_fenced(superslab)) > UINT32_MAX / 2) return NULL;
   if (!huge_claim(superslab, base)) report_bad_pointer("realloc", base, REPORT_DOUBLE_FREE);
   if (HAK_UNLIKELY(superslab->huge_cuts != 0) && !huge_mend(superslab)) {
     map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */
     return NULL;
   }
-  bool grows = units_for(bytes, is_fenced(superslab)) > superslab->huge_units;
+  bool grows = huge_units_for(bytes, is_fenced(superslab)) > superslab->huge_units;
   /* Under a limit it stays one mapping: what is mapped behind it, or moved unit by unit, could not be moved as a whole later. */
   bool done = grows && os_memory_is_limited() && huge_move_whole(superslab, bytes);
   if (!done) done = resize_claimed(superslab, bytes);
@@ -391,7 +366,7 @@ struct superslab *huge_resize(struct superslab *superslab, const char *base, siz
     if (moved != NULL) return moved;
   }
   /* What the pool has may be all that is missing, or lie right behind. For what can never be had it is not given up. */
-  size_t units = units_for(bytes, is_fenced(superslab));
+  size_t units = huge_units_for(bytes, is_fenced(superslab));
   if (!done && unit_could_fit(units, UNIT_BYTES) && unit_trim() > 0)
     done = resize_claimed(superslab, bytes) || huge_move_whole(superslab, bytes);
   map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */

@@ -4,6 +4,7 @@
 
 #include "observe/counters.h"
 #include "observe/report.h"
+#include "os/locked.h"
 #include "policy/options.h"
 #include "superslab/descriptor.h"
 #include "superslab/emptied.h"
@@ -97,14 +98,16 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   return span;
 }
 
+static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
+
 /* A slab just acquired, with the guard that it is to have. NULL: it was given up, since guards of a former use could not be removed. */
 static struct slab *with_guard(struct slab *span) {
   if (!HAK_HARDENED || span == NULL) return span;
   /* Beside Large blocks a slab has one in any case, or an overflow of it would reach the next of them. */
   bool wanted = guard_pages_behind_slabs() || superslab_of(span)->fenced;
-  size_t all = (size_t)span->slices << SLICE_SHIFT;
-  if (wanted ? span_guard_slab(span) : span->stale == 0 || span_guard(span, all)) return span;
-  span->touched = (uint32_t)all;
+  if (wanted ? span_guard_slab(span) : span->stale == 0 || span_guard(span, bytes_of(span)))
+    return span;
+  span->touched = (uint32_t)bytes_of(span);
   span_release_soon(span);
   return NULL;
 }
@@ -215,6 +218,7 @@ bool superslab_is_busy(void) { return lock_is_taken(&superslab_lock); }
 
 void span_release(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
+  os_unlock_part(slab_base(span), bytes_of(span));
   lock_acquire(&superslab_lock);
   bool is_empty = span_free(span);
   lock_release(&superslab_lock);
@@ -223,6 +227,7 @@ void span_release(struct slab *span) {
 
 void span_release_soon(struct slab *span) {
   struct superslab *superslab = superslab_of(span);
+  os_unlock_part(slab_base(span), bytes_of(span));
   lock_acquire(&superslab_lock);
   if (span_free(span)) emptied_put_off(superslab);
   lock_release(&superslab_lock);
@@ -234,6 +239,9 @@ bool span_resize(struct slab *span, unsigned slices) {
   bool done = true, zeroed;
   size_t usable = span_usable(span);
   if (slices == old) return true;
+  if (slices < old)
+    os_unlock_part(slab_base(span) + ((size_t)slices << SLICE_SHIFT), (size_t)(old - slices)
+                                                                          << SLICE_SHIFT);
   lock_acquire(&superslab_lock);
   if (slices < old) {
     if (HAK_HARDENED)
@@ -300,6 +308,7 @@ static void forget_lists(void) {
 
 void superslab_fork_child(void) {
   random_place_fork_child();
+  os_locked_fork_child();
   if (!lock_is_whole_in_child(&superslab_lock)) forget_lists();
   if (!lock_is_whole_in_child(&unit_lock)) unit_forget();
   if (!lock_is_whole_in_child(&meta_lock)) meta_forget();

@@ -4,6 +4,7 @@
 #include "policy/options.h"
 #include "superslab/aligned.h"
 #include "superslab/guard_pages.h"
+#include "superslab/lock_parts.h"
 #include "superslab/places.h"
 #include "superslab/random_place.h"
 
@@ -216,6 +217,7 @@ struct unit_run unit_map_run(size_t units, size_t alignment, size_t ahead, bool 
     atomic_store_explicit(&refused_ms, os_clock_ms(), memory_order_relaxed); /* a hint */
     return run;
   }
+  unlock_unused();
   map_prepare(run.base, units); /* refused: entering them will be, too */
   places_set(run.base, units, run.huge_pages ? PLACE_HUGE : PLACE_PLAIN);
   unit_count(&unit_counts.mapped, units);

@@ -7,6 +7,7 @@
 #include "observe/report.h"
 #include "policy/options.h"
 #include "slab/link.h"
+#include "superslab/lock_parts.h"
 #include "superslab/unit_os.h"
 
 #define WEAK __attribute__((weak))
@@ -76,6 +77,19 @@ WEAK void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms) {
 }
 
 WEAK uint64_t os_clock_ms(void) { return 1; }
+
+/* Nothing is locked. */
+WEAK atomic_bool os_locks_parts;
+WEAK bool os_lock_part_now(void *address, size_t bytes) { return address != NULL && bytes > 0; }
+WEAK void os_unlock_part_now(void *address, size_t bytes) { (void)address, (void)bytes; }
+WEAK void *span_locked(struct slab *span) { return span != NULL ? slab_base(span) : NULL; }
+WEAK struct superslab *huge_locked(struct superslab *superslab) { return superslab; }
+WEAK bool huge_lock_resized(const struct superslab *superslab, size_t bytes) {
+  return superslab != NULL && bytes > 0;
+}
+WEAK bool huge_lock_moved(const struct superslab *from, size_t units, const struct superslab *to) {
+  return from != to && units > 0;
+}
 
 WEAK size_t os_page_size(void) { return 4096; }
 
