@@ -197,7 +197,7 @@ unsigned long os_process_threads(void);
 bool os_thread_start(void (*body)(void));
 
 /** For that thread: gives up every capability but CAP_SETUID and CAP_SETGID, and these when the main thread has done
- * so. */
+ * so. Not under a filter of system calls. */
 void os_thread_follow_process(void);
 
 /** The most of a limit that the process has now (getrlimit), SIZE_MAX for none. Keeps errno. */

@@ -51,7 +51,7 @@ enum os_welcome os_thread_is_welcome(void) {
   enum {
     KEPT = 32
   }; /* longer than a name and its number, which may be cut in two by the end of the buffer */
-  static char text[2 * KIB]; /* one caller at a time, who has started no thread yet */
+  static char text[2 * KIB]; /* one caller at a time: who may start the helper, or the helper */
   const unsigned long not_told = ULONG_MAX;
   unsigned long threads = 0, filter = not_told;
   int file = os_file_open("/proc/thread-self/status", OS_FILE_READ);
@@ -135,9 +135,12 @@ static void drop_capabilities(long process) {
   is_capable = !done || left[0].permitted != 0;
 }
 
-/* A thread without capabilities gets none any more, and a filter that came after it may kill for the question: it is asked no more. */
+/* A thread without capabilities gets none any more. One under a filter that came after it keeps what it has: the filter may kill for both
+ * calls. */
 void os_thread_follow_process(void) {
-  if (is_capable) drop_capabilities((long)os_process());
+  if (!is_capable) return;
+  if (os_thread_is_welcome() == OS_THREAD_NEVER) is_capable = false;
+  else drop_capabilities((long)os_process());
 }
 
 /* --- starting it --------------------------------------------------------------------------------------- */

@@ -129,10 +129,10 @@ static bool rest(void) {
 static bool work(struct pressure *pressure) {
   for (bool ends = false; !ends;) {
     if (!rest()) return false;
-    os_thread_follow_process();
     atomic_store_explicit(&engine_called_again, false, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst); /* see engine_call_again */
     ends = release_pass(looks_under_pressure(pressure), is_wanted) <= RELEASE_LEFT_OVER;
+    os_thread_follow_process(); /* behind the first look for files, which makes a table for them */
     shared_tick(false);
     if (ends) set_marks();
     if (is_called_again()) ends = false;

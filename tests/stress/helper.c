@@ -3,7 +3,7 @@
  *
  * What is free goes back without it as well, by what the program goes on to call.
  *
- * usage: helper alone|child|calls|filter|filter-later|ordinary|setuid|ends|ends-beside|ends-left|vfork */
+ * usage: helper alone|child|calls|filter|filter-later|filter-setuid|ordinary|setuid|ends|ends-beside|ends-left|vfork */
 #include "kit.h"
 
 #include <dirent.h>
@@ -316,7 +316,7 @@ static int change_user(void) {
 
 /* --- a filter that comes after the helper, for all threads ----------------------------------------------- */
 
-/* The process that the service manager starts has no privileges, or has given them up as it starts. */
+/* The process that the service manager starts has no privileges, or has given them up as it starts, or does so now: in all threads. */
 static void be_nobody(void) {
   if (geteuid() != 0) return;
   CHECK(setgid(65534) == 0, "setgid failed");
@@ -326,6 +326,7 @@ static void be_nobody(void) {
 static void *filter_later(void *skipped) {
   CHECK(call_helper() != 0, "no helper was started");
   usleep(50000); /* it has given up by now what it gives up */
+  be_nobody();
   if (!forbid(SYS_capget, SYS_capset)) {
     *(bool *)skipped = true;
     return NULL;
@@ -338,10 +339,14 @@ static void *filter_later(void *skipped) {
   return NULL;
 }
 
-static int filtered_later(void) {
+static int filtered_later(bool privileged) {
   pthread_t thread;
   bool skipped = false;
-  be_nobody();
+  if (privileged && geteuid() != 0) {
+    printf("only for root\n");
+    return KIT_SKIP;
+  }
+  if (!privileged) be_nobody();
   /* A thread without a heap would end without a sign, so the helper would end first, and it is not started under a filter. */
   mem_free(mem_malloc(1));
   CHECK(pthread_create(&thread, NULL, filter_later, &skipped) == 0, "cannot create thread");
@@ -457,14 +462,15 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "child") == 0) return child();
   if (strcmp(mode, "calls") == 0) return calls();
   if (strcmp(mode, "filter") == 0) return filter();
-  if (strcmp(mode, "filter-later") == 0) return filtered_later();
+  if (strcmp(mode, "filter-later") == 0) return filtered_later(false);
+  if (strcmp(mode, "filter-setuid") == 0) return filtered_later(true);
   if (strcmp(mode, "ordinary") == 0) return ordinary();
   if (strcmp(mode, "setuid") == 0) return change_user();
   if (strcmp(mode, "ends") == 0) return ends();
   if (strcmp(mode, "ends-beside") == 0) return ends_beside();
   if (strcmp(mode, "ends-left") == 0) return ends_left();
   if (strcmp(mode, "vfork") == 0) return in_vfork();
-  CHECK(false,
-        "usage: helper "
-        "alone|child|calls|filter|filter-later|ordinary|setuid|ends|ends-beside|ends-left|vfork");
+  CHECK(false, "usage: helper "
+               "alone|child|calls|filter|filter-later|filter-setuid|ordinary|setuid|ends|ends-"
+               "beside|ends-left|vfork");
 }
