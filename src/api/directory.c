@@ -68,7 +68,6 @@ const struct directory_layout directory_layout = {
              .slab_bytes = FIELD(struct heap, slab_bytes),
              .inbox_bytes = FIELD(struct heap, inbox_bytes),
              .counters = FIELD(struct heap, counters),
-             .more_outgoing = FIELD(struct heap, more_outgoing),
              .cached = FIELD(struct heap, spans.bytes),
              .free_bytes = FIELD(struct heap, free_bytes),
              .given_bytes = FIELD(struct heap, given_bytes),
@@ -79,7 +78,6 @@ const struct directory_layout directory_layout = {
              .outgoing = ARRAY(struct heap, outgoing),
              .inbox = ARRAY(struct heap, inbox),
              .pile = ARRAY(struct heap, pile),
-             .more_outgoing_count = MORE_SLOTS,
              .bin_room = FIELD(struct bin, room),
              .bin_capacity = FIELD(struct bin, capacity),
              .outgoing_owner = FIELD(struct outgoing, owner),
@@ -140,7 +138,6 @@ const struct directory_layout directory_layout = {
               .span_bytes = FIELD(struct hak_heap, span_bytes),
               .limit = FIELD(struct hak_heap, limit),
               .refused = FIELD(struct hak_heap, refused)},
-    .common = {.state = HEAP_COMMON},
 };
 /* NOLINTEND(bugprone-sizeof-expression) */
 

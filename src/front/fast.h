@@ -8,7 +8,6 @@
 
 #include "front/guard.h"
 #include "heap/bins.h"
-#include "heap/share.h"
 #include "sample/sample.h"
 #include "superslab/map.h"
 
@@ -21,9 +20,8 @@ void *front_allocate_slow(size_t size);                  /* bin was empty */
 void *front_allocate_sample(size_t size);                /* it may be a sample */
 void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
 void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
-void front_free_elsewhere(void *block, struct bin *bin); /* the same, its entry of the map known */
-void front_free_shared(void *block, struct bin *bin);    /* no room for a shared one */
-void front_free_overflow(struct bin *bin);               /* bin is over its capacity */
+void front_free_elsewhere(void *block, size_t place);    /* the same, its heap_place known */
+void front_free_overflow(size_t place);                  /* the bin there is over its capacity */
 
 /** Where the fast path goes on: malloc's three, or those of operator new, which has something to do when they return NULL. Jumped to,
  * not called, so that it saves no register for it. */
@@ -63,18 +61,12 @@ HAK_INLINE void front_free_in(void *block, bool guarded) {
       guard_free_far(block, bin);
       return;
     }
-    if (HAK_LIKELY(heap_has_bin(thread_heap, bin))) {
-      if (HAK_UNLIKELY(bin_push(bin, block))) front_free_overflow(bin);
+    size_t place = heap_place(thread_heap, bin);
+    if (HAK_LIKELY(heap_keeps(place))) {
+      if (HAK_UNLIKELY(bin_push_at(thread_heap, place, block))) front_free_overflow(place);
       return;
     }
-    HAK_READ_ANEW(thread_heap);
-    if (share_has_bin(bin)) {
-      struct bin *own = share_bin(thread_heap, bin);
-      if (HAK_LIKELY(own->room > 0)) (void)bin_push(own, block);
-      else front_free_shared(block, bin);
-      return;
-    }
-    front_free_elsewhere(block, bin);
+    front_free_elsewhere(block, place);
     return;
   }
   front_free_slow(block);

@@ -233,18 +233,11 @@ HAK_COLD void *front_allocate_sample(size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
-/* The heap's own bin for a block of a shared one; NULL: it has no room, and ran over again and again, so others want the block more. */
-static struct bin *own_bin_for_shared(struct heap *heap, const struct bin *bin) {
-  struct bin *own = share_bin(heap, bin);
-  return own->room > 0 || heap->overflows[own - heap->bins] < OVERFLOWS_GROW ? own : NULL;
-}
-
 /* The thread has no heap yet or any more, or one that counts. */
 static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
   struct heap *heap = heap_of_thread();
-  struct bin *own = heap != NULL && share_has_bin(bin) ? own_bin_for_shared(heap, bin) : NULL;
-  if (own != NULL) bin = own;
-  if (heap == NULL || !heap_has_bin(heap, bin)) {
+  size_t place = heap != NULL ? heap_place(heap, bin) : SIZE_MAX;
+  if (!heap_keeps(place)) {
     count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
     if (heap == NULL) { /* past the thread's end, or no memory for a heap */
       remote_free_now(bin, block);
@@ -252,15 +245,16 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
     }
     remote_free(heap, bin, block);
   } else {
-    heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
-    if (!bin_push(bin, block)) return;
-    bin_overflow(heap, bin);
+    struct bin *own = heap_bin_at(heap, place);
+    heap_count(heap, (unsigned)(own - heap->bins), COUNT_FREE_LOCAL, 1);
+    if (!bin_push(own, block)) return;
+    bin_overflow(heap, own);
   }
   release_answer(heap);
 }
 
-HAK_NOINLINE void front_free_overflow(struct bin *bin) {
-  bin_overflow(thread_heap, bin);
+HAK_NOINLINE void front_free_overflow(size_t place) {
+  bin_overflow(thread_heap, heap_bin_at(thread_heap, place));
   release_answer(thread_heap);
   shared_tick(true);
 }
@@ -271,10 +265,11 @@ static HAK_NOINLINE void send_full(struct outgoing *slot) {
   release_answer(thread_heap);
 }
 
-HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
+HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
+  struct heap *heap = thread_heap;
+  struct bin *bin = heap_bin_at(heap->home, place);
   /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
   if (HAK_LIKELY(bin != NULL)) {
-    struct heap *heap = thread_heap;
     struct outgoing *slot = remote_slot(heap, bin);
     if (HAK_LIKELY(slot->owner == bin) && HAK_LIKELY(slots_enter(heap))) {
       unsigned gathered = remote_gather(slot, block);
@@ -284,16 +279,6 @@ HAK_NOINLINE void front_free_elsewhere(void *block, struct bin *bin) {
     }
   }
   front_free_slow(block);
-}
-
-HAK_NOINLINE void front_free_shared(void *block, struct bin *bin) {
-  struct bin *own = thread_heap != &heap_none ? own_bin_for_shared(thread_heap, bin) : NULL;
-  if (own == NULL) {
-    front_free_elsewhere(block, bin);
-    return;
-  }
-  (void)bin_push(own, block);
-  front_free_overflow(own);
 }
 
 #if HAK_HARDENED

@@ -32,16 +32,14 @@ void *front_allocate_as_sample(size_t size);
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 
-/** Usable bytes of a block of a slab of the calling thread's or a shared one, told by the map, and above ONE_SLICE_BLOCK_MAX by its slice's
+/** Usable bytes of a block of a slab that the calling thread's bins are filled from, told by the map, and above ONE_SLICE_BLOCK_MAX by its slice's
  * descriptor; 0: block_find has to tell what it is. */
 HAK_INLINE size_t front_own_usable(const void *pointer) {
   if (HAK_HARDENED || !map_has_entry(pointer)) return 0;
   struct bin *bin = map_bin(pointer);
-  if (!heap_has_bin(thread_heap, bin)) {
-    if (!share_has_bin(bin)) return 0;
-    bin = share_bin(thread_heap, bin);
-  }
-  uint32_t bytes = class_sizes[bin - thread_heap->bins];
+  size_t at = heap_place(thread_heap, bin);
+  if (!heap_keeps(at)) return 0;
+  uint32_t bytes = class_sizes[at / sizeof(struct bin)];
   uint32_t place = (uint32_t)((uintptr_t)pointer % SLICE_BYTES);
   /* In a slab of one slice a block's place follows from its address. */
   if (bytes > ONE_SLICE_BLOCK_MAX) place += (uint32_t)map_slab(pointer)->offset << SLICE_SHIFT;

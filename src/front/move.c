@@ -6,9 +6,7 @@
  */
 #include "front/full.h"
 #include "front/named_front.h"
-#include "heap/common.h"
 #include "heap/remote.h"
-#include "heap/share.h"
 #include "release/background.h"
 #include "release/marks.h"
 
@@ -27,9 +25,10 @@ static uint64_t free_blocks(const struct heap *heap, unsigned size_class) {
  * that is parked gives slabs to who needs some (heap/adopt.h). */
 static uint64_t room_elsewhere(const struct heap *owner, unsigned size_class, uint64_t here) {
   const struct heap *mine = heap_if_any();
+  if (mine != NULL) mine = mine->home;
   bool parked = atomic_load_explicit(&owner->state, memory_order_relaxed) == HEAP_PARKED;
   uint64_t room = 0;
-  if (owner == mine || parked || common_is(owner)) {
+  if (owner == mine || parked) {
     uint64_t all = free_blocks(owner, size_class);
     room = all > here ? all - here : 0;
   }
@@ -46,8 +45,6 @@ bool front_should_move(const void *pointer) {
   if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
   unsigned size_class = slab->size_class;
   const struct heap *owner = heap_of_bin(bin, size_class);
-  /* The thread that frees a block has it next, wherever it lies. */
-  if (common_is(owner) && !share_has_bin(bin)) return false;
   uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
   uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
   uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);
@@ -63,17 +60,14 @@ void front_free_moved(void *pointer) {
   }
   struct heap *heap = heap_of_thread();
   struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
-  if (heap != NULL && share_has_bin(bin)) {
-    heap_count(heap, map_slab(pointer)->size_class, COUNT_FREE_REMOTE, 1);
-    remote_send_list(bin, pointer, 1);
-    return;
-  }
-  if (heap == NULL || !heap_has_bin(heap, bin)) {
+  size_t place = heap != NULL ? heap_place(heap, bin) : SIZE_MAX;
+  if (!heap_keeps(place)) {
     front_free(pointer);
     return;
   }
   guard_freed(pointer, bin);
-  heap_count(heap, (unsigned)(bin - heap->bins), COUNT_FREE_LOCAL, 1);
-  bin_pass_by(heap, bin, pointer);
+  struct bin *own = heap_bin_at(heap, place);
+  heap_count(heap, (unsigned)(own - heap->bins), COUNT_FREE_LOCAL, 1);
+  bin_pass_by(heap, own, pointer);
   release_answer(heap);
 }

@@ -18,7 +18,6 @@
 #include "heap/bins.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
-#include "heap/share.h"
 #include "heap/slabs.h"
 
 _Atomic uint64_t absent_lost; /* relaxed: a figure */
@@ -46,9 +45,7 @@ __attribute__((no_sanitize("thread"))) static uint64_t sum_words(const void *sta
 
 static uint64_t sum_of(const struct heap *heap) {
   uint64_t sum = sum_words(heap->bins, sizeof heap->bins, 1);
-  sum = sum_words(heap->outgoing, sizeof heap->outgoing, sum);
-  if (heap->more_outgoing == NULL) return sum;
-  return sum_words(heap->more_outgoing, MORE_SLOTS * sizeof(struct outgoing), sum);
+  return sum_words(heap->outgoing, sizeof heap->outgoing, sum);
 }
 
 static bool has_thread(const struct heap *heap) {
@@ -69,9 +66,6 @@ static size_t held_bytes(const struct heap *heap) {
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++)
     if (heap->outgoing[i].head != NULL)
       bytes += (size_t)heap->outgoing[i].count * class_size(heap->outgoing[i].size_class);
-  for (unsigned i = 0; heap->more_outgoing != NULL && i < MORE_SLOTS; i++)
-    if (heap->more_outgoing[i].head != NULL)
-      bytes += (size_t)heap->more_outgoing[i].count * class_size(heap->more_outgoing[i].size_class);
   return bytes;
 }
 
@@ -79,11 +73,9 @@ static void forget(struct heap *heap) {
   lose(held_bytes(heap));
   memset(heap->bins, 0, sizeof heap->bins);
   memset(heap->outgoing, 0, sizeof heap->outgoing);
-  if (heap->more_outgoing != NULL)
-    memset(heap->more_outgoing, 0, MORE_SLOTS * sizeof(struct outgoing));
 }
 
-/* But for the pages of the quarantine and of more slots, the rest is as in a new heap: it was the thread's. */
+/* But for the pages of the quarantine, the rest is as in a new heap: it was the thread's. */
 bool absent_take_over(struct heap *heap) {
   if (!has_thread(heap)) return false;
   if (heap->sum_at_fork != sum_of(heap)) forget(heap);
@@ -91,7 +83,6 @@ bool absent_take_over(struct heap *heap) {
   size_t from = offsetof(struct heap, overflows);
   memset((char *)heap + from, 0, offsetof(struct heap, classes) - from);
   heap->quarantine = quarantine;
-  share_begin(heap);
   atomic_store_explicit(&heap->in_doubt, true, memory_order_relaxed);
   atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
   atomic_store_explicit(&heap->mover, MOVER_GONE, memory_order_relaxed);
@@ -148,8 +139,6 @@ void absent_prove_now(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) prove_bin(heap, c);
   bins_count(heap);
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) prove_slot(heap, &heap->outgoing[i]);
-  for (unsigned i = 0; heap->more_outgoing != NULL && i < MORE_SLOTS; i++)
-    prove_slot(heap, &heap->more_outgoing[i]);
   span_cache_settle(&heap->spans);
   lose(quarantine_settle(heap));
 }

@@ -2,10 +2,8 @@
 #include "heap/adopt.h"
 
 #include "heap/bins.h"
-#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/offers.h"
-#include "heap/parked.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
@@ -13,8 +11,6 @@
 /* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
  * own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
-/* A shared heap's lock is waited for. */
-enum { ADOPT_HEAPS_SHARED = 2 };
 /* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
 
@@ -95,8 +91,8 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
 /* Of the heaps that were on this node when they were entered. */
 static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
   struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
-  unsigned asked = 0, most = common_is(heap) ? ADOPT_HEAPS_SHARED : ADOPT_HEAPS;
-  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < most; looks++) {
+  unsigned asked = 0;
+  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < ADOPT_HEAPS; looks++) {
     struct heap *from = offers_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {
@@ -143,57 +139,4 @@ bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
   for (unsigned node = 0; node < node_end(); node++)
     if (adopt_on(heap, size_class, node)) return true;
   return false;
-}
-
-/* --- room for a new slab ------------------------------------------------------------------------------------- */
-
-enum { EMPTY_LOOKS = 64 };
-
-/* Nearly all threads have ended: more heaps are parked than the next ones will take soon. Each keeps in its bins what its thread worked with, for other
- * classes perhaps than are wanted now. With twice as many instead of sixteen times, programs whose threads come and go (stress_mix) held a fifth more. */
-enum { ENDED_TO_ACTIVE = 16 };
-
-static bool many_have_ended(void) {
-  return parked_heaps() >= ENDED_TO_ACTIVE * heap_active() && parked_bin_bytes() >= RELEASE_MOST;
-}
-
-static uint32_t blocks_in(const struct bin *bin) {
-  return (uint32_t)((int32_t)bin->capacity - bin->room);
-}
-
-/* Puts about `blocks` blocks of a parked heap's bins back into slabs, and gives up those that are empty. Under its lock. Returns how many are left
- * to be put back. */
-static unsigned empty_bins(struct heap *from, unsigned blocks) {
-  if (atomic_load_explicit(&from->state, memory_order_relaxed) != HEAP_PARKED) return blocks;
-  for (unsigned c = 0; c < CLASS_COUNT && blocks > 0; c++) {
-    struct bin *bin = &from->bins[c];
-    if (bin->head == NULL) continue;
-    for (bool more = true; more && blocks > 0;) {
-      uint32_t before = blocks_in(bin);
-      more = slabs_put_parked_bin(from, c, false);
-      uint32_t put = before - blocks_in(bin);
-      blocks = put < blocks ? blocks - put : 0;
-    }
-    slabs_give_up_empty(from, c);
-  }
-  parked_count_bins(from, bins_bytes(from));
-  return blocks;
-}
-
-void adopt_room(unsigned blocks) {
-  static _Atomic(struct heap *)
-      next; /* where the search goes on; heaps are never freed, relaxed: a hint */
-  if (HAK_LIKELY(!many_have_ended())) return;
-  struct heap *from = atomic_load_explicit(&next, memory_order_relaxed);
-  for (unsigned looks = 0; looks < EMPTY_LOOKS && blocks > 0; looks++) {
-    if (from == NULL) from = heap_first();
-    if (atomic_load_explicit(&from->parked_bins, memory_order_relaxed) > 0 &&
-        lock_try(&from->lock)) {
-      blocks = empty_bins(from, blocks);
-      lock_release(&from->lock);
-      if (blocks == 0) break; /* it may have more */
-    }
-    from = from->next;
-  }
-  atomic_store_explicit(&next, from, memory_order_relaxed);
 }

@@ -9,11 +9,4 @@
  * `far`: also from heaps of other nodes. */
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far);
 
-/* Blocks, 10 to 20 ns each: before a new slab, and when a thread ends. */
-enum { ROOM_FOR_SLAB = 2048, ROOM_AT_END = 65536 };
-
-/** Where far more threads have ended than there are, and their bins hold RELEASE_MOST: puts about `blocks` of these blocks back into slabs, so that these become
- * free slices. Locks are only tried, as above; superslab_settle is to be called after it. */
-void adopt_room(unsigned blocks);
-
 #endif

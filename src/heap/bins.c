@@ -1,9 +1,9 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
 #include "heap/bins.h"
 
-#include "heap/common.h"
 #include "heap/engine.h"
-#include "heap/share.h"
+#include "heap/homes.h"
+#include "heap/remote.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 
@@ -15,41 +15,60 @@
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
 
-/* By a rule that does not change while the program runs, so that as much is taken off as was added. */
-static bool is_counted_common(unsigned size_class) {
-  return common_has_class(size_class) && (HAK_HARDENED || size_class > SHARE_LAST);
-}
-
 /* Its room may be below 0 then: bin_trim. */
 static void bin_halve(struct heap *heap, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
   bin->capacity -= less;
   bin->room -= (int32_t)less;
   unsigned size_class = (unsigned)(bin - heap->bins);
-  size_t bytes = (size_t)less * class_size(size_class);
-  heap->bin_budget_used -= bytes;
-  if (is_counted_common(size_class)) heap->common_bins -= bytes;
+  heap->bin_budget_used -= (size_t)less * class_size(size_class);
 }
 
 void bins_count(struct heap *heap) {
-  heap->bin_budget_used = heap->common_bins = 0;
-  for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    size_t bytes = (size_t)heap->bins[c].capacity * class_size(c);
-    heap->bin_budget_used += bytes;
-    if (is_counted_common(c)) heap->common_bins += bytes;
-  }
+  heap->bin_budget_used = 0;
+  for (unsigned c = 0; c < CLASS_COUNT; c++)
+    heap->bin_budget_used += (size_t)heap->bins[c].capacity * class_size(c);
 }
 
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
-  lock_acquire(&heap->lock);
-  heap->quiet[size_class] = 0;
-  if (share_is_on(size_class)) slabs_put_mixed(heap, size_class, list, true);
-  else slabs_put_list(heap, size_class, list, true);
-  bool due = engine_is_due(heap);
-  lock_release(&heap->lock);
+  struct heap *home = heap->home;
+  lock_acquire(&home->lock);
+  home->quiet[size_class] = 0;
+  slabs_put_list(home, size_class, list, true);
+  bool due = engine_is_due(home);
+  lock_release(&home->lock);
   superslab_settle();
-  due |= common_is_due(size_class);
   heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+}
+
+/* A guest leaves it to who needs blocks, or to the engine, to sort them into slabs; beyond this the home's own slabs get some back. */
+#define UNSORTED_MOST ((int64_t)(1 * MIB))
+
+static void send_home(struct heap *heap, unsigned size_class, void *list) {
+  struct heap *home = heap->home;
+  if (remote_send_home(&home->bins[size_class], size_class, list)) heap->wants |= WANTS_ENGINE;
+  if (atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed) < UNSORTED_MOST) return;
+  lock_acquire(&home->lock);
+  (void)slabs_put_batches(home, size_class);
+  bool due = engine_is_due(home);
+  lock_release(&home->lock);
+  superslab_settle();
+  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+}
+
+static void give_back(struct heap *heap, unsigned size_class, void *list) {
+  if (heap_is_guest(heap)) send_home(heap, size_class, list);
+  else to_slabs(heap, size_class, list);
+}
+
+void bins_send_home(struct heap *heap) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    struct bin *bin = &heap->bins[c];
+    void *list = bin->head;
+    *bin = (struct bin){0};
+    if (list != NULL) (void)remote_send_home(&heap->home->bins[c], c, list);
+  }
+  heap->bin_budget_used = 0;
 }
 
 size_t bins_bytes(const struct heap *heap) {
@@ -76,66 +95,48 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   else link_set(last, NULL);
   heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
   bin->room = (int32_t)(bin->capacity - kept);
-  to_slabs(heap, (unsigned)(bin - heap->bins), cold);
+  give_back(heap, (unsigned)(bin - heap->bins), cold);
 }
 
-/* A thread that sleeps keeps what its bins hold. With more than FEW_HEAPS active, all heaps share what this many may keep:
- * 100 sleeping threads hold 46 MB instead of 129 (docs/decisions/0002). */
-enum { MANY_SHARE = 4 };
+/* A thread that sleeps keeps what its bins hold. Those that share a home share half of what one alone may keep. */
+enum { SHARED_PART = 2 };
 #define SHARED_BUDGET_LEAST (64 * KIB)
+#define SHARED_CAPACITY_BYTES (64 * KIB)
 
-/* Where many heaps are, most slabs are the only one of their class, with a page or two in use: they are no measure of what the
- * thread works with. The others are, or were, full. */
-static size_t owned_beyond_first(const struct heap *heap) {
-  size_t bytes = 0;
-  for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    size_t count = atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed);
-    if (count > 1) bytes += (count - 1) * class_slices(c) << SLICE_SHIFT;
-  }
-  return bytes;
-}
-
-static size_t budget_of(const struct heap *heap, bool *many) {
-  uint64_t active = heap_active();
+static size_t budget_of(const struct heap *heap, unsigned users) {
   size_t budget = (size_t)option_value(BINS_KB) * KIB;
-  *many = active > FEW_HEAPS;
-  if (*many) {
+  if (users > 1) {
     size_t least = budget < SHARED_BUDGET_LEAST ? budget : SHARED_BUDGET_LEAST;
-    budget = budget * MANY_SHARE / active;
-    if (budget < least) budget = least;
+    size_t part = budget / (SHARED_PART * users);
+    return part > least ? part : least;
   }
   if (option_value(SS_MEM_LEAN)) return budget;
-  size_t share = (*many ? owned_beyond_first(heap) : slabs_owned(heap)) / 8;
+  size_t share = slabs_owned(heap->home) / 8;
   return share > budget ? share : budget;
 }
 
-/* A bin's first capacity is had beyond the budget; with many heaps, not for blocks that take more time to write than to get. */
+/* A bin's first capacity is had beyond the budget; in a shared home, not for blocks that take more time to write than to get. */
 #define BEYOND_BUDGET_BYTES (8 * KIB)
 
-/* Of all bins of common classes, while these are shared: what a thread frees and asks for again at once. */
-#define COMMON_BINS_BYTES (128 * KIB)
+static bool may_hold(uint32_t capacity, uint32_t size, unsigned users) {
+  size_t bytes = (size_t)capacity * size;
+  if (users > 1) return bytes <= SHARED_CAPACITY_BYTES;
+  return capacity <= CAPACITY_BLOCKS || bytes <= CAPACITY_BYTES;
+}
 
 static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
-  unsigned size_class = (unsigned)(bin - heap->bins);
-  bool common = common_wanted(heap, size_class);
+  unsigned users = homes_users(heap);
   uint32_t more = bin->capacity;
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
-    if (more < FIRST_BLOCKS_LEAST) more = FIRST_BLOCKS_LEAST;
-    if (common) more = 1;
+    if (more < FIRST_BLOCKS_LEAST) more = users > 1 && size > BEYOND_BUDGET_BYTES ? 1 : FIRST_BLOCKS_LEAST;
   }
-  uint32_t capacity = bin->capacity + more;
-  if (capacity > CAPACITY_BLOCKS && (size_t)capacity * size > CAPACITY_BYTES) return false;
-  bool many;
-  size_t budget = budget_of(heap, &many);
-  size_t used = heap->bin_budget_used + (size_t)more * size;
-  if (common && heap->common_bins + (size_t)more * size > COMMON_BINS_BYTES) return false;
-  bool always =
-      !common && bin->capacity == 0 && (!many || (size_t)more * size <= BEYOND_BUDGET_BYTES);
-  if (!always && used > budget) return false;
+  if (!may_hold(bin->capacity + more, size, users)) return false;
+  size_t bytes = (size_t)more * size, used = heap->bin_budget_used + bytes;
+  bool always = bin->capacity == 0 && (users == 1 || bytes <= BEYOND_BUDGET_BYTES);
+  if (!always && used > budget_of(heap, users)) return false;
   heap->bin_budget_used = used;
-  if (is_counted_common(size_class)) heap->common_bins += (size_t)more * size;
-  bin->capacity = capacity;
+  bin->capacity += more;
   bin->room += (int32_t)more;
   return true;
 }

@@ -1,7 +1,7 @@
 /* engine.c - see engine.h. */
 #include "heap/engine.h"
 
-#include "heap/common.h"
+#include "heap/homes.h"
 
 #include "policy/options.h"
 #include "superslab/unit_os.h"
@@ -35,10 +35,7 @@ size_t engine_worth(void) {
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
 }
 
-static size_t shared_out(size_t bytes) {
-  uint64_t active = heap_active();
-  return active > 1 ? bytes / active : bytes;
-}
+static size_t shared_out(size_t bytes) { return bytes / homes_count(); }
 
 /* Each heap's part of `worth`. Of less than RELEASE_LEFT_OVER the helper would do nothing; with many heaps that is too much. */
 static size_t step_of(size_t worth) {
@@ -82,7 +79,6 @@ void engine_trade_back(struct heap *heap) {
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
   enum heap_state state = atomic_load_explicit(&heap->state, memory_order_relaxed);
   if (state == HEAP_LOST) return false; /* nobody would take anything from it */
-  if (state == HEAP_COMMON) return bytes >= COMMON_DUE_BYTES;
   return bytes >= (state == HEAP_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
 }
 

@@ -11,22 +11,21 @@
 #include "heap/absent.h"
 #include "heap/adopt.h"
 #include "heap/bins.h"
-#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/fork.h"
+#include "heap/homes.h"
 #include "heap/named.h"
 #include "heap/offers.h"
 #include "heap/parked.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
-#include "heap/share.h"
 #include "heap/start.h"
 #include "observe/report.h"
 #include "policy/options.h"
 #include "superslab/unit.h"
 
-struct heap heap_none;
+struct heap heap_none = {.home = &heap_none};
 _Thread_local struct heap *thread_heap = &heap_none;
 _Thread_local struct malloc_thread malloc_thread = {&heap_none, 0, 0};
 
@@ -58,12 +57,6 @@ struct heap *heap_first(void) {
 /* seq_cst: see engine_hurry. */
 uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
 
-uint64_t heap_made(void) {
-  return atomic_load_explicit(&active, memory_order_relaxed) + parked_heaps();
-}
-
-bool heap_are_many(void) { return heap_active() > FEW_HEAPS; }
-
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
   *active_out = heap_active();
   *parked_out = parked_heaps();
@@ -86,8 +79,6 @@ static void set_state(struct heap *heap, enum heap_state state) {
  * the helper is started else: no libc holds a lock when it calls a key's destructor. */
 static void call_for_parked_bins(void) {
   if (heap_active() == 0) return; /* the program ends */
-  adopt_room(ROOM_AT_END);
-  superslab_settle();
   if (parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
@@ -98,10 +89,11 @@ static void park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
-  common_park(heap);
+  if (heap_is_guest(heap)) bins_send_home(heap);
   parked_count_bins(heap, bins_bytes(heap));
   set_state(heap, HEAP_PARKED);
   offers_enter_all(heap);
+  homes_leave(heap);
   lock_acquire(&heap_list_lock);
   parked_put(heap);
   parked_end_to_move(heap);
@@ -140,8 +132,12 @@ static void leave_heap(void) {
   counting_heap = NULL;
 }
 
-/* While a library is told of pages that go, which may allocate, the thread may hold the lock of its heap, and slabs and cached spans of the
- * heap may be in the engine's hands. So it borrows a heap for each call, as at its end. Where it forks meanwhile it goes on with its heap
+/* Libraries that are told of pages that go just now, one within another. */
+static _Thread_local unsigned calls_from_inside;
+
+/* While a library is told of pages that go, which may allocate, the thread may hold the lock of its home, and slabs and cached spans of the
+ * heap may be in the engine's hands. So it borrows a heap for each call, as at its end; one with slabs of its own, for as a guest it would wait
+ * for a lock while it holds another. Where it forks meanwhile it goes on with its heap
  * in the child, which `mover` says. */
 static void beside_program(struct os_beside *beside, bool begins) {
   struct heap *mine = heap_if_any();
@@ -150,8 +146,10 @@ static void beside_program(struct os_beside *beside, bool begins) {
     if (mine != NULL) parked_begin_to_move(mine, true);
     leave_heap();
     thread_ended = true;
+    calls_from_inside++;
     return;
   }
+  calls_from_inside--;
   mine = beside->heap;
   thread_ended = beside->ended;
   if (mine == NULL) return;
@@ -227,7 +225,7 @@ struct heap_and_counters {
 };
 
 /* Under heap_list_lock, so that a fork finds the list of heaps as it left it. */
-static struct heap *new_heap(void) {
+static struct heap *new_heap(struct heap *home) {
   bool counts = option_counting();
   struct heap *heap = &first_heap;
   struct counters *counters = &first_counters;
@@ -241,8 +239,8 @@ static struct heap *new_heap(void) {
   first_heap_given = true;
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
+  heap->home = home != NULL ? home : heap;
   engine_set_mark(heap);
-  share_begin(heap);
   parked_begin_to_move(heap, false);
   heap_list(heap);
   return heap;
@@ -251,43 +249,46 @@ static struct heap *new_heap(void) {
 static struct heap *take_parked_anywhere(void) {
   struct heap *heap = NULL;
   for (unsigned node = 0; node < node_end() && heap == NULL; node++) heap = parked_take(node);
+  return heap != NULL ? heap : parked_take_guest();
+}
+
+/* One without slabs, which `home` fills; NULL: it is to have some. */
+static struct heap *take_guest(struct heap *home, bool *reused) {
+  struct heap *heap = parked_take_guest();
+  *reused = heap != NULL;
+  if (heap == NULL) return new_heap(home);
+  heap->home = home != NULL ? home : heap;
   return heap;
 }
 
-/* Has each node a heap for as many threads as there ever were at once? A thread may begin on one node and end on another, where its
- * heap is parked: if each such thread got a new one, there would be ever more. Under heap_list_lock. */
-static bool are_plenty(void) {
-  static uint64_t most_active;
-  uint64_t now = heap_active() + 1;
-  if (now > most_active) most_active = now;
-  return node_are_many() && heap_made() >= most_active * node_count();
-}
-
-/* Under heap_list_lock. */
-static struct heap *take_parked_or_new(unsigned node, bool *reused) {
-  bool plenty = are_plenty();
-  struct heap *heap = parked_take(node);
-  if (heap == NULL && plenty) heap = take_parked_anywhere();
+/* One of an ended thread of this node, with all it holds; else one that is to own slabs, or a guest. Under heap_list_lock. */
+static struct heap *take_or_make(unsigned node, bool may_be_guest, bool *reused) {
+  struct heap *heap = parked_take(node), *home = NULL;
   *reused = heap != NULL;
-  if (heap == NULL) heap = new_heap();
   if (heap != NULL) return heap;
-  heap = take_parked_anywhere();
-  *reused = heap != NULL;
-  return heap;
+  if (may_be_guest && !homes_may_be_more(node)) home = homes_least_used(node);
+  heap = take_guest(home, reused);
+  if (heap != NULL) {
+    heap_set_node(heap, node);
+    if (home == NULL) homes_enter(heap);
+    return heap;
+  }
+  *reused = true;
+  return take_parked_anywhere();
 }
 
-static struct heap *take_heap(void) {
+static struct heap *take_heap(bool may_be_guest) {
   unsigned node = node_now();
   bool reused;
   lock_acquire(&heap_list_lock);
-  struct heap *heap = take_parked_or_new(node, &reused);
+  struct heap *heap = take_or_make(node, may_be_guest, &reused);
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
-  heap_set_node(heap, node);
   if (reused) {
     set_state(heap, HEAP_ACTIVE);
     parked_count_bins(heap, 0);
   }
+  homes_use(heap);
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
   parked_begin_to_move(heap, true); /* from now on it is counted */
   engine_forget_refusal();
@@ -305,7 +306,7 @@ struct heap *heap_made_for_thread(void) {
   if (!heap_start()) return NULL;
   /* musl allocates when fork handlers are registered: then the thread has one by now. */
   if ((heap = heap_if_any()) != NULL) return heap;
-  heap = take_heap();
+  heap = take_heap(true);
   if (heap == NULL) return NULL;
   heap->wants |= WANTS_READY; /* memory may have waited for a second thread */
   use_heap(heap);
@@ -320,7 +321,7 @@ struct heap *heap_made_for_thread(void) {
 }
 
 struct heap *heap_borrow(void) {
-  return heap_start() ? take_heap() : NULL;
+  return heap_start() ? take_heap(calls_from_inside == 0) : NULL;
 }
 
 void heap_return(struct heap *heap) { park(heap); }
@@ -330,6 +331,8 @@ void heap_return(struct heap *heap) { park(heap); }
 void heap_go_on_in_child(struct heap *first, uint64_t active_now, bool mine_is_whole) {
   atomic_store_explicit(&heap_all, first, memory_order_relaxed);
   atomic_store_explicit(&active, active_now, memory_order_relaxed);
+  homes_fork_child(first);
+  if (mine_is_whole) homes_use(heap_if_any());
   if (mine_is_whole || heap_if_any() == NULL) return;
   /* The heap of this thread was taken from it while it forked: it gets another one. */
   leave_heap();

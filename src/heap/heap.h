@@ -11,7 +11,7 @@
  *
  * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
  * Any of them may hold blocks of slabs that another heap owns (a slab may be adopted while
- * its blocks are under way, and those of common heaps stay with who freed them); such a block finds its owner when it goes back to its slab.
+ * its blocks are under way); such a block finds its owner when it goes back to its slab.
  *
  * Who may touch what is said at each group of fields. A heap is never freed.
  */
@@ -38,8 +38,7 @@ struct class_slabs {
   _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
 };
 
-/* A heap that frees for many others gets the second number as well, in sets (remote.c). */
-enum { OUTGOING_SLOTS = 64, MORE_SLOTS = 2048, MORE_SET = 8 };
+enum { OUTGOING_SLOTS = 64 };
 
 /* 32 bytes, so that a slot lies in one line, and its address takes three instructions fewer than that of one of 24. */
 struct outgoing {
@@ -53,11 +52,6 @@ struct outgoing {
 struct batch;      /* remote.c */
 struct quarantine; /* quarantine.c */
 
-/* With more active heaps each holds less, so that all together hold no more. */
-enum { FEW_HEAPS = 32 };
-/* With more, they share slabs of large classes (common.h). */
-enum { COMMON_FROM_HEAPS = 8 };
-
 /* In heap->mover: the heap is in no list of parked ones, and its thread is not in this process. No lock_self(). */
 enum { MOVER_GONE = 1 };
 
@@ -66,7 +60,6 @@ enum heap_state {
   HEAP_PARKED,
   HEAP_SAMPLES, /* no thread's, samples.h */
   HEAP_NAMED,   /* no thread's, named.h */
-  HEAP_COMMON,  /* no thread's, common.h */
   HEAP_LOST     /* of a fork's parent: its lock was another's */
 };
 
@@ -80,22 +73,16 @@ struct sample_pace {
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
+  struct heap *home; /* whose slabs the bins are filled from: its own, or another's (homes.h); NULL in heap_none, whose bins
+                      * take nothing */
   struct outgoing outgoing[OUTGOING_SLOTS];
-  struct outgoing *more_outgoing; /* for what finds its slot taken; NULL: not needed so far */
   uint32_t next_waiting;   /* slot of `outgoing`, modulo their number, to be looked at next */
-  uint32_t cut_short;      /* batches that were sent for another owner's sake, saturating */
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
-  size_t common_bins;      /* of these, those of common classes (common.h) */
-  uint8_t
-      overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating; see share_begin */
-  uint8_t share_set;          /* see share.h */
+  uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
-  uint8_t rented[CLASS_COUNT];   /* blocks of common heaps since then, of shared classes refills */
-  uint64_t rented_since;         /* milliseconds of os_clock_ms */
-  uint64_t shared_since;         /* the same, of refills of shared classes */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
   bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
@@ -164,6 +151,7 @@ struct heap {
   _Alignas(64) struct lock lock;
   _Atomic uint8_t state; /* enum heap_state; written under `lock` */
   _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
+  _Atomic uint32_t users; /* threads whose home it is; relaxed: a hint for who chooses one */
   /* The thread (lock_self) that has the heap, and whose thread_heap it is not: it takes it just now, has borrowed it, or parks it. A handler
    * that interrupts this may fork, and the child goes on with it. Relaxed: that thread's own. */
   _Atomic uint32_t mover;
@@ -189,11 +177,30 @@ struct malloc_thread {
 extern _Thread_local struct malloc_thread malloc_thread HAK_HIDDEN
     __attribute__((tls_model("initial-exec")));
 
-/** Is `bin` one of `heap`'s? Also false for NULL, which stands for every pointer that is not a block
- * of a slab. */
-HAK_INLINE bool heap_has_bin(const struct heap *heap, const struct bin *bin) {
+/** Is `bin`, as the address map names it, one of `heap`'s: does the heap own the block's slab? Also false for NULL, which stands
+ * for every pointer that is not a block of a slab. */
+HAK_INLINE bool heap_owns_bin(const struct heap *heap, const struct bin *bin) {
   return (uintptr_t)bin - (uintptr_t)heap->bins < sizeof heap->bins;
 }
+
+/** How far from the first bin of the heap's home a bin of the map is: for a block of one of its slabs that is a place in `bins`, above
+ * it for all others, NULL too. */
+HAK_INLINE size_t heap_place(const struct heap *heap, const struct bin *bin) {
+  _Static_assert(offsetof(struct heap, bins) == 0, "a heap's address is that of its first bin");
+  return (uintptr_t)bin - (uintptr_t)heap->home;
+}
+
+/** May a block of such a place go into a bin of the heap's, which is heap_bin_at? */
+HAK_INLINE bool heap_keeps(size_t place) {
+  return place < sizeof((struct heap *)NULL)->bins;
+}
+
+HAK_INLINE struct bin *heap_bin_at(struct heap *heap, size_t place) {
+  return (struct bin *)(void *)((char *)heap + place);
+}
+
+/** Has the heap no slabs of its own? Then its thread is a guest in another heap's. */
+HAK_INLINE bool heap_is_guest(const struct heap *heap) { return heap->home != heap; }
 
 HAK_INLINE unsigned heap_node(const struct heap *heap) {
   return atomic_load_explicit(&heap->node, memory_order_relaxed);
@@ -273,10 +280,6 @@ extern atomic_bool heap_started HAK_HIDDEN;
 /** Heaps in use by threads, and those of ended threads. */
 void heap_counts(uint64_t *active, uint64_t *parked);
 uint64_t heap_active(void);
-/** Heaps that threads have or had: active and parked ones. A hint. */
-uint64_t heap_made(void);
-/** Are more than FEW_HEAPS active? A hint. */
-bool heap_are_many(void);
 
 /** Its part of the handlers around fork (fork.c). */
 void heap_each_lock(lock_visit *visit, void *argument);

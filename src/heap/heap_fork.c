@@ -1,7 +1,7 @@
 /* heap_fork.c - what fork.c has to do with the heaps of threads. */
 #include "heap/absent.h"
 #include "heap/bins.h"
-#include "heap/common.h"
+#include "heap/homes.h"
 #include "heap/named.h"
 #include "heap/offers.h"
 #include "heap/parked.h"
@@ -26,11 +26,12 @@ void heap_each_lock_in_use(lock_visit *visit, void *argument) {
 void heap_fork_prepare(void) {
   struct heap *mine = heap_if_any();
   /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
-   * the lock by now, and what it guards is its own then. */
-  if (mine != NULL && lock_keep_for_fork(&mine->lock)) remote_settle(mine);
+   * the lock by now, and what it guards is its own then. Where guests are, they may hold what libc waits for (lock.h). */
+  bool kept = mine != NULL && !homes_is_shared(mine) && lock_keep_for_fork(&mine->lock);
+  if (kept) remote_settle(mine);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    if (heap == mine) continue;
-    if (parked_is_moved_here(heap)) (void)lock_keep_for_fork(&heap->lock);
+    if (heap == mine && kept) continue;
+    if (parked_is_moved_here(heap) && !homes_is_shared(heap)) (void)lock_keep_for_fork(&heap->lock);
     else absent_note(heap);
   }
 }
@@ -47,7 +48,6 @@ static bool is_whole_in_child(struct heap *heap) {
 static void lose_heap(struct heap *heap) {
   if (heap == &heap_samples) heap_samples_lost = true;
   else if (named_is(heap)) named_lose(heap);
-  else if (common_is(heap)) common_lose(heap);
   else atomic_store_explicit(&heap->state, HEAP_LOST, memory_order_relaxed);
   parked_count_bins(heap, 0);
   absent_lose(heap);
@@ -67,7 +67,6 @@ static bool settle_heap(struct heap *heap) {
   }
   if (heap->ride_other != NULL) heap->ride_other = NULL; /* it may not be kept */
   remote_forget_inbox(heap);
-  if (common_is(heap)) return false;
   if (is_mine(heap)) {
     parked_count_bins(heap, 0);
     offers_enter_in_child(heap, false);

@@ -18,24 +18,11 @@ enum { LOANS_MOST = 16, LOAN_MS = 16, LENDERS = 4 };
 #define BYTES_A_LOAN ((size_t)512)
 _Static_assert(SMALL_MAX / BYTES_A_LOAN <= UINT8_MAX, "heap->borrowed holds as many");
 
-/* With many heaps, what each holds is mostly pages of small classes, one or two of each with few blocks in use: then every class has
- * loans of its own before each new page, from all classes up to twice its size. 64 threads hold 35 MB instead of 41, for 4% more
- * instructions in larson; with 32 loans 34 MB and 20% (docs/decisions/0013). */
-enum { MANY_LOANS = 8, MANY_LENDERS = 8 };
+static bool has_own_loans(unsigned size_class) { return class_size(size_class) >= OWN_LOANS_FROM; }
 
-static bool are_many(void) { return heap_made() > FEW_HEAPS; }
-
-static bool has_own_loans(unsigned size_class, bool many) {
-  return class_size(size_class) >= OWN_LOANS_FROM || many;
-}
-
-static unsigned own_loans(unsigned size_class) {
-  return class_size(size_class) >= OWN_LOANS_FROM ? class_size(size_class) / BYTES_A_LOAN
-                                                  : MANY_LOANS;
-}
-
-static bool may_borrow(struct heap *heap, unsigned size_class, bool own) {
-  if (own) return heap->borrowed[size_class] < own_loans(size_class);
+static bool may_borrow(struct heap *heap, unsigned size_class) {
+  if (has_own_loans(size_class))
+    return heap->borrowed[size_class] < class_size(size_class) / BYTES_A_LOAN;
   if (heap->loans > 0) return true;
   uint64_t now = os_clock_ms();
   if (now < heap->loans_since + LOAN_MS) return false;
@@ -46,18 +33,16 @@ static bool may_borrow(struct heap *heap, unsigned size_class, bool own) {
 }
 
 void *loan_take(struct heap *heap, unsigned size_class) {
-  /* Asked once: other threads begin and end meanwhile. */
-  bool many = are_many(), own = has_own_loans(size_class, many);
-  if (!may_borrow(heap, size_class, own)) return NULL;
+  if (!may_borrow(heap, size_class)) return NULL;
   size_t most = (size_t)class_size(size_class) * 2;
-  unsigned last = size_class + (many ? MANY_LENDERS : LENDERS);
+  unsigned last = size_class + LENDERS;
   for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < last;) {
     if (class_size(++c) > most) break;
     /* hardened: blocks of the class read as zeros, those of larger ones may not (HAKMEM_GUARD_ZERO) */
     if (link_zeroes(size_class) && !link_zeroes(c)) break;
     void *block = bin_pop(&heap->bins[c]);
     if (block == NULL) continue;
-    if (own) heap->borrowed[size_class]++;
+    if (has_own_loans(size_class)) heap->borrowed[size_class]++;
     else heap->loans--;
     return block;
   }
@@ -65,7 +50,7 @@ void *loan_take(struct heap *heap, unsigned size_class) {
 }
 
 void loan_end(struct heap *heap, unsigned size_class) {
-  if (has_own_loans(size_class, are_many())) {
+  if (has_own_loans(size_class)) {
     heap->borrowed[size_class] = 0;
   } else {
     heap->loans = 0;

@@ -1,6 +1,7 @@
 /* named.c - see named.h. */
 #include "heap/named.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "heap/engine.h"
@@ -184,7 +185,7 @@ static bool fill(struct hak_heap *named, unsigned size_class) {
   struct slab *slab = slab_to_use(named, size_class);
   if (slab == NULL) return false;
   void *list = NULL;
-  unsigned count = slab_take_list(slab, &list);
+  unsigned count = slab_take_list(slab, UINT_MAX, &list);
   slabs_count_free(heap, slab, -(int64_t)count);
   unsigned wanted = (unsigned)(CARVE_BYTES / class_size(size_class));
   if (count == 0) count = slab_carve(slab, wanted > 0 ? wanted : 1, 0, &list);

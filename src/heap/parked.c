@@ -7,6 +7,7 @@
 
 static struct heap *of_first_node HAK_START_DATA;
 static struct heap *of_others[NODES - 1];
+static struct heap *guests;
 /* Written under heap_list_lock, read as a hint; relaxed, as is the other. */
 static _Atomic uint64_t count HAK_START_DATA;
 static _Atomic size_t bin_bytes;
@@ -18,14 +19,16 @@ static struct heap **list_of(unsigned node) {
 uint64_t parked_heaps(void) { return atomic_load_explicit(&count, memory_order_relaxed); }
 
 void parked_put(struct heap *heap) {
-  struct heap **list = list_of(heap_node(heap));
+  struct heap **list = heap_is_guest(heap) ? &guests : list_of(heap_node(heap));
   heap->next_parked = *list;
   *list = heap;
   atomic_store_explicit(&count, parked_heaps() + 1, memory_order_relaxed);
 }
 
-struct heap *parked_take(unsigned node) {
-  struct heap **list = list_of(node), *heap = *list;
+/* A thread that was interrupted in a heap it holds the lock of may need another. */
+static struct heap *take(struct heap **list) {
+  while (*list != NULL && lock_holder(&(*list)->lock) == LOCK_MINE) list = &(*list)->next_parked;
+  struct heap *heap = *list;
   if (heap == NULL) return NULL;
   parked_begin_to_move(heap, false);
   *list = heap->next_parked;
@@ -34,7 +37,12 @@ struct heap *parked_take(unsigned node) {
   return heap;
 }
 
+struct heap *parked_take(unsigned node) { return take(list_of(node)); }
+
+struct heap *parked_take_guest(void) { return take(&guests); }
+
 static void forget_all(void) {
+  guests = NULL;
   for (unsigned node = 0; node < node_end(); node++) *list_of(node) = NULL;
   atomic_store_explicit(&count, 0, memory_order_relaxed);
 }

@@ -4,6 +4,7 @@
 #if HAK_HARDENED
 
 #include "heap/bins.h"
+#include "heap/homes.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/slabs.h"
@@ -29,8 +30,9 @@ static void release(struct heap *heap, void *block) {
     return;
   }
   struct bin *bin = map_bin(block);
-  if (!heap_has_bin(heap, bin)) remote_free(heap, bin, block);
-  else if (bin_push(bin, block)) bin_overflow(heap, bin);
+  size_t place = heap_place(heap, bin);
+  if (!heap_keeps(place)) remote_free(heap, bin, block);
+  else if (bin_push(heap_bin_at(heap, place), block)) bin_overflow(heap, heap_bin_at(heap, place));
 }
 
 /* Whose turn it is is known a call ahead, so that it is in the cache by then: it was not touched for as long as it waits. */
@@ -53,11 +55,9 @@ static void release_one(struct heap *heap, struct quarantine *quarantine) {
   release(heap, block);
 }
 
-/* More heaps than FEW_HEAPS share what so many may keep, as their bins do. */
-static size_t most_bytes(void) {
-  uint64_t active = heap_active();
-  size_t most = (size_t)option_value(GUARD_QUARANTINE_KB) * KIB;
-  return active > FEW_HEAPS ? most * FEW_HEAPS / active : most;
+/* Threads that share a home share what one may keep, as their bins do. */
+static size_t most_bytes(const struct heap *heap) {
+  return (size_t)option_value(GUARD_QUARANTINE_KB) * KIB / homes_users(heap);
 }
 
 static struct quarantine *quarantine_of(struct heap *heap) {
@@ -66,7 +66,7 @@ static struct quarantine *quarantine_of(struct heap *heap) {
     if (heap->quarantine == NULL) return NULL;
     heap->quarantine->draws = link_secret.code ^ (uintptr_t)heap;
   }
-  if (heap->quarantine->puts++ % PUTS == 0) heap->quarantine->most = most_bytes();
+  if (heap->quarantine->puts++ % PUTS == 0) heap->quarantine->most = most_bytes(heap);
   return heap->quarantine;
 }
 

@@ -1,18 +1,19 @@
 /* refill.c - blocks out of the slabs into an empty bin: the slow path of malloc.
  *
- * A refill looks, in this order, at what others sent back, at the heap's own slabs, at memory that
- * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take blocks of a heap that
- * many share, a block of a larger class, or one of a common heap.
+ * A refill looks, in this order, at what came back to the thread's home, at the home's slabs, at memory that
+ * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a larger
+ * class.
  */
 #include "heap/refill.h"
 
+#include <limits.h>
+
 #include "heap/adopt.h"
 #include "heap/bins.h"
-#include "heap/common.h"
 #include "heap/engine.h"
+#include "heap/homes.h"
 #include "heap/loans.h"
 #include "heap/remote.h"
-#include "heap/share.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
 #include "os/probe.h"
@@ -63,12 +64,12 @@ static size_t populate_piece(struct heap *heap, const struct slab *slab) {
 }
 
 /* How many blocks to carve: `wanted`, or more where these touch no new page. */
-static unsigned carve_blocks(const struct slab *slab, unsigned wanted) {
+static unsigned carve_blocks(const struct slab *slab, unsigned wanted, bool is_shared) {
   uint32_t size = slab_block_size(slab), at = slab_carved(slab) * size;
   uint32_t there = superslab_is_whole(superslab_of(slab)) ? (uint32_t)slab->slices << SLICE_SHIFT
                                                           : slab->touched;
-  /* Each of many heaps would keep more in its bins. */
-  if (size > REFILL_BYTES || there <= at || heap_are_many()) return wanted;
+  /* Each of many threads would keep more in its bins. */
+  if (size > REFILL_BYTES || there <= at || is_shared) return wanted;
   uint32_t bytes = there - at < CARVED_MOST ? there - at : CARVED_MOST;
   unsigned blocks = bytes / size < REFILL_BLOCKS ? bytes / size : REFILL_BLOCKS;
   return blocks > wanted ? blocks : wanted;
@@ -123,34 +124,39 @@ static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list,
   return *zeroed;
 }
 
-/* At least one block from the heap's slabs, if there is one to be had without a new slab, and from partial ones on until a
+/* Of a slab's free blocks a thread takes as they are in its list; one that shares the slab leaves others some. */
+enum { SHARED_BLOCKS_MOST = 2 * REFILL_BLOCKS };
+
+/* At least one block from the home's slabs, if there is one to be had without a new slab, and from partial ones on until a
  * refill's worth is there. */
-static unsigned take_from_slabs(struct heap *heap, unsigned size_class, void **list, bool *zeroed) {
+static unsigned take_from_slabs(struct heap *home, unsigned size_class, bool is_shared, void **list,
+                                bool *zeroed) {
   unsigned wanted = refill_blocks(size_class), count = 0;
+  unsigned most = !is_shared ? UINT_MAX : wanted == 1 ? 1 : SHARED_BLOCKS_MOST;
   *list = NULL;
   while (count < wanted) {
-    struct slab *slab = slab_to_use(heap, size_class);
+    struct slab *slab = slab_to_use(home, size_class);
     if (slab == NULL) {
-      if (count > 0 || prefers_fresh(heap) || !refill_take_back(heap, size_class)) break;
+      if (count > 0 || prefers_fresh(home) || !refill_take_back(home, size_class)) break;
       continue;
     }
     void *blocks;
-    unsigned taken = slab_take_list(slab, &blocks);
-    slabs_count_free(heap, slab, -(int64_t)taken);
+    unsigned taken = slab_take_list(slab, most, &blocks);
+    slabs_count_free(home, slab, -(int64_t)taken);
     if (taken > 0) {
       if (*list != NULL) link_set(link_last(blocks, taken), *list);
       *list = blocks;
-      slabs_count(heap, size_class, COUNT_FROM_SLABS, taken);
+      slabs_count(home, size_class, COUNT_FROM_SLABS, taken);
     } else {
       taken = carve_untouched(slab, wanted, list, zeroed);
       if (taken == 0)
-        taken =
-            slab_carve(slab, carve_blocks(slab, wanted - count), populate_piece(heap, slab), list);
-      slabs_count(heap, size_class, COUNT_CARVED, taken);
+        taken = slab_carve(slab, carve_blocks(slab, wanted - count, is_shared),
+                           populate_piece(home, slab), list);
+      slabs_count(home, size_class, COUNT_CARVED, taken);
     }
     count += taken;
-    if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
-    if (slab_is_given(slab)) slabs_enlist(heap, slab);
+    if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(home, slab);
+    if (slab_is_given(slab)) slabs_enlist(home, slab);
   }
   return count;
 }
@@ -178,17 +184,16 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
   return true;
 }
 
-/* Makes a refill possible where the heap itself has nothing left. What sleeps on another node comes last. */
-static bool get_memory(struct heap *heap, unsigned size_class) {
-  heap_set_node(heap, node_now());
-  bool adopted = adopt_slabs(heap, size_class, false);
-  if (!adopted) adopt_room(ROOM_FOR_SLAB);
-  if (!adopted && !add_slab(heap, size_class)) {
-    if (refill_take_back(heap, size_class)) return true;
-    adopted = node_are_many() && adopt_slabs(heap, size_class, true);
+/* Makes a refill possible where the home has nothing left. What sleeps on another node comes last. */
+static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
+  if (is_own) heap_set_node(home, node_now());
+  bool adopted = adopt_slabs(home, size_class, false);
+  if (!adopted && !add_slab(home, size_class)) {
+    if (refill_take_back(home, size_class)) return true;
+    adopted = node_are_many() && adopt_slabs(home, size_class, true);
     if (!adopted) return false;
   }
-  slabs_count(heap, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
+  slabs_count(home, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
   return true;
 }
 
@@ -199,28 +204,26 @@ static bool get_memory(struct heap *heap, unsigned size_class) {
  * one back takes half a millisecond. */
 #define SORT_FROM ((int64_t)(4 * MIB))
 #define SORT_MOST ((int64_t)(32 * MIB))
-/* With more heaps too many slabs have blocks elsewhere as well, and do not become empty. */
-enum { SORT_HOLDS = 8, SORT_BATCHES = 64, SORT_HEAPS_MOST = 2 * FEW_HEAPS };
+enum { SORT_HOLDS = 8, SORT_BATCHES = 64 };
 
 static bool sort_is_due(struct heap *heap, unsigned size_class) {
   int64_t waits = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed); /* a hint */
   if (HAK_LIKELY(waits < SORT_FROM && !heap->sorts[size_class])) return false;
   /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
   return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
-         heap_active() <= SORT_HEAPS_MOST &&
          (heap->sorts[size_class] || remote_has_batches(heap, size_class, SORT_BATCHES));
 }
 
 /* Under the heap's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
-static bool sort_sent_back(struct heap *heap, unsigned size_class) {
-  bool due = sort_is_due(heap, size_class), more = due;
+static bool sort_sent_back(struct heap *heap, struct heap *home, unsigned size_class) {
+  bool due = sort_is_due(home, size_class), more = due;
   for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
-    more = slabs_put_batches(heap, size_class);
-    lock_release_in_turn(&heap->lock);
-    lock_acquire(&heap->lock);
+    more = slabs_put_batches(home, size_class);
+    lock_release_in_turn(&home->lock);
+    lock_acquire(&home->lock);
   }
-  heap->sorts[size_class] = more;
-  if (HAK_UNLIKELY(due)) heap->wants |= engine_is_due(heap) ? WANTS_ENGINE : WANTS_LOOK;
+  home->sorts[size_class] = more;
+  if (HAK_UNLIKELY(due)) heap->wants |= engine_is_due(home) ? WANTS_ENGINE : WANTS_LOOK;
   return due;
 }
 
@@ -238,52 +241,17 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 
-/* What is left of a list whose first block is taken. */
-static void to_bin(struct bin *bin, void *first, unsigned count) {
-  HAK_CHECK(bin->head == NULL);
-  if (count > 1) bin->head = link_follow_on(first);
-  bin->room -= (int32_t)count - 1;
-}
-
-/* One block of those that all threads share. Its heap's bin, which is under the lock, is what was freed last. */
-static void *take_common(struct heap *common, unsigned size_class, bool any_larger, bool *zeroed) {
-  struct bin *bin = &common->bins[size_class];
-  lock_acquire(&common->lock);
-  common->quiet[size_class] = 0;
-  void *block = bin_pop(bin);
-  unsigned count = block != NULL ? 0 : take_sent_back(common, size_class, &block);
-  if (block == NULL && needs_new_page(common, size_class)) {
-    if (any_larger) block = loan_take(common, size_class);
-    if (block == NULL) loan_end(common, size_class);
-  }
-  if (block == NULL) {
-    count = take_from_slabs(common, size_class, &block, zeroed);
-    if (count == 0 && (add_slab(common, size_class) || refill_take_back(common, size_class)))
-      count = take_from_slabs(common, size_class, &block, zeroed);
-  }
-  if (count > 0) to_bin(bin, block, count);
-  lock_release(&common->lock);
-  superslab_settle();
-  return block;
-}
-
-/* NULL: nothing is to be had there. The caller holds no lock. */
-static void *rent(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
-  common_rent(heap, size_class);
-  struct heap *common = common_heap(size_class);
-  return common != NULL ? take_common(common, size_class, any_larger, zeroed) : NULL;
-}
-
-/* A thread that comes for the rest of a refill would soon have come too often; to link blocks of many batches takes time, under a lock that
- * others wait for. */
+/* Of threads that share a home, one that comes for the rest of a refill would soon have come too often; to link blocks of many batches
+ * takes time, under a lock that others wait for. */
 enum { SHORT_PART = 4 };
 
-/* Batches that others sent, more than one where they are short. */
-static unsigned take_batches(struct heap *from, unsigned size_class, unsigned wanted, void **list) {
-  unsigned count = take_sent_back(from, size_class, list);
-  while (count > 0 && count < wanted / SHORT_PART) {
+/* Batches that came back, more than one where they are short. */
+static unsigned take_batches(struct heap *home, unsigned size_class, bool is_shared, void **list) {
+  unsigned count = take_sent_back(home, size_class, list);
+  unsigned least = is_shared ? refill_blocks(size_class) / SHORT_PART : 0;
+  while (count > 0 && count < least) {
     void *more;
-    unsigned taken = take_sent_back(from, size_class, &more);
+    unsigned taken = take_sent_back(home, size_class, &more);
     if (taken == 0) break;
     link_set(link_last(more, taken), *list);
     *list = more;
@@ -292,101 +260,57 @@ static unsigned take_batches(struct heap *from, unsigned size_class, unsigned wa
   return count;
 }
 
-/* Of many blocks, as a slab may have free, all but `wanted` into the bin of a heap that many share, which is empty. */
-static unsigned keep_rest(struct bin *bin, void *list, unsigned count, unsigned wanted) {
-  if (count < 2 * wanted) return count;
-  void *last = list;
-  for (unsigned i = 1; i < wanted; i++) last = link_follow_on(last);
-  bin->head = link_follow_on(last);
-  bin->room = (int32_t)bin->capacity - (int32_t)(count - wanted);
-  link_set(last, NULL);
-  return wanted;
+/* Under the home's lock. */
+static unsigned take_blocks(struct heap *home, unsigned size_class, bool is_shared, void **list,
+                            bool *zeroed) {
+  unsigned count = take_batches(home, size_class, is_shared, list);
+  return count > 0 ? count : take_from_slabs(home, size_class, is_shared, list, zeroed);
 }
 
-/* About `wanted` blocks of a heap that many share; 0: nothing is to be had there. The caller holds no lock. */
-static unsigned take_shared(struct heap *from, unsigned size_class, unsigned wanted, void **list,
-                            bool *grows) {
-  struct bin *bin = &from->bins[size_class];
-  lock_acquire(&from->lock);
-  from->quiet[size_class] = 0;
-  unsigned count = bin_take_all(bin, list); /* what was left over last time */
-  if (count == 0) count = take_batches(from, size_class, wanted, list);
-  if (count == 0) count = take_from_slabs(from, size_class, list, NULL);
-  if (count == 0 && get_memory(from, size_class)) {
-    *grows = true;
-    count = take_batches(from, size_class, wanted, list);
-    if (count == 0) count = take_from_slabs(from, size_class, list, NULL);
+/* What is left of a list whose first block is taken. */
+static void to_bin(struct bin *bin, void *first, unsigned count) {
+  HAK_CHECK(bin->head == NULL);
+  if (count > 1) bin->head = link_follow_on(first);
+  bin->room -= (int32_t)count - 1;
+}
+
+/* What else is to be done after a refill that made the home grow, or opened what was given back. Under the home's lock. */
+static unsigned wants_after(struct heap *home, bool grew) {
+  unsigned wants = grew ? WANTS_READY : 0;
+  if (grew && HAK_UNLIKELY(engine_trade_is_due(home))) wants |= WANTS_TRADE;
+  /* A load came back: huge pages that were broken up are wanted again. */
+  if (HAK_UNLIKELY(home->opened_bytes >= REFILLED_BYTES)) {
+    home->opened_bytes = 0;
+    wants |= WANTS_ENGINE;
   }
-  count = keep_rest(bin, *list, count, wanted);
-  lock_release(&from->lock);
-  superslab_settle();
-  return count;
-}
-
-/* Into the bin of the thread, but for the block that is returned; NULL: nothing is to be had there. The caller holds no lock. */
-static void *refill_shared(struct heap *heap, unsigned size_class) {
-  struct heap *from = share_heap(heap, size_class);
-  if (from == NULL) return NULL;
-  void *list = NULL;
-  bool grows = false;
-  unsigned count = take_shared(from, size_class, refill_blocks(size_class), &list, &grows);
-  if (list == NULL) return NULL;
-  probe_refill(from, class_size(size_class), count);
-  to_bin(&heap->bins[size_class], list, count);
-  if (grows) heap->wants |= WANTS_READY;
-  return list;
+  return wants;
 }
 
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
-  struct bin *bin = &heap->bins[size_class];
+  struct heap *home = heap->home;
+  bool is_shared = homes_is_shared(heap), grew = false;
   void *list = NULL;
   heap->overflows[size_class] = 0;
-  lock_acquire(&heap->lock);
-  heap->quiet[size_class] = 0;
   heap->freed_in_a_row = 0;
-  bool grows = false;
-  bool sorted = sort_sent_back(heap, size_class);
-  unsigned count = take_sent_back(heap, size_class, &list);
-  bool new_page = count == 0 && needs_new_page(heap, size_class);
-  if (new_page && HAK_UNLIKELY(share_wanted(heap, size_class))) {
-    lock_release(&heap->lock);
-    if ((list = refill_shared(heap, size_class)) != NULL) return list;
-    lock_acquire(&heap->lock);
-    count = take_sent_back(heap, size_class, &list);
+  lock_acquire(&home->lock);
+  home->quiet[size_class] = 0;
+  bool settles = sort_sent_back(heap, home, size_class);
+  unsigned count = take_batches(home, size_class, is_shared, &list);
+  if (count == 0 && needs_new_page(home, size_class)) {
+    if (any_larger) list = loan_take(heap, size_class);
+    if (list == NULL) loan_end(heap, size_class);
   }
-  if (count == 0 && new_page) {
-    if (any_larger && (list = loan_take(heap, size_class)) != NULL) {
-      lock_release(&heap->lock);
-      if (HAK_UNLIKELY(sorted)) superslab_settle();
-      return list;
-    }
-    loan_end(heap, size_class);
-    if (HAK_UNLIKELY(common_wanted(heap, size_class))) {
-      lock_release(&heap->lock);
-      if ((list = rent(heap, size_class, any_larger, zeroed)) != NULL) return list;
-      /* Memory is short: slabs of its own and those that sleep may have some. Others may have sent something meanwhile. */
-      lock_acquire(&heap->lock);
-      count = take_sent_back(heap, size_class, &list);
-    }
+  bool lent = count == 0 && list != NULL;
+  if (count == 0 && !lent) count = take_from_slabs(home, size_class, is_shared, &list, zeroed);
+  if (count == 0 && !lent && get_memory(home, size_class, home == heap)) {
+    settles = grew = true;
+    count = take_blocks(home, size_class, is_shared, &list, zeroed);
   }
-  if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
-  if (count == 0 && get_memory(heap, size_class)) {
-    grows = true;
-    count = take_sent_back(heap, size_class, &list);
-    if (count == 0) count = take_from_slabs(heap, size_class, &list, zeroed);
-  }
-  bool trades = grows && engine_trade_is_due(heap);
-  lock_release(&heap->lock);
-  if (grows || sorted || count == 0) superslab_settle();
-  if (count == 0) return NULL;
+  heap->wants |= (uint8_t)wants_after(home, grew);
+  lock_release(&home->lock);
+  if (settles || list == NULL) superslab_settle();
+  if (lent || list == NULL) return list;
   probe_refill(heap, class_size(size_class), count);
-  to_bin(bin, list, count);
-  /* A load came back: huge pages that were broken up are wanted again. */
-  if (HAK_UNLIKELY(heap->opened_bytes >= REFILLED_BYTES)) {
-    heap->opened_bytes = 0;
-    heap->wants |= WANTS_ENGINE;
-  }
-  if (grows) heap->wants |= WANTS_READY;
-  if (HAK_UNLIKELY(trades)) heap->wants |= WANTS_TRADE;
+  to_bin(&heap->bins[size_class], list, count);
   return list;
 }

@@ -12,18 +12,16 @@
 #include "heap/remote.h"
 
 #include "heap/bins.h"
-#include "heap/common.h"
 #include "heap/engine.h"
+#include "heap/homes.h"
 #include "heap/named.h"
 #include "heap/offers.h"
-#include "heap/share.h"
 #include "heap/slots.h"
 #include "observe/report.h"
 
 #define BATCH_BYTES (16 * KIB)
-/* With more than FEW_HEAPS active batches get shorter, down to this: a thread that sleeps keeps what it has not sent
- * (docs/decisions/0002). */
-#define BATCH_BYTES_LEAST (2 * KIB)
+/* Of a thread that shares its home: one that sleeps keeps what it has not sent (docs/decisions/0002). */
+#define BATCH_BYTES_SHARED (4 * KIB)
 
 static unsigned count_of(const struct batch *batch) {
   return (unsigned)(batch->next_and_count >> BATCH_COUNT_SHIFT);
@@ -77,7 +75,7 @@ static bool enter(struct heap *heap) {
   return true;
 }
 
-/* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So with many active heaps each full
+/* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So in a thread that shares its home each full
  * batch has one of the first 64 slots looked at, in turn: what was there at the look before goes, too (docs/decisions/0034). */
 static void send_what_waits(struct heap *heap) {
   struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];
@@ -87,7 +85,7 @@ static void send_what_waits(struct heap *heap) {
 
 static void send_full(struct heap *heap, struct outgoing *slot) {
   send_of(heap, slot);
-  if (heap_are_many()) send_what_waits(heap);
+  if (homes_is_shared(heap)) send_what_waits(heap);
 }
 
 void remote_send_full(struct heap *heap, struct outgoing *slot) {
@@ -96,76 +94,18 @@ void remote_send_full(struct heap *heap, struct outgoing *slot) {
   slots_leave(heap);
 }
 
-static unsigned batch_limit(unsigned size_class) {
-  uint64_t active = heap_active();
-  size_t bytes = active > FEW_HEAPS ? BATCH_BYTES * FEW_HEAPS / active : BATCH_BYTES;
-  if (bytes < BATCH_BYTES_LEAST) bytes = BATCH_BYTES_LEAST;
+static unsigned batch_limit(unsigned size_class, size_t bytes) {
   size_t limit = bytes / class_size(size_class);
   return limit > BATCH_BLOCKS ? BATCH_BLOCKS : limit == 0 ? 1 : (unsigned)limit;
 }
 
 /* --- slots -------------------------------------------------------------------------------------------------- */
 
-/* One slot an owner and class is enough for threads that free for a few others. One that frees for 200 in a few classes
- * cuts a batch short with nearly every block, and a batch of one block costs both sides a hundred times what a block in a long
- * one does. After so many of them it gets 2,048 more slots, 64 KiB: with 200 owners and 4
- * classes one set in 200 has more owners than slots. Not where few heaps are active: blocks that are gathered for longer come
- * back cold (docs/decisions/0003). */
-enum { CUT_SHORT_MOST = 1024, SHORT_PART = 4 };
-
-static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block) {
+static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block, size_t bytes) {
   unsigned size_class = map_slab(block)->size_class;
   slot->size_class = (uint8_t)size_class;
-  slot->limit = (uint16_t)batch_limit(size_class);
+  slot->limit = (uint16_t)batch_limit(size_class, bytes);
   slot->owner = owner;
-}
-
-/* Heaps often lie at a fixed distance. Whatever that is, their bins have to be spread as by chance: one multiplication
- * gathers some distances in a few sets. So the upper half is folded into the lower one between two (as in
- * SplitMix64, Steele, Lea and Flood 2014). */
-static uint64_t mixed(const struct bin *owner) {
-  const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
-  uint64_t key = (uintptr_t)owner / sizeof(struct bin) * odd;
-  return ((key ^ key >> 32) * odd) >> 32;
-}
-
-static struct outgoing *set_of(struct heap *heap, const struct bin *owner) {
-  return heap->more_outgoing + mixed(owner) % (MORE_SLOTS / MORE_SET) * MORE_SET;
-}
-
-/* The owner's among the second number; NULL: it has none there. */
-static struct outgoing *slot_in_set(struct heap *heap, const struct bin *owner) {
-  if (heap->more_outgoing == NULL) return NULL;
-  struct outgoing *set = set_of(heap, owner);
-  for (unsigned i = 0; i < MORE_SET; i++)
-    if (set[i].owner == owner) return &set[i];
-  return NULL;
-}
-
-/* For an owner that has none: the emptiest of its set, which is sent. So where there is one owner too many, two take turns in
- * one slot, and the others gather on. */
-static struct outgoing *slot_of_set(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *set = set_of(heap, owner), *emptiest = set;
-  for (unsigned i = 1; i < MORE_SET; i++)
-    if (set[i].count < emptiest->count) emptiest = &set[i];
-  send_of(heap, emptiest);
-  give_slot_to(emptiest, owner, block);
-  return emptiest;
-}
-
-/* The slot is taken by another owner's blocks. */
-static bool has_more_slots(struct heap *heap, const struct outgoing *slot) {
-  if (heap->more_outgoing != NULL) return true;
-  if (slot->count > slot->limit / SHORT_PART || heap->cut_short == CUT_SHORT_MOST) return false;
-  if (++heap->cut_short < CUT_SHORT_MOST) return false;
-  if (!heap_are_many()) {
-    heap->cut_short = 0;
-    return false;
-  }
-  /* Asked for once: without memory it goes on as before. */
-  heap->more_outgoing =
-      meta_allocate(MORE_SLOTS * sizeof(struct outgoing), _Alignof(struct outgoing));
-  return heap->more_outgoing != NULL;
 }
 
 /* A named heap gets each block at once: gathered ones would still be linked when it is destroyed. */
@@ -176,26 +116,9 @@ static bool freed_to_named(struct bin *owner, void *block, bool *wants_look) {
   return named != NULL;
 }
 
-/* A common block stays with the thread that frees it, as one of its own would; but not where it lies on another node, nor where
- * the thread has slabs of the class by now, since free takes three times as long for this one. */
-static bool freed_to_common(struct heap *heap, struct bin *owner, void *block) {
-  unsigned size_class = map_slab(block)->size_class;
-  const struct heap *common = heap_of_bin(owner, size_class);
-  if (!common_has_class(size_class) || !common_is(common) || share_has_bin(owner)) return false;
-  if (!common_wanted(heap, size_class) || heap_node(common) != node_now()) {
-    remote_send_list(owner, block, 1);
-    if (HAK_UNLIKELY(common_is_due(size_class))) heap->wants |= WANTS_ENGINE;
-    return true;
-  }
-  struct bin *bin = &heap->bins[size_class];
-  if (bin_push(bin, block)) bin_overflow(heap, bin);
-  return true;
-}
-
 /* A block for which there is no slot goes past them? */
 static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
   bool wants_look = false;
-  if (freed_to_common(heap, owner, block)) return true;
   if (!freed_to_named(owner, block, &wants_look)) return false;
   if (wants_look) heap->wants |= WANTS_LOOK;
   return true;
@@ -204,30 +127,27 @@ static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
 /* No slot is this owner's. */
 static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
-  if (slot->head != NULL && has_more_slots(heap, slot)) return slot_of_set(heap, owner, block);
   send_of(heap, slot);
-  give_slot_to(slot, owner, block);
+  give_slot_to(slot, owner, block, homes_is_shared(heap) ? BATCH_BYTES_SHARED : BATCH_BYTES);
   return slot;
 }
 
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
   struct outgoing *slot = remote_slot(heap, owner);
-  if (HAK_UNLIKELY(slot->owner != owner)) {
-    slot = slot_in_set(heap, owner);
-    if (slot == NULL && goes_past_slots(heap, owner, block)) return;
-  }
+  bool is_new = slot->owner != owner;
+  if (HAK_UNLIKELY(is_new) && goes_past_slots(heap, owner, block)) return;
   if (HAK_UNLIKELY(!enter(heap))) {
     remote_free_now(owner, block);
     return;
   }
-  if (slot == NULL) slot = new_slot(heap, owner, block);
+  if (HAK_UNLIKELY(is_new)) slot = new_slot(heap, owner, block);
   if (remote_gather(slot, block) >= slot->limit) send_full(heap, slot);
   slots_leave(heap);
 }
 
 void remote_send_list(struct bin *owner, void *first, unsigned count) {
   unsigned size_class = map_slab(first)->size_class;
-  unsigned limit = batch_limit(size_class);
+  unsigned limit = batch_limit(size_class, BATCH_BYTES);
   while (count > 0) {
     unsigned blocks = count < limit ? count : limit;
     void *last = first;
@@ -241,15 +161,37 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
   }
 }
 
+bool remote_send_home(struct bin *owner, unsigned size_class, void *list) {
+  unsigned limit = batch_limit(size_class, BATCH_BYTES);
+  bool due = false;
+  while (list != NULL) {
+    void *first = list, *last = first;
+    unsigned blocks = 1;
+    for (list = link_follow(last); list != NULL && blocks < limit; blocks++) list = link_follow(last = list);
+    link_set(last, NULL);
+    due |= push(heap_of_bin(owner, size_class), size_class, first, blocks);
+  }
+  return due;
+}
+
 void remote_send_strays(struct strays *strays) {
   for (unsigned i = 0; i < STRAY_SLOTS; i++) (void)send(&strays->slots[i]);
+}
+
+/* Heaps often lie at a fixed distance. Whatever that is, their bins have to be spread as by chance: one multiplication
+ * gathers some distances in a few places. So the upper half is folded into the lower one between two (as in
+ * SplitMix64, Steele, Lea and Flood 2014). */
+static uint64_t mixed(const struct bin *owner) {
+  const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
+  uint64_t key = (uintptr_t)owner / sizeof(struct bin) * odd;
+  return ((key ^ key >> 32) * odd) >> 32;
 }
 
 void remote_gather_strays(struct strays *strays, struct bin *owner, void *first, unsigned count) {
   struct outgoing *slot = &strays->slots[mixed(owner) % STRAY_SLOTS];
   if (slot->owner != owner) {
     (void)send(slot);
-    give_slot_to(slot, owner, first);
+    give_slot_to(slot, owner, first, BATCH_BYTES);
   }
   for (void *next; count > 0; first = next, count--) {
     next = count > 1 ? link_follow_on(first) : NULL;
@@ -278,9 +220,7 @@ static size_t send_older_of(struct outgoing *slots, unsigned count, unsigned loo
 }
 
 size_t remote_send_older(struct heap *heap, unsigned looks) {
-  size_t young = send_older_of(heap->outgoing, OUTGOING_SLOTS, looks);
-  if (heap->more_outgoing != NULL) young += send_older_of(heap->more_outgoing, MORE_SLOTS, looks);
-  return young;
+  return send_older_of(heap->outgoing, OUTGOING_SLOTS, looks);
 }
 
 void remote_flush(struct heap *heap) {

@@ -59,6 +59,10 @@ void remote_free(struct heap *heap, struct bin *owner, void *block);
 /** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
 void remote_send_list(struct bin *owner, void *first, unsigned count);
 
+/** Sends a list of blocks of the class, which ends with NULL, in batches to the heap of `owner`, whoever owns their slabs. True: the release
+ * engine is wanted. */
+bool remote_send_home(struct bin *owner, unsigned size_class, void *list);
+
 /** Where others' blocks of a class are gathered, so that they do not go home one by one. All zero at first. */
 enum { STRAY_SLOTS = 8 };
 struct strays {

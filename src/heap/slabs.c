@@ -129,7 +129,7 @@ static bool are_blocks(const struct slab *slice, const void *first, const void *
 HAK_INLINE void put_run(struct heap *heap, struct slab *slice, void *first, void *last,
                         unsigned count, bool keep_last, struct strays *strays) {
   struct bin *bin = map_bin(first);
-  if (HAK_LIKELY(heap_has_bin(heap, bin)))
+  if (HAK_LIKELY(heap_owns_bin(heap, bin)))
     slabs_put_run(heap, slab_head(slice), first, last, count, keep_last);
   else put_elsewhere(bin, first, count, strays);
 }

@@ -23,9 +23,8 @@
 #else
 #define HAK_NOT_IN_RESULT(value) ((void)(value))
 #endif
-/* A branch that is seldom taken reads the variable again: the way past it need not keep its value in a register, and on x86-64
- * a compare takes it from memory, one instruction fewer. */
-#define HAK_READ_ANEW(variable) __asm__("" : "+m"(variable))
+/* The compiler does not know that the pointer is what it was: what it has added to it so far it adds once more. */
+#define HAK_ADDED_ANEW(pointer) __asm__("" : "+r"(pointer))
 #define HAK_INLINE static inline __attribute__((always_inline))
 #define HAK_NOINLINE __attribute__((noinline))
 /* For data of ours that is used in other files: without it the compiler goes through the table of
@@ -190,6 +189,9 @@ enum os_welcome os_thread_is_welcome(void);
 
 /** How many threads the process has, as the kernel counts them; 0: it does not say. Keeps errno. */
 unsigned long os_process_threads(void);
+
+/** On how many processors the calling thread may run, 1 at least. Keeps errno. */
+unsigned os_processors(void);
 
 /** Starts a detached thread that runs `body`, all signals blocked, with a small stack. It takes the scheduling class
  * SCHED_OTHER, and the nice value and the processors of the process' main thread; its capabilities are those of

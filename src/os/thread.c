@@ -92,10 +92,21 @@ unsigned long os_process_threads(void) {
 
 /* All calls are made past libc, whose wrappers programs replace, and whatever is refused stays as it was. */
 
+enum { PROCESSORS_MOST = 8192 }; /* the kernel's most */
+
+unsigned os_processors(void) {
+  unsigned long set[PROCESSORS_MOST / 8 / sizeof(unsigned long)];
+  long bytes = OS_CALL(SYS_sched_getaffinity, 0, sizeof set, set);
+  unsigned count = 0;
+  for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof set[0]; i++)
+    count += (unsigned)__builtin_popcountl(set[i]);
+  return count > 0 ? count : 1;
+}
+
 /* Not those of the thread that happened to free: it may be a real-time thread, or pinned to one processor. */
 static void schedule_as_process(long process) {
   static const struct sched_param none;
-  unsigned long processors[1024 / sizeof(unsigned long)]; /* 8,192 of them, the kernel's most */
+  unsigned long processors[PROCESSORS_MOST / 8 / sizeof(unsigned long)];
   OS_CALL(SYS_sched_setscheduler, 0, SCHED_OTHER, &none);
   long nice = OS_CALL(SYS_getpriority, PRIO_PROCESS, process); /* 20 - nice */
   if (nice > 0) OS_CALL(SYS_setpriority, PRIO_PROCESS, 0, 20 - nice);

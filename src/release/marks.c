@@ -25,9 +25,9 @@ bool release_enough_waits(struct heap *mine) {
   size_t least = atomic_load_explicit(&below_least, memory_order_relaxed);
   if (enough_waits_below(least, waiting_below_heaps())) return true;
   if (mine == NULL) return false;
-  lock_acquire(&mine->lock);
-  bool due = engine_is_due(mine);
-  lock_release(&mine->lock);
+  lock_acquire(&mine->home->lock);
+  bool due = engine_is_due(mine->home);
+  lock_release(&mine->home->lock);
   return due;
 }
 

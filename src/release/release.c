@@ -2,7 +2,6 @@
 #include "release/look.h"
 
 #include "heap/absent.h"
-#include "heap/common.h"
 #include "heap/engine.h"
 #include "heap/named.h"
 #include "heap/offers.h"
@@ -161,7 +160,7 @@ enum { QUIET_MOST = LOOKS + 1 };
 /* Are its bins under its lock? */
 static bool has_no_thread(const struct heap *heap) {
   uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
-  return state == HEAP_PARKED || state == HEAP_COMMON;
+  return state == HEAP_PARKED;
 }
 
 bool look_begin(struct heap *heap) {
@@ -198,7 +197,7 @@ void look_end(struct heap *heap, struct pass *pass) {
   lock_acquire(&heap->lock);
   if (has_no_thread(heap)) {
     size_t bytes = bins_bytes(heap);
-    if (!common_is(heap)) parked_count_bins(heap, bytes);
+    parked_count_bins(heap, bytes);
     pass->young += bytes;
   }
   lock_release(&heap->lock);

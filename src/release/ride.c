@@ -1,5 +1,5 @@
 /* ride.c - the engine where there is no helper thread: bounded parts of a look in the program's own calls. */
-#include "heap/common.h"
+#include "heap/heap.h"
 #include "heap/engine.h"
 #include "policy/options.h"
 #include "release/background.h"
@@ -36,7 +36,7 @@ static struct heap *next_parked(struct heap *from, uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   for (; from != NULL; from = from->next) {
     bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if (((parked && !heap_is_bare(from)) || common_is(from)) && now - from->looked_ms >= half)
+    if (parked && !heap_is_bare(from) && now - from->looked_ms >= half)
       return from;
   }
   return NULL;
@@ -79,7 +79,7 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
 
 static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
   if (heap->ride_step < CLASS_COUNT) {
-    if (ride_class(heap, heap->ride_step, &heap->ride_begun, pass)) return;
+    if (ride_class(heap->home, heap->ride_step, &heap->ride_begun, pass)) return;
   } else if (heap->ride_step == RIDE_SPANS) {
     look_at_spans(heap, pass);
     turn_to_parked(heap, heap_first(), now);
@@ -105,13 +105,14 @@ static void set_round(struct heap *heap, uint64_t from_ms) {
 static void ride_end(struct heap *heap, uint64_t now) {
   heap->ride_young += unit_age();
   heap->rides = heap->ride_young > RELEASE_LEFT_OVER;
-  lock_acquire(&heap->lock);
+  struct heap *home = heap->home;
+  lock_acquire(&home->lock);
   /* Of a class that this round had passed by then. */
   bool grew =
-      heap->free_bytes > heap->ride_free && engine_is_worth(heap->free_bytes - heap->ride_free);
+      home->free_bytes > heap->ride_free && engine_is_worth(home->free_bytes - heap->ride_free);
   heap->rides |= grew;
-  if (!heap->rides) engine_set_mark(heap);
-  lock_release(&heap->lock);
+  if (!heap->rides) engine_set_mark(home);
+  lock_release(&home->lock);
   set_round(heap, now + (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2);
   if (!heap->rides) release_mark_below();
 }
@@ -119,9 +120,9 @@ static void ride_end(struct heap *heap, uint64_t now) {
 static void ride(struct heap *heap, uint64_t now) {
   struct pass pass = {.looks = LOOKS};
   if (heap->ride_step == 0 && !heap->ride_begun) {
-    lock_acquire(&heap->lock);
-    heap->ride_free = heap->free_bytes;
-    lock_release(&heap->lock);
+    lock_acquire(&heap->home->lock);
+    heap->ride_free = heap->home->free_bytes;
+    lock_release(&heap->home->lock);
   }
   for (unsigned i = 0;
        i < RIDE_BATCHES && pass.given < RIDE_BYTES && heap->ride_step < RIDE_DONE;) {

@@ -11,40 +11,42 @@ enum { TRADED_BLOCK_LEAST = 1 * KIB, TRADE_BATCHES = 16 };
 
 /* A piece of a class, from where the last one ended. */
 static bool look_on(struct heap *heap, unsigned size_class, struct pass *pass) {
-  struct class_slabs *slabs = &heap->classes[size_class];
-  lock_acquire(&heap->lock);
+  struct heap *home = heap->home;
+  struct class_slabs *slabs = &home->classes[size_class];
+  lock_acquire(&home->lock);
   bool is_in_it = slabs->next_look != NULL;
-  lock_release(&heap->lock);
-  if (!is_in_it && !look_start(heap, size_class)) return false;
+  lock_release(&home->lock);
+  if (!is_in_it && !look_start(home, size_class)) return false;
   /* A thread that rides would go on here, and might look at slabs a second time. */
   if (heap->ride_begun && heap->ride_step == size_class) {
     heap->ride_begun = false;
     heap->ride_step++;
   }
-  return look_at_slabs(heap, slabs, pass);
+  return look_at_slabs(home, slabs, pass);
 }
 
 /* All classes were looked at: what is free now is in pages with blocks that are in use. */
-static void end_round(struct heap *heap) {
-  lock_acquire(&heap->lock);
-  heap->trade_from = heap->free_bytes + heap->free_bytes / 4;
-  lock_release(&heap->lock);
-  heap->trade_class = 0;
+static void end_round(struct heap *home) {
+  lock_acquire(&home->lock);
+  home->trade_from = home->free_bytes + home->free_bytes / 4;
+  lock_release(&home->lock);
+  home->trade_class = 0;
 }
 
 void release_trade(struct heap *heap) {
   unsigned least = class_for(TRADED_BLOCK_LEAST);
   if (!release_is_on() || !lock_try(&engine_pass_lock)) return;
+  struct heap *home = heap->home;
   struct pass pass = {.looks = LOOKS, .at_once = true};
   for (unsigned i = 0; i < TRADE_BATCHES && pass.given < TRADE_GIVEN;) {
     /* Large ones first: they leave the most pages for a look. */
-    unsigned size_class = CLASS_COUNT - 1 - heap->trade_class;
+    unsigned size_class = CLASS_COUNT - 1 - home->trade_class;
     if (look_on(heap, size_class, &pass)) {
       i++;
     } else if (size_class > least) {
-      heap->trade_class++;
+      home->trade_class++;
     } else {
-      end_round(heap);
+      end_round(home);
       break;
     }
   }

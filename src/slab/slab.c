@@ -166,12 +166,20 @@ void *slab_carve_untouched(struct slab *slab) {
   return slab_base(slab) + (size_t)carved * size;
 }
 
-unsigned slab_take_list(struct slab *slab, void **list) {
-  unsigned count = slab_free_count(slab);
+unsigned slab_take_list(struct slab *slab, unsigned most, void **list) {
+  unsigned count = slab_free_count(slab), left = 0;
   *list = slab->free_list;
   slab->free_list = NULL;
+  if (count > most) {
+    void *last = *list;
+    for (unsigned i = 1; i < most; i++) last = link_follow_on(last);
+    slab->free_list = link_follow_on(last);
+    link_set(last, NULL);
+    left = count - most;
+    count = most;
+  }
   slab->age = 0;
-  atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
+  atomic_store_explicit(&slab->free_count, (uint16_t)left, memory_order_relaxed);
   return count;
 }
 

@@ -36,8 +36,8 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
 /** The next block as it is, without a link in it, if its bytes were never touched and so read as zeros; else NULL. */
 void *slab_carve_untouched(struct slab *slab);
 
-/** Takes the whole list of free blocks; returns how many. */
-unsigned slab_take_list(struct slab *slab, void **list);
+/** Takes the list of free blocks, the first `most` of it if it is longer; returns how many. */
+unsigned slab_take_list(struct slab *slab, unsigned most, void **list);
 
 /** Takes one free block, or makes one; NULL: there is no room. */
 void *slab_take_one(struct slab *slab);

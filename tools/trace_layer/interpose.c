@@ -18,7 +18,7 @@ HAK_INLINE bool comes_from_own_bin(size_t size) {
 }
 
 HAK_INLINE bool goes_to_own_bin(const void *block) {
-  return map_has_entry(block) && heap_has_bin(thread_heap, map_bin(block));
+  return map_has_entry(block) && heap_keeps(heap_place(thread_heap, map_bin(block)));
 }
 
 static HAK_COLD void record_failure(const void *stays, size_t size) {

@@ -1,0 +1,84 @@
+/* homes.c - see homes.h. */
+#include "heap/homes.h"
+
+#include "superslab/node.h"
+
+/* Fewer threads than processors may share a home on a machine with more. */
+enum { HOMES_LEAST = 8, HOMES_MOST = 256 };
+
+/* Under heap_list_lock. */
+static struct heap *homes[NODES][HOMES_MOST];
+static unsigned counts[NODES];
+static unsigned most; /* 0: not asked so far */
+static _Atomic unsigned count HAK_START_DATA; /* of all nodes; relaxed: a hint */
+
+unsigned homes_count(void) {
+  unsigned homes_now = atomic_load_explicit(&count, memory_order_relaxed);
+  return homes_now > 0 ? homes_now : 1;
+}
+
+/* The system is asked once, by the first thread beyond the least. */
+static unsigned most_homes(void) {
+  if (most == 0) {
+    unsigned processors = os_processors();
+    most = processors < HOMES_LEAST ? HOMES_LEAST : processors < HOMES_MOST ? processors : HOMES_MOST;
+  }
+  return most;
+}
+
+bool homes_may_be_more(unsigned node) {
+  return counts[node] < HOMES_LEAST || counts[node] < most_homes();
+}
+
+void homes_enter(struct heap *heap) {
+  unsigned node = heap_node(heap);
+  heap->home = heap;
+  if (counts[node] == HOMES_MOST) return;
+  homes[node][counts[node]++] = heap;
+  unsigned before = atomic_load_explicit(&count, memory_order_relaxed);
+  atomic_store_explicit(&count, before + 1, memory_order_relaxed);
+}
+
+struct heap *homes_least_used(unsigned node) {
+  struct heap *least = NULL;
+  uint32_t least_users = UINT32_MAX;
+  for (unsigned i = 0; i < counts[node]; i++) {
+    struct heap *heap = homes[node][i];
+    uint32_t users = atomic_load_explicit(&heap->users, memory_order_relaxed);
+    if (users >= least_users || lock_holder(&heap->lock) == LOCK_MINE) continue;
+    least = heap;
+    least_users = users;
+  }
+  return least;
+}
+
+void homes_use(struct heap *heap) {
+  atomic_fetch_add_explicit(&heap->home->users, 1, memory_order_relaxed);
+}
+
+void homes_leave(struct heap *heap) {
+  atomic_fetch_sub_explicit(&heap->home->users, 1, memory_order_relaxed);
+}
+
+/* --- fork ------------------------------------------------------------------------------------------------- */
+
+static bool is_threads(const struct heap *heap) {
+  uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
+  return state == HEAP_ACTIVE || state == HEAP_PARKED;
+}
+
+static bool is_lost(const struct heap *heap) {
+  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_LOST;
+}
+
+/* Nothing is written to a guest that stays one. */
+void homes_fork_child(struct heap *first) {
+  for (unsigned node = 0; node < NODES; node++) counts[node] = 0;
+  atomic_store_explicit(&count, 0, memory_order_relaxed);
+  for (struct heap *heap = first; heap != NULL; heap = heap->next) {
+    if (!is_threads(heap)) continue;
+    if (heap_is_guest(heap) && !is_lost(heap->home)) continue;
+    atomic_store_explicit(&heap->users, 0, memory_order_relaxed);
+    homes_enter(heap);
+  }
+}

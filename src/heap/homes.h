@@ -1,0 +1,45 @@
+/* homes.h - the heaps that own slabs, and which of them a thread's bins are filled from.
+ *
+ * As many heaps own slabs as threads may run at once, eight at least, on each memory node. A thread that begins while there are
+ * fewer gets such a heap for its own. Each further thread is a guest: it has bins, but its home, from whose slabs they are filled, is the
+ * heap that the fewest threads use. So what many threads hold follows the processors, not the threads; and since no more
+ * threads run at a moment than there are homes, a home's lock is nearly always free (docs/decisions/0040).
+ *
+ * Two things are waited for that others only try: a guest, who holds no other heap's lock, waits for that of its home.
+ */
+#ifndef HAK_HOMES_H
+#define HAK_HOMES_H
+
+#include "heap/heap.h"
+
+/* Under heap_list_lock: */
+
+/** May one more heap of the node own slabs? */
+bool homes_may_be_more(unsigned node);
+/** The heap owns slabs from now on. False: there is no room, and it can be no one's home but its own. */
+void homes_enter(struct heap *heap);
+/** The heap of the node that the fewest threads use; NULL: there is none whose lock the calling thread does not hold. */
+struct heap *homes_least_used(unsigned node);
+
+/** In the child of a fork: the homes are those of the heaps from `first` on. */
+void homes_fork_child(struct heap *first);
+
+/* Without a lock: */
+
+/** How many there are, 1 at least. A hint. */
+unsigned homes_count(void);
+
+/** One thread more uses the heap's home, or one less. */
+void homes_use(struct heap *heap);
+void homes_leave(struct heap *heap);
+
+/** How many threads use the heap's home, 1 at least: they share what one may keep. A hint. */
+HAK_INLINE unsigned homes_users(const struct heap *heap) {
+  unsigned users = atomic_load_explicit(&heap->home->users, memory_order_relaxed);
+  return users > 0 ? users : 1;
+}
+
+/** Does the thread share its home? A hint. */
+HAK_INLINE bool homes_is_shared(const struct heap *heap) { return homes_users(heap) > 1; }
+
+#endif
