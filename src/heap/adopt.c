@@ -1,8 +1,10 @@
 /* adopt.c - see adopt.h. */
 #include "heap/adopt.h"
 
+#include "heap/absent.h"
 #include "heap/bins.h"
 #include "heap/engine.h"
+#include "heap/homes.h"
 #include "heap/offers.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -139,4 +141,40 @@ bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
   for (unsigned node = 0; node < node_end(); node++)
     if (adopt_on(heap, size_class, node)) return true;
   return false;
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------- */
+
+/* Is there something, as far as can be told without its lock? */
+static bool may_have(const struct heap *from, unsigned size_class) {
+  if (atomic_load_explicit(&from->free_blocks[size_class], memory_order_relaxed) > 0) return true;
+  return atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= class_size(size_class) ||
+         atomic_load_explicit(&from->parked_bins, memory_order_relaxed) >= class_size(size_class);
+}
+
+/* One batch that came back, or what one of its slabs has free. Under both locks. */
+static unsigned take_some(struct heap *from, unsigned size_class, unsigned wanted, void **list) {
+  unsigned count = remote_take_batch(from, size_class, list);
+  if (count == 0 && atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED) {
+    absent_prove(from);
+    *list = bin_pop(&from->bins[size_class]);
+    if (*list != NULL) return 1;
+  }
+  struct slab *slab = from->classes[size_class].first;
+  if (count > 0 || slab == NULL || slab->free_list == NULL) return count;
+  count = slab_take_list(slab, wanted, list);
+  slabs_count_free(from, slab, -(int64_t)count);
+  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(from, slab);
+  if (slab_is_given(slab)) slabs_enlist(from, slab);
+  return count;
+}
+
+unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list) {
+  unsigned at = 0, count = 0;
+  for (struct heap *from; count == 0 && (from = homes_next(heap_node(home), &at)) != NULL;) {
+    if (from == home || !may_have(from, size_class) || !lock_try(&from->lock)) continue;
+    count = take_some(from, size_class, wanted, list);
+    lock_release(&from->lock);
+  }
+  return count;
 }

@@ -9,4 +9,11 @@
  * `far`: also from heaps of other nodes. */
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far);
 
+/* Blocks of this size and more are new pages each. */
+#define ADOPT_BLOCKS_FROM ((size_t)4 * KIB)
+
+/** Before a home that threads share touches new pages for such a class: free blocks of another home of the node, or 0. They stay that
+ * one's. The caller holds home->lock; others are only tried. */
+unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list);
+
 #endif

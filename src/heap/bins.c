@@ -41,19 +41,10 @@ static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
-/* A guest leaves it to who needs blocks, or to the engine, to sort them into slabs; beyond this the home's own slabs get some back. */
-#define UNSORTED_MOST ((int64_t)(1 * MIB))
-
+/* A guest leaves it to who needs blocks, or to the engine, to sort them into slabs. */
 static void send_home(struct heap *heap, unsigned size_class, void *list) {
-  struct heap *home = heap->home;
-  if (remote_send_home(&home->bins[size_class], size_class, list)) heap->wants |= WANTS_ENGINE;
-  if (atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed) < UNSORTED_MOST) return;
-  lock_acquire(&home->lock);
-  (void)slabs_put_batches(home, size_class);
-  bool due = engine_is_due(home);
-  lock_release(&home->lock);
-  superslab_settle();
-  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+  struct bin *owner = &heap->home->bins[size_class];
+  heap->wants |= remote_send_home(owner, size_class, list) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
 static void give_back(struct heap *heap, unsigned size_class, void *list) {
@@ -66,7 +57,7 @@ void bins_send_home(struct heap *heap) {
     struct bin *bin = &heap->bins[c];
     void *list = bin->head;
     *bin = (struct bin){0};
-    if (list != NULL) (void)remote_send_home(&heap->home->bins[c], c, list);
+    if (list != NULL) send_home(heap, c, list);
   }
   heap->bin_budget_used = 0;
 }

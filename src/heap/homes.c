@@ -4,12 +4,12 @@
 #include "superslab/node.h"
 
 /* Fewer threads than processors may share a home on a machine with more. */
-enum { HOMES_LEAST = 8, HOMES_MOST = 256 };
+enum { HOMES_LEAST = 4, HOMES_MOST = 256 };
 
-/* Under heap_list_lock. */
-static struct heap *homes[NODES][HOMES_MOST];
-static unsigned counts[NODES];
-static unsigned most; /* 0: not asked so far */
+/* Written under heap_list_lock; the number by release, after the place, and read by acquire. They only grow. */
+static _Atomic(struct heap *) homes[NODES][HOMES_MOST];
+static _Atomic unsigned counts[NODES];
+static unsigned most; /* under heap_list_lock; 0: not asked so far */
 static _Atomic unsigned count HAK_START_DATA; /* of all nodes; relaxed: a hint */
 
 unsigned homes_count(void) {
@@ -26,15 +26,25 @@ static unsigned most_homes(void) {
   return most;
 }
 
+static unsigned count_on(unsigned node) {
+  return atomic_load_explicit(&counts[node], memory_order_acquire);
+}
+
 bool homes_may_be_more(unsigned node) {
-  return counts[node] < HOMES_LEAST || counts[node] < most_homes();
+  return count_on(node) < HOMES_LEAST || count_on(node) < most_homes();
+}
+
+struct heap *homes_next(unsigned node, unsigned *at) {
+  if (*at >= count_on(node)) return NULL;
+  return atomic_load_explicit(&homes[node][(*at)++], memory_order_relaxed);
 }
 
 void homes_enter(struct heap *heap) {
-  unsigned node = heap_node(heap);
+  unsigned node = heap_node(heap), place = count_on(node);
   heap->home = heap;
-  if (counts[node] == HOMES_MOST) return;
-  homes[node][counts[node]++] = heap;
+  if (place == HOMES_MOST) return;
+  atomic_store_explicit(&homes[node][place], heap, memory_order_relaxed);
+  atomic_store_explicit(&counts[node], place + 1, memory_order_release);
   unsigned before = atomic_load_explicit(&count, memory_order_relaxed);
   atomic_store_explicit(&count, before + 1, memory_order_relaxed);
 }
@@ -42,8 +52,8 @@ void homes_enter(struct heap *heap) {
 struct heap *homes_least_used(unsigned node) {
   struct heap *least = NULL;
   uint32_t least_users = UINT32_MAX;
-  for (unsigned i = 0; i < counts[node]; i++) {
-    struct heap *heap = homes[node][i];
+  unsigned at = 0;
+  for (struct heap *heap; (heap = homes_next(node, &at)) != NULL;) {
     uint32_t users = atomic_load_explicit(&heap->users, memory_order_relaxed);
     if (users >= least_users || lock_holder(&heap->lock) == LOCK_MINE) continue;
     least = heap;
@@ -73,7 +83,8 @@ static bool is_lost(const struct heap *heap) {
 
 /* Nothing is written to a guest that stays one. */
 void homes_fork_child(struct heap *first) {
-  for (unsigned node = 0; node < NODES; node++) counts[node] = 0;
+  for (unsigned node = 0; node < node_end(); node++)
+    if (count_on(node) > 0) atomic_store_explicit(&counts[node], 0, memory_order_relaxed);
   atomic_store_explicit(&count, 0, memory_order_relaxed);
   for (struct heap *heap = first; heap != NULL; heap = heap->next) {
     if (!is_threads(heap)) continue;

@@ -83,6 +83,7 @@ static struct hak_heap *new_heap(void) {
   make_ring(&named->blocks);
   set_capacities(&named->heap);
   atomic_store_explicit(&named->heap.state, HEAP_NAMED, memory_order_relaxed);
+  named->heap.home = &named->heap;
   engine_set_mark(&named->heap);
   heap_list(&named->heap);
   return named;

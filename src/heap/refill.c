@@ -204,6 +204,7 @@ static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
  * one back takes half a millisecond. */
 #define SORT_FROM ((int64_t)(4 * MIB))
 #define SORT_MOST ((int64_t)(32 * MIB))
+/* Where many threads free, too many slabs have blocks elsewhere as well, and do not become empty. */
 enum { SORT_HOLDS = 8, SORT_BATCHES = 64 };
 
 static bool sort_is_due(struct heap *heap, unsigned size_class) {
@@ -215,8 +216,9 @@ static bool sort_is_due(struct heap *heap, unsigned size_class) {
 }
 
 /* Under the heap's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
-static bool sort_sent_back(struct heap *heap, struct heap *home, unsigned size_class) {
-  bool due = sort_is_due(home, size_class), more = due;
+static bool sort_sent_back(struct heap *heap, struct heap *home, unsigned size_class,
+                           bool is_shared) {
+  bool due = !is_shared && sort_is_due(home, size_class), more = due;
   for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
     more = slabs_put_batches(home, size_class);
     lock_release_in_turn(&home->lock);
@@ -294,11 +296,13 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   heap->freed_in_a_row = 0;
   lock_acquire(&home->lock);
   home->quiet[size_class] = 0;
-  bool settles = sort_sent_back(heap, home, size_class);
+  bool settles = sort_sent_back(heap, home, size_class, is_shared);
   unsigned count = take_batches(home, size_class, is_shared, &list);
   if (count == 0 && needs_new_page(home, size_class)) {
     if (any_larger) list = loan_take(heap, size_class);
     if (list == NULL) loan_end(heap, size_class);
+    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM)
+      count = adopt_blocks(home, size_class, refill_blocks(size_class), &list);
   }
   bool lent = count == 0 && list != NULL;
   if (count == 0 && !lent) count = take_from_slabs(home, size_class, is_shared, &list, zeroed);

@@ -25,6 +25,7 @@ bool heap_samples_start(void) {
     return false;
   lock_init(&heap_samples.lock);
   atomic_store_explicit(&heap_samples.state, HEAP_SAMPLES, memory_order_relaxed);
+  heap_samples.home = &heap_samples;
   engine_set_mark(&heap_samples);
   heap_list(&heap_samples);
   atomic_store_explicit(&state, THERE, memory_order_release);
