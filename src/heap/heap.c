@@ -77,19 +77,20 @@ static void set_state(struct heap *heap, enum heap_state state) {
 
 /* A thread of a pool that has ended sends and frees nothing any more, and perhaps nobody else does. Nor may anybody call malloc, where
  * the helper is started else: no libc holds a lock when it calls a key's destructor. */
-static void call_for_parked_bins(void) {
+static void call_for_parked_bins(bool wanted) {
   if (heap_active() == 0) return; /* the program ends */
-  if (parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
+  if (!wanted && parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
   void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
 
-/* The caller is the heap's mover (parked_begin_to_move). */
-static void park(struct heap *heap) {
+/* The caller is the heap's mover (parked_begin_to_move). True: so much waits now that the release engine is wanted. */
+static bool park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   if (heap_is_guest(heap)) bins_send_home(heap);
+  bool wanted = (heap->wants & WANTS_ENGINE) != 0;
   parked_count_bins(heap, bins_bytes(heap));
   set_state(heap, HEAP_PARKED);
   offers_enter_all(heap);
@@ -103,6 +104,7 @@ static void park(struct heap *heap) {
   uint64_t before = atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst);
   if (before <= 2) engine_hurry();
   if (before == 1) engine_see_helper_end();
+  return wanted;
 }
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
@@ -171,8 +173,7 @@ static void at_thread_end(void *heap) {
   parked_begin_to_move(heap, true);
   leave_heap();
   thread_ended = true;
-  park(heap);
-  call_for_parked_bins();
+  call_for_parked_bins(park(heap));
 }
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
@@ -314,7 +315,7 @@ struct heap *heap_made_for_thread(void) {
   if (key_made && pthread_setspecific(key, heap) != 0) {
     parked_begin_to_move(heap, true);
     leave_heap();
-    park(heap);
+    (void)park(heap);
     return NULL;
   }
   return heap;
@@ -324,7 +325,7 @@ struct heap *heap_borrow(void) {
   return heap_start() ? take_heap(calls_from_inside == 0) : NULL;
 }
 
-void heap_return(struct heap *heap) { park(heap); }
+void heap_return(struct heap *heap) { (void)park(heap); }
 
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 
@@ -332,7 +333,6 @@ void heap_go_on_in_child(struct heap *first, uint64_t active_now, bool mine_is_w
   atomic_store_explicit(&heap_all, first, memory_order_relaxed);
   atomic_store_explicit(&active, active_now, memory_order_relaxed);
   homes_fork_child(first);
-  if (mine_is_whole) homes_use(heap_if_any());
   if (mine_is_whole || heap_if_any() == NULL) return;
   /* The heap of this thread was taken from it while it forked: it gets another one. */
   leave_heap();

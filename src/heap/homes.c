@@ -1,6 +1,7 @@
 /* homes.c - see homes.h. */
 #include "heap/homes.h"
 
+#include "heap/parked.h"
 #include "superslab/node.h"
 
 /* Fewer threads than processors may share a home on a machine with more. */
@@ -81,15 +82,30 @@ static bool is_lost(const struct heap *heap) {
   return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_LOST;
 }
 
+/* A guest whose home was lost goes on with slabs of its own. One that has no thread gets another home with the next. */
+static bool becomes_home(const struct heap *heap) {
+  if (!heap_is_guest(heap)) return true;
+  return is_lost(heap->home) &&
+         atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE;
+}
+
+/* Is it this thread's, or one that it has taken besides? */
+static bool is_in_use(const struct heap *heap) {
+  return heap == heap_if_any() ||
+         (parked_is_moved_here(heap) &&
+          atomic_load_explicit(&heap->mover_counts, memory_order_relaxed));
+}
+
 /* Nothing is written to a guest that stays one. */
 void homes_fork_child(struct heap *first) {
   for (unsigned node = 0; node < node_end(); node++)
     if (count_on(node) > 0) atomic_store_explicit(&counts[node], 0, memory_order_relaxed);
   atomic_store_explicit(&count, 0, memory_order_relaxed);
   for (struct heap *heap = first; heap != NULL; heap = heap->next) {
-    if (!is_threads(heap)) continue;
-    if (heap_is_guest(heap) && !is_lost(heap->home)) continue;
+    if (!is_threads(heap) || !becomes_home(heap)) continue;
     atomic_store_explicit(&heap->users, 0, memory_order_relaxed);
     homes_enter(heap);
   }
+  for (struct heap *heap = first; heap != NULL; heap = heap->next)
+    if (is_in_use(heap)) homes_use(heap);
 }
