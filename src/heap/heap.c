@@ -138,8 +138,8 @@ static void leave_heap(void) {
 static _Thread_local unsigned calls_from_inside;
 
 /* While a library is told of pages that go, which may allocate, the thread may hold the lock of its home, and slabs and cached spans of the
- * heap may be in the engine's hands. So it borrows a heap for each call, as at its end; one with slabs of its own, for as a guest it would wait
- * for a lock while it holds another. Where it forks meanwhile it goes on with its heap
+ * heap may be in the engine's hands. So it borrows a heap for each call, as at its end; one with slabs of its own that has no guests, for it would
+ * wait for a guest's lock, or its home's, while it holds another. Where it forks meanwhile it goes on with its heap
  * in the child, which `mover` says. */
 static void beside_program(struct os_beside *beside, bool begins) {
   struct heap *mine = heap_if_any();
@@ -247,10 +247,11 @@ static struct heap *new_heap(struct heap *home) {
   return heap;
 }
 
-static struct heap *take_parked_anywhere(void) {
+static struct heap *take_parked_anywhere(bool alone) {
   struct heap *heap = NULL;
-  for (unsigned node = 0; node < node_end() && heap == NULL; node++) heap = parked_take(node);
-  return heap != NULL ? heap : parked_take_guest();
+  for (unsigned node = 0; node < node_end() && heap == NULL; node++)
+    heap = parked_take(node, alone);
+  return heap;
 }
 
 /* One without slabs, which `home` fills; NULL: it is to have some. */
@@ -262,12 +263,13 @@ static struct heap *take_guest(struct heap *home, bool *reused) {
   return heap;
 }
 
-/* One of an ended thread of this node, with all it holds; else one that is to own slabs, or a guest. Under heap_list_lock. */
-static struct heap *take_or_make(unsigned node, bool may_be_guest, bool *reused) {
-  struct heap *heap = parked_take(node), *home = NULL;
+/* One of an ended thread of this node, with all it holds; else one that is to own slabs, or a guest. `alone`: it is to be used by nobody
+ * else. Under heap_list_lock. */
+static struct heap *take_or_make(unsigned node, bool alone, bool *reused) {
+  struct heap *heap = parked_take(node, alone), *home = NULL;
   *reused = heap != NULL;
   if (heap != NULL) return heap;
-  if (may_be_guest && !homes_may_be_more(node)) home = homes_least_used(node);
+  if (!alone && !homes_may_be_more(node)) home = homes_least_used(node);
   heap = take_guest(home, reused);
   if (heap != NULL) {
     heap_set_node(heap, node);
@@ -275,14 +277,14 @@ static struct heap *take_or_make(unsigned node, bool may_be_guest, bool *reused)
     return heap;
   }
   *reused = true;
-  return take_parked_anywhere();
+  return take_parked_anywhere(alone);
 }
 
-static struct heap *take_heap(bool may_be_guest) {
+static struct heap *take_heap(bool alone) {
   unsigned node = node_now();
   bool reused;
   lock_acquire(&heap_list_lock);
-  struct heap *heap = take_or_make(node, may_be_guest, &reused);
+  struct heap *heap = take_or_make(node, alone, &reused);
   lock_release(&heap_list_lock);
   if (heap == NULL) return NULL;
   if (reused) {
@@ -307,7 +309,7 @@ struct heap *heap_made_for_thread(void) {
   if (!heap_start()) return NULL;
   /* musl allocates when fork handlers are registered: then the thread has one by now. */
   if ((heap = heap_if_any()) != NULL) return heap;
-  heap = take_heap(true);
+  heap = take_heap(false);
   if (heap == NULL) return NULL;
   heap->wants |= WANTS_READY; /* memory may have waited for a second thread */
   use_heap(heap);
@@ -322,7 +324,7 @@ struct heap *heap_made_for_thread(void) {
 }
 
 struct heap *heap_borrow(void) {
-  return heap_start() ? take_heap(calls_from_inside == 0) : NULL;
+  return heap_start() ? take_heap(calls_from_inside > 0) : NULL;
 }
 
 void heap_return(struct heap *heap) { (void)park(heap); }

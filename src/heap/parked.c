@@ -26,8 +26,13 @@ void parked_put(struct heap *heap) {
 }
 
 /* A thread that was interrupted in a heap it holds the lock of may need another. */
-static struct heap *take(struct heap **list) {
-  while (*list != NULL && lock_holder(&(*list)->lock) == LOCK_MINE) list = &(*list)->next_parked;
+static bool may_take(const struct heap *heap, bool alone) {
+  if (lock_holder(&heap->lock) == LOCK_MINE) return false;
+  return !alone || atomic_load_explicit(&heap->users, memory_order_relaxed) == 0;
+}
+
+static struct heap *take(struct heap **list, bool alone) {
+  while (*list != NULL && !may_take(*list, alone)) list = &(*list)->next_parked;
   struct heap *heap = *list;
   if (heap == NULL) return NULL;
   parked_begin_to_move(heap, false);
@@ -37,9 +42,9 @@ static struct heap *take(struct heap **list) {
   return heap;
 }
 
-struct heap *parked_take(unsigned node) { return take(list_of(node)); }
+struct heap *parked_take(unsigned node, bool alone) { return take(list_of(node), alone); }
 
-struct heap *parked_take_guest(void) { return take(&guests); }
+struct heap *parked_take_guest(void) { return take(&guests, false); }
 
 static void forget_all(void) {
   guests = NULL;

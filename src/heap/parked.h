@@ -9,8 +9,8 @@
 /** Enters a heap into the list of its node. */
 void parked_put(struct heap *heap);
 /** Takes the one with slabs of its own that was parked last on a node, as with parked_begin_to_move(heap, false); NULL: there is none whose lock
- * the calling thread does not hold. */
-struct heap *parked_take(unsigned node);
+ * the calling thread does not hold. `alone`: one that no guest uses. */
+struct heap *parked_take(unsigned node, bool alone);
 /** Takes one without slabs. */
 struct heap *parked_take_guest(void);
 /** In the child of a fork: of the heaps from `first` on, all that have no thread are in a list. `whole`: the lists are as this thread, or another
