@@ -93,13 +93,17 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
 enum { SHARED_PART = 2 };
 #define SHARED_BUDGET_LEAST (64 * KIB)
 #define SHARED_CAPACITY_BYTES (64 * KIB)
+/* Larger blocks take more time to write than to get. */
+#define LARGER_FROM (2 * KIB)
+enum { LARGER_PART = 4 };
 
-static size_t budget_of(const struct heap *heap, unsigned users) {
+static size_t budget_of(const struct heap *heap, unsigned users, uint32_t size) {
   size_t budget = (size_t)option_value(BINS_KB) * KIB;
   if (users > 1) {
     size_t least = budget < SHARED_BUDGET_LEAST ? budget : SHARED_BUDGET_LEAST;
     size_t part = budget / (SHARED_PART * users);
-    return part > least ? part : least;
+    if (part < least) part = least;
+    return size < LARGER_FROM ? part : part / LARGER_PART;
   }
   if (option_value(SS_MEM_LEAN)) return budget;
   size_t share = slabs_owned(heap->home) / 8;
@@ -125,7 +129,7 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   if (!may_hold(bin->capacity + more, size, users)) return false;
   size_t bytes = (size_t)more * size, used = heap->bin_budget_used + bytes;
   bool always = bin->capacity == 0 && (users == 1 || bytes <= BEYOND_BUDGET_BYTES);
-  if (!always && used > budget_of(heap, users)) return false;
+  if (!always && used > budget_of(heap, users, size)) return false;
   heap->bin_budget_used = used;
   bin->capacity += more;
   bin->room += (int32_t)more;
