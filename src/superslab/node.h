@@ -2,7 +2,7 @@
  *
  * Untouched memory lies on the node of the thread that touches it first; that is the kernel's rule, and nothing is asked of it.
  * What this allocator adds is that memory goes back to threads of the node on which it was in use: units of the warm pool,
- * SuperSlabs with free slices, heaps of ended threads, common heaps, and Large blocks in a thread's cache. Memory of another
+ * SuperSlabs with free slices, heaps that own slabs, and Large blocks in a thread's cache. Memory of another
  * node is taken where the system gives none (docs/decisions/0033).
  *
  * With one node, and with HAKMEM_NUMA=0, every number here is the same.
