@@ -23,7 +23,7 @@ enum { CLASS = 3, MARK = 7 };
 
 /* heap.c's own. */
 extern struct lock heap_list_lock;
-extern struct heap *of_first_node; /* parked.c */
+extern struct heap *of_first_node, *guests; /* parked.c */
 extern bool first_heap_given;
 extern struct heap first_heap;
 extern _Atomic uint64_t active;
@@ -47,6 +47,7 @@ void options_read(void) {}
 void os_ask_at_start(void) {}
 int os_process(void) { return 1; }
 unsigned long os_process_threads(void) { return 1; }
+unsigned os_processors(void) { return 1; }
 _Atomic(os_beside_function *) os_beside_program;
 size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}
@@ -115,14 +116,18 @@ static void start_parked(void) {
   used = 1;
 }
 
-static unsigned parked_count(void) {
+static unsigned parked_in(const struct heap *first, bool are_guests) {
   unsigned count = 0;
-  for (struct heap *heap = of_first_node; heap != NULL && count < 9; heap = heap->next_parked) {
+  for (const struct heap *heap = first; heap != NULL && count < 9; heap = heap->next_parked) {
     SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED);
+    SCHEDULE_CHECK(heap_is_guest(heap) == are_guests);
+    SCHEDULE_CHECK(atomic_load_explicit(&heap->users, memory_order_relaxed) == 0);
     count++;
   }
   return count;
 }
+
+static unsigned parked_count(void) { return parked_in(of_first_node, false) + parked_in(guests, true); }
 
 static void end(void) {
   uint64_t now_active, now_parked;

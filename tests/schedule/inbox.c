@@ -21,6 +21,7 @@ static unsigned size_class;
 static unsigned taken[SCHEDULE_THREADS][BLOCKS]; /* by each thread: it has them still */
 
 uint64_t heap_active(void) { return 2; }
+unsigned homes_count(void) { return 2; }
 
 static char *block(unsigned number) {
   return world_units[0] + (size_t)number * class_size(size_class);
@@ -92,6 +93,7 @@ static void start_with(unsigned class_now, unsigned waiting) {
   size_class = class_now;
   world_enter_unit(size_class);
   memset((void *)heaps, 0, sizeof heaps);
+  for (unsigned i = 0; i < sizeof heaps / sizeof *heaps; i++) heaps[i].home = &heaps[i];
   memset(taken, 0, sizeof taken);
   memset(world_units[0], 0, BLOCKS * 64UL);
   offers_fork_child(); /* empties the lists */

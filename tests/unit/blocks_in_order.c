@@ -91,7 +91,7 @@ static void too_much_is_not_sorted_nor_what_is_large(void **state) {
 }
 
 /* Too many slabs have blocks elsewhere, and would not become empty. */
-static void with_many_heaps_none_is_sorted(void **state) {
+static void where_a_home_is_shared_none_is_sorted(void **state) {
   (void)state;
   enum { HEAPS = 80 };
   static struct heap *heaps[HEAPS];
@@ -145,7 +145,7 @@ int main(void) {
       cmocka_unit_test(many_blocks_come_slab_by_slab),
       cmocka_unit_test(a_class_of_which_little_waits_is_not_sorted),
       cmocka_unit_test(too_much_is_not_sorted_nor_what_is_large),
-      cmocka_unit_test(with_many_heaps_none_is_sorted),
+      cmocka_unit_test(where_a_home_is_shared_none_is_sorted),
       cmocka_unit_test(strays_in_any_order_come_in_long_batches),
   };
   return cmocka_run_group_tests_name("blocks in order", tests, start, end);

@@ -21,7 +21,6 @@
 #include "heap/heap.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
-#include "heap/share.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 

@@ -7,7 +7,7 @@
 
 #include "front/fast.h"
 #include "heap/adopt.h"
-#include "heap/common.h"
+#include "heap/homes.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "os/fault.h"
@@ -184,19 +184,6 @@ static void a_heap_comes_back_to_its_node(void **state) {
   heap_return(other);
 }
 
-/* Threads that begin on one node and end on another: each gets the heap of one before it. */
-static void threads_that_move_make_no_heaps(void **state) {
-  (void)state;
-  enum { THREADS = 500 };
-  uint64_t before = heap_made();
-  for (int i = 0; i < THREADS; i++) {
-    struct heap *heap = heap_on(A);
-    heap_set_node(heap, B);
-    heap_return(heap);
-  }
-  assert_true(heap_made() <= before + THREADS / 10);
-}
-
 static void *take(struct heap *heap, size_t bytes) {
   void *block = refill(heap, class_for(bytes), false, NULL);
   if (block != NULL) guard_allocated(block, class_for(bytes));
@@ -262,34 +249,57 @@ static void a_heap_that_moved_is_found_where_it_sleeps(void **state) {
   heap_return(seeks);
 }
 
-/* --- blocks of all threads, and of one --------------------------------------------------------------------- */
+/* --- guests, and blocks of one thread ------------------------------------------------------------------------ */
 
-static void common_heaps_are_of_a_node(void **state) {
+static unsigned heaps_made(void) {
+  unsigned made = 0;
+  for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next) made++;
+  return made;
+}
+
+/* More heaps than may own slabs, on two nodes: a guest's home is on its own. */
+static void guests_are_on_their_homes_node(void **state) {
   (void)state;
-  enum { HEAPS = COMMON_FROM_HEAPS + 1 };
-  const size_t bytes = 24 * KIB;
-  unsigned size_class = class_for(bytes);
-  struct heap *heaps[HEAPS];
-  for (int i = 0; i < HEAPS; i++) heaps[i] = heap_on(i % 2 == 0 ? A : B);
-  here = A;
-  void *of_a = take(heaps[0], bytes);
-  here = B;
-  void *of_b = take(heaps[1], bytes);
-  assert_non_null(of_a);
-  assert_non_null(of_b);
-  struct heap *common_a = heap_of_bin(map_bin(of_a), size_class);
-  const struct heap *common_b = heap_of_bin(map_bin(of_b), size_class);
-  assert_true(common_is(common_a) && common_is(common_b));
-  assert_ptr_not_equal(common_a, common_b);
-  put(heaps[1], of_b); /* near: it stays with the thread */
-  assert_ptr_equal(bin_pop(&heaps[1]->bins[size_class]), of_b);
-  guard_allocated(of_b, size_class);
-  int64_t waits = atomic_load(&common_a->inbox_bytes);
-  put(heaps[1], of_a); /* far: it goes home */
-  assert_null(heaps[1]->bins[size_class].head);
-  assert_true(atomic_load(&common_a->inbox_bytes) > waits);
-  put(heaps[1], of_b);
-  for (int i = 0; i < HEAPS; i++) heap_return(heaps[i]);
+  enum { MOST = 256, GUESTS = 6, BYTES = 1100 };
+  static struct heap *heaps[2 * MOST];
+  struct heap *guests[GUESTS];
+  unsigned made = 0;
+  for (unsigned node = A; node <= B; node++) {
+    here = node;
+    while (homes_may_be_more(node)) heaps[made++] = heap_on(node);
+  }
+  for (int i = 0; i < GUESTS; i++) {
+    unsigned node = i % 2 == 0 ? A : B;
+    guests[i] = heap_on(node);
+    assert_true(heap_is_guest(guests[i]));
+    assert_int_equal(heap_node(guests[i]), node);
+    assert_int_equal(heap_node(guests[i]->home), node);
+    void *block = take(guests[i], BYTES);
+    assert_non_null(block);
+    assert_ptr_equal(heap_of_bin(map_bin(block), class_for(BYTES)), guests[i]->home);
+    assert_int_equal(superslab_of(map_slab(block))->node, node);
+    put(guests[(i + 1) % 2], block);
+  }
+  /* One that is parked finds a home on the node of the next thread. */
+  heap_return(guests[0]);
+  struct heap *again = heap_on(B);
+  assert_ptr_equal(again, guests[0]);
+  assert_int_equal(heap_node(again->home), B);
+  for (int i = 0; i < GUESTS; i++) heap_return(guests[i]);
+  while (made > 0) heap_return(heaps[--made]);
+}
+
+/* Threads that begin on one node and end on another: each gets the heap of one before it, or is a guest. */
+static void threads_that_move_make_no_heaps(void **state) {
+  (void)state;
+  enum { THREADS = 500 };
+  unsigned before = heaps_made();
+  for (int i = 0; i < THREADS; i++) {
+    struct heap *heap = heap_on(A);
+    heap_set_node(heap, B);
+    heap_return(heap);
+  }
+  assert_true(heaps_made() <= before + THREADS / 10);
 }
 
 static void a_far_large_block_is_not_kept(void **state) {
@@ -361,12 +371,12 @@ int main(void) {
       cmocka_unit_test(a_far_slice_is_better_than_none),
       cmocka_unit_test(all_nodes_give_back),
       cmocka_unit_test(a_heap_comes_back_to_its_node),
-      cmocka_unit_test(threads_that_move_make_no_heaps),
       cmocka_unit_test(what_sleeps_on_another_node_sleeps_on),
       cmocka_unit_test(a_heap_that_moved_is_found_where_it_sleeps),
-      cmocka_unit_test(common_heaps_are_of_a_node),
       cmocka_unit_test(a_far_large_block_is_not_kept),
       cmocka_unit_test(a_child_goes_on),
+      cmocka_unit_test(guests_are_on_their_homes_node),
+      cmocka_unit_test(threads_that_move_make_no_heaps),
       cmocka_unit_test(high_numbers_share),
       cmocka_unit_test(switched_off_there_is_one),
   };

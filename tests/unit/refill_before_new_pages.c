@@ -112,34 +112,6 @@ static void a_growing_program_gets_new_pages(void **state) {
   for (int i = 0; i < 2; i++) hak_free(blocks[i]);
 }
 
-/* Heaps that the library is told there are, in the calls to come. */
-static uint64_t told[3];
-static unsigned told_left;
-uint64_t __real_heap_made(void);
-uint64_t __wrap_heap_made(void);
-uint64_t __wrap_heap_made(void) { return told_left > 0 ? told[--told_left] : __real_heap_made(); }
-
-/* Threads end while one borrows: what it borrows is counted where it was allowed. */
-static void loans_are_counted_while_threads_end(void **state) {
-  (void)state;
-  needs_loans();
-  void *lender[2];
-  fill_bin(960, 2, lender);
-  mine()->loans = 0;
-  mine()->loans_since = UINT64_MAX / 2;
-  mine()->borrowed[class_for(832)] = 0;
-  told[2] = FEW_HEAPS; /* is the class shared? */
-  told[1] = FEW_HEAPS + 1;
-  told[0] = FEW_HEAPS;
-  told_left = HAK_HARDENED ? 2 : 3;
-  void *lent = allocate(832);
-  told_left = 0;
-  assert_ptr_equal(lent, lender[1]);
-  assert_int_equal(mine()->loans, 0);
-  assert_int_equal(mine()->borrowed[class_for(832)], 1);
-  hak_free(lent);
-}
-
 /* From 4 KiB on a class borrows as often in a row as touching its own block costs: size / 512 times. */
 static void a_class_of_pages_borrows_until_a_block_of_its_own_has_paid(void **state) {
   (void)state;
@@ -291,7 +263,6 @@ int main(void) {
       cmocka_unit_test(a_larger_block_serves_before_a_new_page),
       cmocka_unit_test(what_is_lent_is_as_clean_as_its_own),
       cmocka_unit_test(a_growing_program_gets_new_pages),
-      cmocka_unit_test(loans_are_counted_while_threads_end),
       cmocka_unit_test(a_class_of_pages_borrows_until_a_block_of_its_own_has_paid),
       cmocka_unit_test(nothing_more_than_twice_as_large_is_lent),
       cmocka_unit_test(alignment_is_kept),

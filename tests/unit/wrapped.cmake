@@ -3,7 +3,6 @@ set(LOCK_HOLDS_WRAPS slab_put os_unmap os_decommit os_decommit_all os_resident_p
 list(TRANSFORM LOCK_HOLDS_WRAPS PREPEND LINKER:--wrap=)
 set(SPANS_WRAPS LINKER:--wrap=superslab_is_busy LINKER:--wrap=span_release)
 set(REMOTE_BATCHES_WRAPS LINKER:--wrap=os_decommit_all)
-set(REFILL_WRAPS LINKER:--wrap=heap_made)
 
 # wrap_for_unit_test(program options...): what the variant does not build is passed over.
 function(wrap_for_unit_test program)
@@ -17,7 +16,6 @@ function(wrap_for_unit_tests prefix)
   wrap_for_unit_test(${prefix}unit_short_lock_holds ${LOCK_HOLDS_WRAPS})
   wrap_for_unit_test(${prefix}unit_spans ${SPANS_WRAPS})
   wrap_for_unit_test(${prefix}unit_remote_batches ${REMOTE_BATCHES_WRAPS})
-  wrap_for_unit_test(${prefix}unit_refill_before_new_pages ${REFILL_WRAPS})
   wrap_for_unit_test(${prefix}unit_nodes LINKER:--wrap=os_node)
   wrap_for_unit_test(${prefix}unit_long_runs_assembled LINKER:--wrap=call_mremap)
   wrap_for_unit_test(${prefix}unit_os_calls LINKER:--wrap=getauxval)

@@ -1,5 +1,6 @@
-/* More threads than share nothing: each takes and frees small blocks of all classes, its own and others', now and then much of one class at once,
- * so that slabs of its own and shared ones meet in its bins; some end and others begin. Every block keeps what was written to it. */
+/* More threads than own slabs: each takes and frees small blocks of all classes, its own and others', now and then much of one class at
+ * once, so that those who share a home meet at its lock and in its inbox; some end and others begin. Every block keeps what was
+ * written to it. */
 #include "kit.h"
 
 #include <pthread.h>
