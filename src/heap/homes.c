@@ -50,12 +50,16 @@ void homes_enter(struct heap *heap) {
   atomic_store_explicit(&count, before + 1, memory_order_relaxed);
 }
 
+/* The thread of a home may have moved to another node: then the home is one's choice after all others. */
+#define FAR (UINT32_C(1) << 31)
+
 struct heap *homes_least_used(unsigned node) {
   struct heap *least = NULL;
   uint32_t least_users = UINT32_MAX;
   unsigned at = 0;
   for (struct heap *heap; (heap = homes_next(node, &at)) != NULL;) {
     uint32_t users = atomic_load_explicit(&heap->users, memory_order_relaxed);
+    if (heap_node(heap) != node) users |= FAR;
     if (users >= least_users || lock_holder(&heap->lock) == LOCK_MINE) continue;
     least = heap;
     least_users = users;

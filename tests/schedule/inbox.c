@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "heap/homes.h"
 #include "heap/offers.h"
 #include "heap/remote.h"
 #include "world.h"
