@@ -254,7 +254,13 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
 }
 
 HAK_NOINLINE void front_free_overflow(size_t place) {
-  bin_overflow(thread_heap, heap_bin_at(thread_heap, place));
+  struct heap *heap = thread_heap;
+  struct bin *own = heap_bin_at(heap, place);
+  if (bin_passes_on(heap, own)) {
+    front_free_elsewhere(bin_pop(own), place);
+    return;
+  }
+  bin_overflow(heap, own);
   release_answer(thread_heap);
   shared_tick(true);
 }

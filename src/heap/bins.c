@@ -1,6 +1,8 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
 #include "heap/bins.h"
 
+#include <string.h>
+
 #include "heap/engine.h"
 #include "heap/homes.h"
 #include "heap/remote.h"
@@ -41,15 +43,21 @@ static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
-/* A guest leaves it to who needs blocks, or to the engine, to sort them into slabs. */
+/* Where threads share a home it is left to who needs blocks, or to the engine, to sort them into slabs. */
 static void send_home(struct heap *heap, unsigned size_class, void *list) {
   struct bin *owner = &heap->home->bins[size_class];
   heap->wants |= remote_send_home(owner, size_class, list) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
 static void give_back(struct heap *heap, unsigned size_class, void *list) {
-  if (heap_is_guest(heap)) send_home(heap, size_class, list);
+  if (heap_is_guest(heap) || homes_is_shared(heap)) send_home(heap, size_class, list);
   else to_slabs(heap, size_class, list);
+}
+
+enum { SMALL_GROWTHS = 2 };
+
+void bins_begin_small(struct heap *heap) {
+  memset(heap->overflows, OVERFLOWS_GROW - SMALL_GROWTHS, sizeof heap->overflows);
 }
 
 void bins_send_home(struct heap *heap) {
@@ -142,10 +150,20 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
 #define FREEING_BYTES (8 * KIB)
 enum { FREEING_BLOCKS_LEAST = 2 };
 
-static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
+static bool is_larger_than_least(const struct bin *bin, uint32_t size) {
   uint32_t least = (uint32_t)(FREEING_BYTES / size);
   if (least < FREEING_BLOCKS_LEAST) least = FREEING_BLOCKS_LEAST;
-  if (bin->capacity - bin->capacity / 2 >= least) bin_halve(heap, bin);
+  return bin->capacity - bin->capacity / 2 >= least;
+}
+
+static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
+  if (is_larger_than_least(bin, size)) bin_halve(heap, bin);
+}
+
+bool bin_passes_on(const struct heap *heap, const struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  return heap->overflows[size_class] >= OVERFLOWS_GROW &&
+         !is_larger_than_least(bin, class_size(size_class)) && homes_is_shared(heap);
 }
 
 /* Once so much came back without a single refill, the program is in a phase that only frees, and perhaps goes to

@@ -54,12 +54,19 @@ HAK_INLINE bool bin_push_at(struct heap *heap, size_t place, void *block) {
  * lock, and calls release_answer after it. */
 void bin_overflow(struct heap *heap, struct bin *bin);
 
+/** Is the bin, which is over its capacity, of a class that its thread only frees, in a home that others share? Then these want the block: it is
+ * better gathered for the home. */
+bool bin_passes_on(const struct heap *heap, const struct bin *bin);
+
 /** Puts a block of the heap's slabs back into its slab instead of a bin. The heap's thread only, which holds no lock, and calls
  * release_answer after it. */
 void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
 
 /** Adds up anew what all capacities are. */
 void bins_count(struct heap *heap);
+
+/** A guest's thread begins. What it never asks for, as a thread that only frees, others want: its bins stay small until a refill. */
+void bins_begin_small(struct heap *heap);
 
 /** A guest's thread ends: all that its bins hold goes to its home, and they are as at first. */
 void bins_send_home(struct heap *heap);

@@ -258,8 +258,9 @@ static struct heap *take_parked_anywhere(bool alone) {
 static struct heap *take_guest(struct heap *home, bool *reused) {
   struct heap *heap = parked_take_guest();
   *reused = heap != NULL;
-  if (heap == NULL) return new_heap(home);
-  heap->home = home != NULL ? home : heap;
+  if (heap == NULL) heap = new_heap(home);
+  else heap->home = home != NULL ? home : heap;
+  if (heap != NULL && home != NULL) bins_begin_small(heap);
   return heap;
 }
 

@@ -250,7 +250,7 @@ enum { SHORT_PART = 4 };
 /* Batches that came back, more than one where they are short. */
 static unsigned take_batches(struct heap *home, unsigned size_class, bool is_shared, void **list) {
   unsigned count = take_sent_back(home, size_class, list);
-  unsigned least = is_shared ? refill_blocks(size_class) / SHORT_PART : 0;
+  unsigned least = is_shared ? refill_blocks(size_class) / SHORT_PART / 2 : 0;
   while (count > 0 && count < least) {
     void *more;
     unsigned taken = take_sent_back(home, size_class, &more);

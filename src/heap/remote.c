@@ -21,7 +21,7 @@
 
 #define BATCH_BYTES (16 * KIB)
 /* Of a thread that shares its home: one that sleeps keeps what it has not sent (docs/decisions/0002). */
-#define BATCH_BYTES_SHARED (4 * KIB)
+#define BATCH_BYTES_SHARED (8 * KIB)
 
 static unsigned count_of(const struct batch *batch) {
   return (unsigned)(batch->next_and_count >> BATCH_COUNT_SHIFT);
