@@ -273,7 +273,7 @@ static HAK_NOINLINE void send_full(struct outgoing *slot) {
 
 HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
   struct heap *heap = thread_heap;
-  struct bin *bin = heap_bin_at(heap->home, place);
+  struct bin *bin = heap_bin_of_map(heap, place);
   /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
   if (HAK_LIKELY(bin != NULL)) {
     struct outgoing *slot = remote_slot(heap, bin);

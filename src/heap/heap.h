@@ -199,6 +199,12 @@ HAK_INLINE struct bin *heap_bin_at(struct heap *heap, size_t place) {
   return (struct bin *)(void *)((char *)heap + place);
 }
 
+/** What the map names at such a place, and NULL where it names nothing: not by way of a pointer into the heap, of which the compiler knows
+ * that it is not NULL. */
+HAK_INLINE struct bin *heap_bin_of_map(const struct heap *heap, size_t place) {
+  return (struct bin *)((uintptr_t)heap->home + place); // NOLINT(performance-no-int-to-ptr)
+}
+
 /** Has the heap no slabs of its own? Then its thread is a guest in another heap's. */
 HAK_INLINE bool heap_is_guest(const struct heap *heap) { return heap->home != heap; }
 
