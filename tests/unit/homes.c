@@ -299,7 +299,7 @@ static void a_guest_that_ends_leaves_nothing(void **state) {
 enum { CAPACITY_MOST = 64 * KIB, FIRST_MOST = 8 * KIB };
 
 static void fill_bins_of(struct heap *heap) {
-  enum { BLOCKS_MOST = 8192, OF_A_CLASS = 128 * KIB };
+  enum { BLOCKS_MOST = 8200, OF_A_CLASS = 128 * KIB };
   static void *blocks[BLOCKS_MOST];
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     size_t size = class_size(c), blocks_of = OF_A_CLASS / size + 1;
