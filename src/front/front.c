@@ -256,8 +256,9 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
 HAK_NOINLINE void front_free_overflow(size_t place) {
   struct heap *heap = thread_heap;
   struct bin *own = heap_bin_at(heap, place);
-  if (bin_passes_on(heap, own)) {
-    front_free_elsewhere(bin_pop(own), place);
+  void *passed = bin_pass_on(heap, own);
+  if (passed != NULL) {
+    front_free_elsewhere(passed, place);
     return;
   }
   bin_overflow(heap, own);

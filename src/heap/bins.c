@@ -160,18 +160,18 @@ static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
   if (is_larger_than_least(bin, size)) bin_halve(heap, bin);
 }
 
-bool bin_passes_on(const struct heap *heap, const struct bin *bin) {
-  unsigned size_class = (unsigned)(bin - heap->bins);
-  return heap->overflows[size_class] >= OVERFLOWS_GROW &&
-         !is_larger_than_least(bin, class_size(size_class)) && homes_is_shared(heap);
-}
-
 /* Once so much came back without a single refill, the program is in a phase that only frees, and perhaps goes to
  * sleep after it. Nobody but the thread itself can empty its bins, and each block in them holds a page: four
  * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
 #define SWEEP_FROM (4 * MIB)
 #define SWEPT_BYTES (2 * KIB)
 enum { SWEPT_BLOCKS = 2 };
+
+/* Where threads share a home, each of many may sleep so. */
+static bool sweep_is_due(const struct heap *heap) {
+  if (HAK_LIKELY(heap->freed_in_a_row < SHARED_BUDGET_LEAST)) return false;
+  return heap->freed_in_a_row >= SWEEP_FROM || homes_is_shared(heap);
+}
 
 static void sweep(struct heap *heap) {
   heap->freed_in_a_row = 0;
@@ -183,6 +183,18 @@ static void sweep(struct heap *heap) {
     heap->overflows[c] = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
     if (bin->room < 0) bin_trim(heap, bin, bin->capacity);
   }
+}
+
+void *bin_pass_on(struct heap *heap, struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - heap->bins);
+  uint32_t size = class_size(size_class);
+  if (heap->overflows[size_class] < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
+      !homes_is_shared(heap))
+    return NULL;
+  void *block = bin_pop(bin);
+  heap->freed_in_a_row += size;
+  if (HAK_UNLIKELY(sweep_is_due(heap))) sweep(heap);
+  return block;
 }
 
 void bin_overflow(struct heap *heap, struct bin *bin) {
@@ -198,5 +210,5 @@ void bin_overflow(struct heap *heap, struct bin *bin) {
   }
   /* The half that was freed last stays: it is the warm one. */
   bin_trim(heap, bin, bin->capacity / 2);
-  if (HAK_UNLIKELY(heap->freed_in_a_row >= SWEEP_FROM)) sweep(heap);
+  if (HAK_UNLIKELY(sweep_is_due(heap))) sweep(heap);
 }

@@ -54,9 +54,9 @@ HAK_INLINE bool bin_push_at(struct heap *heap, size_t place, void *block) {
  * lock, and calls release_answer after it. */
 void bin_overflow(struct heap *heap, struct bin *bin);
 
-/** Is the bin, which is over its capacity, of a class that its thread only frees, in a home that others share? Then these want the block: it is
- * better gathered for the home. */
-bool bin_passes_on(const struct heap *heap, const struct bin *bin);
+/** The block that a bin was given last, which is over its capacity, if its thread only frees the class, in a home that others share: these
+ * want it, so it is better gathered for the home. Else NULL. As bin_overflow. */
+void *bin_pass_on(struct heap *heap, struct bin *bin);
 
 /** Puts a block of the heap's slabs back into its slab instead of a bin. The heap's thread only, which holds no lock, and calls
  * release_answer after it. */
