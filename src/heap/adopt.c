@@ -6,6 +6,7 @@
 #include "heap/engine.h"
 #include "heap/homes.h"
 #include "heap/offers.h"
+#include "heap/parked.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
@@ -177,4 +178,53 @@ unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, v
     lock_release(&from->lock);
   }
   return count;
+}
+
+/* --- room for a new slab ------------------------------------------------------------------------------------- */
+
+/* What threads that have ended left in a home waits for a refill of its class, in the inbox, and in the bins of a home without a thread. From so
+ * much on, of all classes, some of it goes back into slabs before a new one is taken, 10 to 20 ns a block: those that become empty are room
+ * for it. Not while others use the home: they come for it. */
+#define ROOM_FROM ((size_t)1 * MIB)
+enum { ROOM_HOLDS = 4 };
+
+static bool much_is_left(const struct heap *from, unsigned users) {
+  if (atomic_load_explicit(&from->users, memory_order_relaxed) > users) return false;
+  int64_t inbox = atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed); /* hints */
+  size_t bins = atomic_load_explicit(&from->parked_bins, memory_order_relaxed);
+  return bins + (inbox > 0 ? (size_t)inbox : 0) >= ROOM_FROM;
+}
+
+/* Of one class. Under its lock. False: nothing was there. */
+static bool empty_class(struct heap *from, unsigned size_class) {
+  bool any = remote_has_batches(from, size_class, 1);
+  if (any) (void)slabs_put_batches(from, size_class);
+  if (atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED &&
+      from->bins[size_class].head != NULL) {
+    (void)slabs_put_parked_bin(from, size_class, false);
+    any = true;
+  }
+  if (any) slabs_give_up_empty(from, size_class);
+  return any;
+}
+
+/* Returns how many holds are left. Under its lock. */
+static unsigned make_room_in(struct heap *from, unsigned holds) {
+  for (unsigned i = 0; i < CLASS_COUNT && holds > 0; i++) {
+    from->room_class = (uint8_t)((from->room_class + 1U) % CLASS_COUNT);
+    if (empty_class(from, from->room_class)) holds--;
+  }
+  if (atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED)
+    parked_count_bins(from, bins_bytes(from));
+  return holds;
+}
+
+void adopt_room(struct heap *home) {
+  unsigned at = 0, holds = ROOM_HOLDS;
+  if (much_is_left(home, 1)) holds = make_room_in(home, holds);
+  for (struct heap *from; holds > 0 && (from = homes_next(heap_node(home), &at)) != NULL;) {
+    if (from == home || !much_is_left(from, 0) || !lock_try(&from->lock)) continue;
+    holds = make_room_in(from, holds);
+    lock_release(&from->lock);
+  }
 }
