@@ -3,7 +3,11 @@
  * A run is a path in a tree of choices. The choices of the last run are kept; the next run repeats them up to the last one that
  * has an alternative left, and takes that. Threads whose next steps are independent need not be tried in both orders: sleep sets
  * (Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems", 1996) leave out every run that differs from
- * another one only so. They would leave out too much where preemptions are bounded, and are not used there.
+ * another one only so. What they leave out they begin, and half of all steps are of such runs. So another thread is tried at a
+ * choice only after a run in which one of its later steps and the one chosen there depend on each other, with nothing that orders them
+ * (Flanagan and Godefroid, "Dynamic Partial-Order Reduction for Model Checking Software", 2005).
+ * Both would leave out too much where preemptions are bounded, and are not used there; nor is the second with three threads, nor where
+ * time or signals wake a thread, or one yields: what it may do next then depends on all others.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -25,9 +29,25 @@ static struct node {
   uint8_t count;           /* of outcomes */
   uint8_t enabled, done;   /* of threads: bits; done: those explored before */
   uint8_t sleep;           /* threads whose next step need not be tried here */
+  uint8_t wanted;          /* threads to try here, as far as is known */
   uint8_t last, preempted; /* thread that ran before, preemptions so far */
+  uint16_t at;             /* steps before it, in trace[] */
 } nodes[NODES];
 static unsigned node_count, at_node;
+
+/* The steps of a run of two threads. */
+static struct traced {
+  uint8_t thread;
+  uint16_t
+      after; /* so many of the run's steps: of these, the other's come before it in every order */
+  int node;  /* where its thread was chosen; -1: the other could not go on */
+  struct request request;
+} trace[STEPS];
+static unsigned trace_count;
+static unsigned trace_kept;           /* of the run before, the same in this one */
+static int last_of[SCHEDULE_THREADS]; /* index of a thread's last step; -1: none */
+static int chosen_node;
+static bool every_order; /* all threads are tried at each choice */
 
 static struct step {
   uint8_t thread;
@@ -161,6 +181,7 @@ unsigned explore_choose(unsigned count) {
   struct node *node = next_node(&is_new);
   if (is_new) {
     node->count = (uint8_t)count;
+    node->at = (uint16_t)(trace_count - 1); /* an outcome of the step that is done now */
     if (replayed != NULL && *replayed != '\0') node->chosen = (uint8_t)(*replayed++ - 'a');
   }
   if (node->of_threads || node->count != count || node->chosen >= count) not_deterministic();
@@ -171,7 +192,7 @@ static unsigned lowest(unsigned threads_left) { return (unsigned)__builtin_ctz(t
 
 /* Threads that may be tried at the node and were not yet. The one that ran before goes first. */
 static unsigned candidates(const struct node *node) {
-  unsigned left = node->enabled & ~node->done & ~node->sleep;
+  unsigned left = node->enabled & node->wanted & ~node->done & ~node->sleep;
   if (now->preemptions > 0 && node->preempted >= now->preemptions &&
       (node->enabled >> node->last & 1) != 0)
     left &= 1U << node->last;
@@ -185,6 +206,7 @@ static unsigned first_of(const struct node *node, unsigned left) {
 /* SCHEDULE_THREADS: none has to be tried. */
 static unsigned choose_thread(unsigned enabled, unsigned *sleep, unsigned last,
                               unsigned *preempted) {
+  chosen_node = -1;
   if ((enabled & (enabled - 1)) == 0) {
     unsigned thread = lowest(enabled);
     return (*sleep >> thread & 1) != 0 ? SCHEDULE_THREADS : thread;
@@ -195,13 +217,17 @@ static unsigned choose_thread(unsigned enabled, unsigned *sleep, unsigned last,
     *node = (struct node){.of_threads = true,
                           .enabled = (uint8_t)enabled,
                           .sleep = (uint8_t)*sleep,
+                          .wanted = (uint8_t)enabled,
                           .last = (uint8_t)last,
-                          .preempted = (uint8_t)*preempted};
+                          .preempted = (uint8_t)*preempted,
+                          .at = (uint16_t)trace_count};
     unsigned left = candidates(node);
     if (left == 0) return SCHEDULE_THREADS;
     node->chosen = (uint8_t)first_of(node, left);
     if (replayed != NULL && *replayed != '\0') node->chosen = (uint8_t)(*replayed++ - '0');
+    if (!every_order) node->wanted = (uint8_t)(1U << node->chosen);
   }
+  chosen_node = (int)(node - nodes);
   if (!node->of_threads || node->enabled != enabled || (enabled >> node->chosen & 1) == 0)
     not_deterministic();
   *sleep |= node->done;
@@ -237,6 +263,36 @@ static char *choices(void) {
     *end++ = (char)((nodes[i].of_threads ? '0' : 'a') + nodes[i].chosen);
   *end = '\0';
   return text;
+}
+
+/* --- which orders matter ------------------------------------------------------------------------------ */
+
+/* Before the thread does its step. The other thread's last step that this one depends on could have come after it, unless that is ordered
+ * already: then both threads are to be tried where it was chosen. */
+static void trace_step(unsigned thread) {
+  if (every_order) return;
+  if (trace_count == STEPS) schedule_fail("the run has %d steps: it may never end", STEPS);
+  const unsigned index = trace_count++;
+  struct traced *step = &trace[index];
+  if (index >= trace_kept) {
+    *step = (struct traced){.thread = (uint8_t)thread,
+                            .node = chosen_node,
+                            .after = last_of[thread] >= 0 ? trace[last_of[thread]].after : 0,
+                            .request = threads[thread].request};
+    for (unsigned i = index; i-- > step->after;) {
+      const struct traced *before = &trace[i];
+      if (before->thread == thread || memory_is_independent(&before->request, &step->request))
+        continue;
+      if (before->node >= 0) nodes[before->node].wanted = nodes[before->node].enabled;
+      step->after = (uint16_t)(i + 1);
+    }
+  }
+  last_of[thread] = (int)index;
+}
+
+static void try_every_order(void) {
+  every_order = true;
+  for (unsigned i = 0; i < node_count; i++) nodes[i].wanted = nodes[i].enabled;
 }
 
 /* --- runs ------------------------------------------------------------------------------------------ */
@@ -280,6 +336,7 @@ static bool run_steps(void) {
   while (!all_have_ended()) {
     bool alone = false;
     unsigned enabled = enabled_threads(false);
+    if (enabled == 0 && !every_order) try_every_order();
     if (enabled == 0) { /* nothing happens but that time passes */
       enabled = timed_sleepers();
       alone = enabled != 0;
@@ -292,6 +349,8 @@ static bool run_steps(void) {
     for (unsigned i = 0; i < thread_count; i++)
       if (i != thread) threads[i].yielded = false;
     bool slept = threads[thread].sleeps;
+    trace_step(thread);
+    if (threads[thread].request.what == DO_YIELD && !every_order) try_every_order();
     memory_do(thread, alone);
     if (slept || !threads[thread].sleeps) thread_go_on(thread);
     last = thread;
@@ -303,7 +362,9 @@ static bool run_once(void) {
   memory_reset();
   races_reset();
   threads_start(now);
-  step_count = at_node = 0;
+  step_count = at_node = trace_count = 0;
+  trace_kept = node_count > 0 ? nodes[node_count - 1].at : 0;
+  for (unsigned i = 0; i < SCHEDULE_THREADS; i++) last_of[i] = -1;
   if (sigsetjmp(failed_run, 0) != 0) return true;
   now->start();
   if (!run_steps()) return false;
@@ -324,6 +385,8 @@ struct outcome explore(const struct schedule_case *what, const struct mutant *mu
   mutant_number++;
   replayed = replay;
   node_count = 0;
+  every_order =
+      what->preemptions > 0 || what->timeouts > 0 || what->signals > 0 || what->body[2] != NULL;
   outcome = (struct outcome){0};
   do {
     if (run_once()) outcome.runs++;

@@ -44,7 +44,7 @@ static struct {
   struct view now, fenced /* by a release fence */,
       heard /* by relaxed loads, for an acquire fence */;
 } views[SCHEDULE_THREADS];
-static struct view in_sequence; /* what all seq_cst operations so far have seen */
+static struct view in_sequence; /* what all seq_cst operations but loads have seen so far */
 
 static void clear(struct view *view) {
   memset(view->seen, 0, word_count * sizeof view->seen[0]);
@@ -323,7 +323,7 @@ void memory_do(unsigned thread, bool alone) {
     threads[thread].yielded = true;
     break;
   }
-  if (in_order) join_seen(&in_sequence, &views[thread].now);
+  if (in_order && request->what != DO_LOAD) join_seen(&in_sequence, &views[thread].now);
   views[thread].now.clock[thread]++;
 }
 
@@ -333,9 +333,10 @@ static bool is_in_sequence(const struct request *request) {
 
 bool memory_is_independent(const struct request *one, const struct request *other) {
   if (one->what == DO_YIELD || other->what == DO_YIELD) return false;
-  if (is_in_sequence(one) && is_in_sequence(other)) return false;
+  bool loads = one->what == DO_LOAD && other->what == DO_LOAD;
+  if (is_in_sequence(one) && is_in_sequence(other) && !loads) return false;
   if (one->address == 0 || other->address == 0) return true;
   bool apart =
       one->address + one->size <= other->address || other->address + other->size <= one->address;
-  return apart || (one->what == DO_LOAD && other->what == DO_LOAD);
+  return apart || loads;
 }

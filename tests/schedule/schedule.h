@@ -13,7 +13,7 @@
  *
  * What the model leaves out: stores become visible in the order in which the explorer runs them (no load sees the future), and
  * seq_cst orders a little more than C11 says: all such operations on all words are one sequence, each of which sees what
- * the ones before it had seen. Accesses by the kernel, by asm and by functions of libc are not seen.
+ * those before it had seen that were not loads. Accesses by the kernel, by asm and by functions of libc are not seen.
  */
 #ifndef SCHEDULE_H
 #define SCHEDULE_H
