@@ -68,7 +68,7 @@ HAK_API void hak_free_sized(void *ptr, size_t size);
 /** hak_free for a block of hak_aligned_alloc(alignment, size) (C23 free_aligned_sized). */
 HAK_API void hak_free_aligned_sized(void *ptr, size_t alignment, size_t size);
 
-/** `size` bytes at a multiple of `alignment`, a power of two (else EINVAL) up to 1 GiB (above: ENOMEM). `size` need
+/** `size` bytes at a multiple of `alignment`, a power of two (else EINVAL) up to 16 GiB (above: ENOMEM). `size` need
  * not be a multiple of `alignment`. */
 HAK_API void *hak_aligned_alloc(size_t alignment, size_t size) HAK_ATTR_MALLOC HAK_ATTR_SIZE(2)
     HAK_ATTR_ALIGN(1);

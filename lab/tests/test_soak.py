@@ -447,7 +447,7 @@ def test_soak_results(tmp_path: Path) -> None:
             pytest.skip(f"{needed} is not built")
     out = tmp_path / "soak"
     variables = {
-        "LONG_SEC": "2", "SHORT_SEC": "2", "CYCLES": "2", "EPOCH_SEC": "1", "MIB": "4",
+        "LONG_SEC": "3", "SHORT_SEC": "3", "CYCLES": "2", "EPOCH_SEC": "1", "MIB": "4",
         "IDLE_MS": "10", "WARM_UP": "0", "BENCH_OUT": str(programs), "HAKMEM": str(library),
         "MIMALLOC": str(library), "JEMALLOC": str(library),
     }  # fmt: skip
@@ -466,7 +466,7 @@ def test_soak_results(tmp_path: Path) -> None:
     text = (out / "analysis.md").read_text()
     assert text == done.stdout
     for run in runs:
-        assert len((out / f"{run}.csv").read_text().splitlines()) == 3
+        assert len((out / f"{run}.csv").read_text().splitlines()) == 4
         assert f"- {run}: " in text
     assert "SHORT balanced: " in text and "SHORT glibc" not in text
     assert "SHORT speed: " in text and "at most glibc-speed's beside it" in text
@@ -503,4 +503,4 @@ def test_soak_results(tmp_path: Path) -> None:
     (out / "mimalloc.txt").write_text(report.replace("Throughput", "Thro"))  # killed after it
     (out / "fragmentation.txt").write_text("Throughput = 1 ops/s\n" * 3)  # the fourth is missing
     assert resumed() == {"speed", "glibc-speed", "mimalloc", "jemalloc", "fragmentation"}
-    assert resumed(LONG_SEC="3", CYCLES="3") == {"balanced", "glibc", "fragmentation"}
+    assert resumed(LONG_SEC="4", CYCLES="3") == {"balanced", "glibc", "fragmentation"}

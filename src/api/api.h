@@ -19,7 +19,8 @@
   extern __typeof__(symbol) own_##symbol                                                           \
       __attribute__((alias(HAK_NAME_OF(symbol)), visibility("hidden")))
 
-#define ALIGNMENT_MAX GIB
+/* As much as glibc has on most systems, whose mapping of twice that counts as memory. */
+#define ALIGNMENT_MAX (16 * GIB)
 
 void *api_realloc(void *pointer, size_t size);
 void *api_reallocarray(void *pointer, size_t count, size_t size);

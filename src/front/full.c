@@ -74,11 +74,17 @@ static uint64_t word_at(const char *from) {
   return word;
 }
 
+/* Of what is unused so much is filled, from its first byte on. Of a block that is small for its alignment all of it would be in memory for that:
+ * 64 KiB for 100 bytes at a multiple of 64 KiB. */
+enum { FILLED_MOST = 2048 };
+static size_t filled_of(size_t unused) { return unused < FILLED_MOST ? unused : FILLED_MOST; }
+
 /* The last word of what is unused may reach into the canary, which comes after it. */
 static void set_small_end(void *pointer, size_t room, size_t size) {
-  char *end = (char *)pointer + room - CANARY_BYTES;
+  char *end = (char *)pointer + room - CANARY_BYTES, *at = (char *)pointer + size;
+  char *filled_end = at + filled_of((size_t)(end - at));
   uint64_t mask = end_mask(pointer), filler = filler_from(mask);
-  for (char *at = (char *)pointer + size; at < end; at += sizeof filler) put_word(at, filler);
+  for (; at < filled_end; at += sizeof filler) put_word(at, filler);
   put_word(end, canary_from(mask, room - CANARY_BYTES - size));
 }
 
@@ -89,9 +95,10 @@ static size_t size_of_small(const void *pointer, size_t room) {
   uint64_t unused = (canary ^ mask) & UNUSED_MASK;
   if (unused > room - CANARY_BYTES || canary != canary_from(mask, unused)) return SIZE_MAX;
   uint64_t filler = filler_from(mask), other = 0;
-  const char *at = end - unused;
-  for (; end - at >= (ptrdiff_t)sizeof filler; at += sizeof filler) other |= word_at(at) ^ filler;
-  unsigned left = (unsigned)(end - at) * 8;
+  const char *at = end - unused, *filled_end = at + filled_of(unused);
+  for (; filled_end - at >= (ptrdiff_t)sizeof filler; at += sizeof filler)
+    other |= word_at(at) ^ filler;
+  unsigned left = (unsigned)(filled_end - at) * 8;
   if (left > 0) other |= first_bytes(word_at(at) ^ filler, left);
   return other == 0 ? room - CANARY_BYTES - unused : SIZE_MAX;
 }
@@ -200,16 +207,21 @@ HAK_NOINLINE void full_or_other_free(void *pointer) {
   else front_free(pointer);
 }
 
+/* What tells of the end here is not for the program. */
+static void clear_end(const struct block *block, char *pointer, size_t size) {
+  size_t canary = is_small(block) ? room_of(block) - CANARY_BYTES : size;
+  memset(pointer + size, 0, filled_of(canary - size));
+  memset(pointer + canary, 0, CANARY_BYTES);
+}
+
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   size_t new_room = full_room(size);
   if (new_room == 0) {
     errno = ENOMEM;
     return NULL;
   }
-  size_t old = full_size("realloc", block, pointer), room = room_of(block);
-  /* What tells of the end here is not for the program. */
-  size_t end = is_small(block) ? room : old + CANARY_BYTES;
-  memset((char *)pointer + old, 0, end - old);
+  size_t old = full_size("realloc", block, pointer);
+  clear_end(block, pointer, old);
   void *moved = front_reallocate(pointer, block, new_room);
   full_set_end(moved != NULL ? moved : pointer, moved != NULL ? size : old);
   return moved;

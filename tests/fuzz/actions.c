@@ -111,7 +111,7 @@ static void refused_alignment(const struct call *call, const void *memory, int e
     fuzz_fail("%s aligned to %zu: error %d", call->name, alignment, error);
 }
 
-#define LARGEST_ALIGNMENT ((size_t)1 << 30)
+#define LARGEST_ALIGNMENT ((size_t)1 << 34)
 
 static void do_aligned_alloc(const struct action *action) {
   size_t alignment = action->alignment, size = action_size(action->size);

@@ -5,7 +5,7 @@
 
 set(harness_sources ${fuzz_sources} calls_linked.c family.c)
 set(harness_definitions _GNU_SOURCE HAK_ASSERT=1 HAK_FAULT_INJECTION=1 ${HAK_VARIANT_DEFINITIONS})
-set(harness_flags -std=gnu11 -O1 -g -fno-omit-frame-pointer ${HAK_NO_BUILTIN}
+set(harness_flags -std=gnu11 -O1 -gline-tables-only -fno-omit-frame-pointer ${HAK_NO_BUILTIN}
                   -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/src
                   -I${CMAKE_CURRENT_SOURCE_DIR})
 foreach(definition IN LISTS harness_definitions)
@@ -27,7 +27,7 @@ function(fuzz_harness name compiler main covered link)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${CMAKE_COMMAND} -E env AFL_QUIET=1 ${compiler} ${flags} -MD -MF ${object}.d -c ${source} -o
+      COMMAND env AFL_QUIET=1 ${compiler} ${flags} -MD -MF ${object}.d -c ${source} -o
               ${object}
       DEPENDS ${source}
       DEPFILE ${object}.d
@@ -38,7 +38,7 @@ function(fuzz_harness name compiler main covered link)
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
   add_custom_command(
     OUTPUT ${program}
-    COMMAND ${CMAKE_COMMAND} -E env AFL_QUIET=1 ${compiler} -g ${objects} ${link} -lpthread -ldl -o ${program}
+    COMMAND env AFL_QUIET=1 ${compiler} -g ${objects} ${link} -lpthread -ldl -o ${program}
     DEPENDS ${objects}
     VERBATIM
     COMMENT "${name}")

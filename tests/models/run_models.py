@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Checks the Promela models of the lock-free protocols with spin.
 
-Usage: run_models.py [--trace] [MODEL.pml...]     default: all models beside this script
+Usage: run_models.py [--trace] [--searched FILE] [MODEL.pml...]     default: all models beside this script
 
 The comment at the head of a model says what is to be run:
     check [DEFINE...]: states N          searched to the end without an error, about N states
     mutant DEFINE...: TEXT (what it is)  a protocol broken on purpose: the error found says TEXT
 A mutant that passes means that the model could not have failed. --trace also prints the last steps
-that lead to each mutant's error. Exit 77 when spin or a C compiler is missing.
+that lead to each mutant's error. A search gives the same every time: with --searched a model is not searched whose key stands in
+FILE, because this version of spin searched it before. Exit 77 then, and when spin or a C compiler is missing.
 """
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,9 +142,16 @@ def search(model: Path, run: Run, compiler: str, with_trace: bool) -> int:
         return states(output)
 
 
+def key_of(model: Path) -> str:
+    """Of all that a search depends on."""
+    version = subprocess.run(["spin", "-V"], capture_output=True, check=False).stdout
+    return hashlib.sha256(b"\0".join([version, Path(__file__).read_bytes(), model.read_bytes()])).hexdigest()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Checks the models with spin.")
     parser.add_argument("--trace", action="store_true", help="print how each mutant goes wrong")
+    parser.add_argument("--searched", type=Path, metavar="FILE", help="keys of models that were searched before")
     parser.add_argument("models", nargs="*", type=Path, metavar="MODEL.pml")
     arguments = parser.parse_args()
 
@@ -154,6 +164,13 @@ def main() -> int:
     if not models:
         print("no models found")
         return 1
+
+    if arguments.searched:
+        keys = tomllib.loads(arguments.searched.read_text(encoding="utf-8"))
+        models = [model for model in models if keys.get(model.stem) != key_of(model)]
+        if not models:
+            print("skipped: the same was searched before")
+            return SKIP
 
     failed = 0
     for model in models:
@@ -173,6 +190,9 @@ def main() -> int:
                 verdict = f"FAILED: {failure}"
             seconds = time.monotonic() - start
             print(f"{model.stem:10} {run.title():32} {seconds:5.1f} s {verdict}", flush=True)
+    if arguments.searched and not failed:
+        for model in models:
+            print(f'{arguments.searched.name}: {model.stem} = "{key_of(model)}"')
     if failed:
         print(f"{failed} failed")
     return 1 if failed else 0

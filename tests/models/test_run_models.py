@@ -35,7 +35,7 @@ MUTANT = "mutant BROKEN: assertion violated (two steps)"
 
 
 class Runner(unittest.TestCase):
-    def run_model(self, *directives: str, extra: str = "skip;", path: "str | None" = None):
+    def run_model(self, *directives: str, extra: str = "skip;", path: "str | None" = None, searched: "str | None" = None):
         with tempfile.TemporaryDirectory() as folder:
             model = Path(folder) / "counter.pml"
             text = COUNTER.format(directives="\n * ".join(directives), extra=extra)
@@ -45,8 +45,13 @@ class Runner(unittest.TestCase):
                 environment["HAKMEM_TEST_CC"] = "tcc"  # compiles faster
             if path is not None:
                 environment["PATH"] = path
+            options = []
+            if searched is not None:
+                keys = Path(folder) / "searched.toml"
+                keys.write_text(searched, encoding="utf-8")
+                options = ["--searched", str(keys)]
             done = subprocess.run(
-                [sys.executable, str(RUNNER), str(model)], env=environment, text=True,
+                [sys.executable, str(RUNNER), *options, str(model)], env=environment, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )
             return done.returncode, done.stdout
@@ -55,6 +60,15 @@ class Runner(unittest.TestCase):
         status, output = result
         self.assertEqual(status, 1, output)
         self.assertIn(text, output)
+
+    def test_what_was_searched_before_is_not_searched_again(self):
+        status, output = self.run_model(CHECK, MUTANT, searched='other = "x"')
+        self.assertEqual(status, 0, output)
+        (key,) = [line.partition(": ")[2] for line in output.splitlines() if line.startswith("searched.toml: ")]
+        self.assertEqual(self.run_model(CHECK, MUTANT, searched=key), (77, "skipped: the same was searched before\n"))
+        # Another model, though of the same name.
+        status, output = self.run_model(CHECK, MUTANT, extra="skip; skip;", searched=key)
+        self.assertNotEqual(status, 77, output)
 
     def test_right_model_passes(self):
         status, output = self.run_model(CHECK, MUTANT)

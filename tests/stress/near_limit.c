@@ -1,5 +1,6 @@
-/* A program in a memory control group (version 1 or 2) of 250 MB that has 150 MB, frees half of it, and allocates on to nine tenths of the
- * limit, at full speed. Half is a run of 64 KiB in two, so all of it can be given back; where nobody does so in time the kernel kills.
+/* A program in a memory control group (version 1 or 2) of 250 MB, or of as many as are given behind the mode, that has 150 MB, frees half of
+ * it, and allocates on to nine tenths of the limit, at full speed. Half is a run of 64 KiB in two, so all of it can be given back; where nobody
+ * does so in time the kernel kills.
  *
  * usage: near_limit one     one thread does all
  *        near_limit before  the first thread frees before there are others
@@ -22,7 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_MB = 250, SMALL = 1 << 10, MID = 8 << 10, HUGE_ = 6 << 20, RUN = 64, WORKERS = 4 };
+static size_t limit_mb = 250;
+enum { SMALL = 1 << 10, MID = 8 << 10, HUGE_ = 6 << 20, RUN = 64, WORKERS = 4 };
 enum { FILLED = 150 << 20, SMALLS = FILLED / SMALL, MIDS = FILLED / MID };
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
@@ -42,7 +44,7 @@ static bool group_write(const char *name, const char *text) {
 static bool make_group_in(const char *parent) {
   char limit[32], control[600];
   snprintf(group, sizeof group, "%s/hakmem-near-limit-%d", parent, (int)getpid());
-  snprintf(limit, sizeof limit, "%zu", LIMIT_MB * KIT_MB);
+  snprintf(limit, sizeof limit, "%zu", limit_mb * KIT_MB);
   if (mkdir(group, 0755) != 0) return false;
   /* Swap would let the program live. */
   if (group_write("memory.limit_in_bytes", limit)) return group_write("memory.swappiness", "0");
@@ -171,7 +173,8 @@ static void run(const char *mode) {
 
 int main(int argc, char **argv) {
   kit_start();
-  CHECK(argc == 2, "usage: near_limit one|before|sleep|ended|others|each|huge|twice");
+  CHECK(argc >= 2, "usage: near_limit one|before|sleep|ended|others|each|huge|twice [MB]");
+  if (argc > 2) limit_mb = strtoul(argv[2], NULL, 10);
   if (!make_group()) {
     printf("skipped: no memory control group can be made here\n");
     return KIT_SKIP;

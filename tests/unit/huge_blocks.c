@@ -122,7 +122,7 @@ static void the_second_free_is_told(void **state) {
 
 static void huge_blocks_of_any_alignment(void **state) {
   (void)state;
-  for (size_t alignment = 16; alignment <= GIB; alignment *= 2) {
+  for (size_t alignment = 16; alignment <= 16 * GIB; alignment *= 2) {
     bool zeroed;
     struct superslab *huge = huge_acquire(3 * MIB, alignment, &zeroed);
     assert_non_null(huge);

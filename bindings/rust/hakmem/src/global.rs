@@ -13,7 +13,7 @@ use hakmem_sys::{
 /// static GLOBAL: hakmem::HakMem = hakmem::HakMem;
 /// ```
 ///
-/// There is one heap a process, however many values of this type there are. Alignments may go up to 1 GiB; above,
+/// There is one heap a process, however many values of this type there are. Alignments may go up to 16 GiB; above,
 /// allocating fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HakMem;
