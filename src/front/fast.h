@@ -16,12 +16,12 @@
 extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */
-void *front_allocate_slow(size_t size);                  /* bin was empty */
-void *front_allocate_sample(size_t size);                /* it may be a sample */
-void *front_allocate_beyond(size_t size);                /* larger than TABLE_MAX */
-void front_free_slow(void *pointer);                     /* not a block of the thread's own slabs */
-void front_free_elsewhere(void *block, size_t place);    /* the same, its heap_place known */
-void front_free_overflow(size_t place);                  /* the bin there is over its capacity */
+void *front_allocate_slow(size_t size);               /* bin was empty */
+void *front_allocate_sample(size_t size);             /* it may be a sample */
+void *front_allocate_beyond(size_t size);             /* larger than TABLE_MAX */
+void front_free_slow(void *pointer);                  /* not a block of the thread's own slabs */
+void front_free_elsewhere(void *block, size_t place); /* the same, its heap_place known */
+void front_free_overflow(size_t place);               /* the bin there is over its capacity */
 
 /** Where the fast path goes on: malloc's three, or those of operator new, which has something to do when they return NULL. Jumped to,
  * not called, so that it saves no register for it. */

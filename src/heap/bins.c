@@ -132,7 +132,8 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
   uint32_t more = bin->capacity;
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
-    if (more < FIRST_BLOCKS_LEAST) more = users > 1 && size > BEYOND_BUDGET_BYTES ? 1 : FIRST_BLOCKS_LEAST;
+    if (more < FIRST_BLOCKS_LEAST)
+      more = users > 1 && size > BEYOND_BUDGET_BYTES ? 1 : FIRST_BLOCKS_LEAST;
   }
   if (!may_hold(bin->capacity + more, size, users)) return false;
   size_t bytes = (size_t)more * size, used = heap->bin_budget_used + bytes;

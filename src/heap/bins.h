@@ -37,7 +37,8 @@ HAK_INLINE bool bin_push(struct bin *bin, void *block) {
 /** The same with heap_bin_at(heap, place). Not a pointer but both parts of it are used for each access, which x86-64 adds up by
  * itself: one instruction fewer. */
 HAK_INLINE bool bin_push_at(struct heap *heap, size_t place, void *block) {
-#if defined(__x86_64__) && !HAK_HARDENED && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !HAK_HARDENED && !defined(__SANITIZE_ADDRESS__) &&                      \
+    !defined(__SANITIZE_THREAD__)
   link_set(block, heap_bin_at(heap, place)->head);
   HAK_ADDED_ANEW(heap);
   heap_bin_at(heap, place)->head = block;

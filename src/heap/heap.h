@@ -73,7 +73,8 @@ struct sample_pace {
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
-  struct heap *home; /* whose slabs the bins are filled from: its own, or another's (homes.h); NULL in heap_none, whose bins
+  struct heap *
+      home; /* whose slabs the bins are filled from: its own, or another's (homes.h); NULL in heap_none, whose bins
                       * take nothing */
   struct outgoing outgoing[OUTGOING_SLOTS];
   uint32_t next_waiting;   /* slot of `outgoing`, modulo their number, to be looked at next */
@@ -123,7 +124,7 @@ struct heap {
       trade_most; /* most_bytes from which it is: what was given back last time was soon wanted */
   bool traded;    /* what is in holes was given back by that, not because it rested */
   uint8_t trade_class;     /* where it goes on; its thread's, under engine_pass_lock */
-  uint8_t room_class; /* class that was put back into slabs last to make room (adopt.c) */
+  uint8_t room_class;      /* class that was put back into slabs last to make room (adopt.c) */
   bool sorts[CLASS_COUNT]; /* refills put batches of the class back into slabs (refill.c) */
   size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t
@@ -150,8 +151,8 @@ struct heap {
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
-  _Atomic uint8_t state; /* enum heap_state; written under `lock` */
-  _Atomic uint8_t node;  /* where its thread last asked for memory (node.h); relaxed: a hint */
+  _Atomic uint8_t state;  /* enum heap_state; written under `lock` */
+  _Atomic uint8_t node;   /* where its thread last asked for memory (node.h); relaxed: a hint */
   _Atomic uint32_t users; /* threads whose home it is; relaxed: a hint for who chooses one */
   /* The thread (lock_self) that has the heap, and whose thread_heap it is not: it takes it just now, has borrowed it, or parks it. A handler
    * that interrupts this may fork, and the child goes on with it. Relaxed: that thread's own. */
@@ -192,9 +193,7 @@ HAK_INLINE size_t heap_place(const struct heap *heap, const struct bin *bin) {
 }
 
 /** May a block of such a place go into a bin of the heap's, which is heap_bin_at? */
-HAK_INLINE bool heap_keeps(size_t place) {
-  return place < sizeof((struct heap *)NULL)->bins;
-}
+HAK_INLINE bool heap_keeps(size_t place) { return place < sizeof((struct heap *)NULL)->bins; }
 
 HAK_INLINE struct bin *heap_bin_at(struct heap *heap, size_t place) {
   return (struct bin *)(void *)((char *)heap + place);

@@ -10,7 +10,7 @@ enum { HOMES_LEAST = 4, HOMES_MOST = 256 };
 /* Written under heap_list_lock; the number by release, after the place, and read by acquire. They only grow. */
 static _Atomic(struct heap *) homes[NODES][HOMES_MOST];
 static _Atomic unsigned counts[NODES];
-static unsigned most; /* under heap_list_lock; 0: not asked so far */
+static unsigned most;                         /* under heap_list_lock; 0: not asked so far */
 static _Atomic unsigned count HAK_START_DATA; /* of all nodes; relaxed: a hint */
 
 unsigned homes_count(void) {
@@ -22,7 +22,9 @@ unsigned homes_count(void) {
 static unsigned most_homes(void) {
   if (most == 0) {
     unsigned processors = os_processors();
-    most = processors < HOMES_LEAST ? HOMES_LEAST : processors < HOMES_MOST ? processors : HOMES_MOST;
+    most = processors < HOMES_LEAST  ? HOMES_LEAST
+           : processors < HOMES_MOST ? processors
+                                     : HOMES_MOST;
   }
   return most;
 }
@@ -95,9 +97,8 @@ static bool becomes_home(const struct heap *heap) {
 
 /* Is it this thread's, or one that it has taken besides? */
 static bool is_in_use(const struct heap *heap) {
-  return heap == heap_if_any() ||
-         (parked_is_moved_here(heap) &&
-          atomic_load_explicit(&heap->mover_counts, memory_order_relaxed));
+  return heap == heap_if_any() || (parked_is_moved_here(heap) &&
+                                   atomic_load_explicit(&heap->mover_counts, memory_order_relaxed));
 }
 
 /* Nothing is written to a guest that stays one. */

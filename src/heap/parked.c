@@ -42,9 +42,13 @@ static struct heap *take(struct heap **list, bool alone) {
   return heap;
 }
 
-struct heap *parked_take(unsigned node, bool alone) { return take(list_of(node), alone); }
+struct heap *parked_take(unsigned node, bool alone) {
+  return take(list_of(node), alone);
+}
 
-struct heap *parked_take_guest(void) { return take(&guests, false); }
+struct heap *parked_take_guest(void) {
+  return take(&guests, false);
+}
 
 static void forget_all(void) {
   guests = NULL;

@@ -167,7 +167,8 @@ bool remote_send_home(struct bin *owner, unsigned size_class, void *list) {
   while (list != NULL) {
     void *first = list, *last = first;
     unsigned blocks = 1;
-    for (list = link_follow(last); list != NULL && blocks < limit; blocks++) list = link_follow(last = list);
+    for (list = link_follow(last); list != NULL && blocks < limit; blocks++)
+      list = link_follow(last = list);
     link_set(last, NULL);
     due |= push(heap_of_bin(owner, size_class), size_class, first, blocks);
   }

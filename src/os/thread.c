@@ -95,7 +95,7 @@ unsigned long os_process_threads(void) {
 enum { PROCESSORS_MOST = 8192 }; /* the kernel's most */
 
 unsigned os_processors(void) {
-  unsigned long set[PROCESSORS_MOST / 8 / sizeof(unsigned long)];
+  unsigned long set[PROCESSORS_MOST / 8 / sizeof(unsigned long)] = {0};
   long bytes = OS_CALL(SYS_sched_getaffinity, 0, sizeof set, set);
   unsigned count = 0;
   for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof set[0]; i++)

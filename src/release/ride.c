@@ -1,6 +1,6 @@
 /* ride.c - the engine where there is no helper thread: bounded parts of a look in the program's own calls. */
-#include "heap/heap.h"
 #include "heap/engine.h"
+#include "heap/heap.h"
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/look.h"
@@ -36,8 +36,7 @@ static struct heap *next_parked(struct heap *from, uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   for (; from != NULL; from = from->next) {
     bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if (parked && !heap_is_bare(from) && now - from->looked_ms >= half)
-      return from;
+    if (parked && !heap_is_bare(from) && now - from->looked_ms >= half) return from;
   }
   return NULL;
 }
