@@ -124,23 +124,40 @@ static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
   return true;
 }
 
-/* No slot is this owner's. */
+/* Two owners may want one slot, where heaps lie so, and each would cut the other's batches short. So each has four places; free() looks at the
+ * first one only. */
+enum { SLOT_PLACES = 4 };
+
+static struct outgoing *slot_place(struct heap *heap, const struct bin *owner, unsigned place) {
+  size_t first = (size_t)(remote_slot(heap, owner) - heap->outgoing);
+  return &heap->outgoing[first ^ place * (OUTGOING_SLOTS / SLOT_PLACES)];
+}
+
+/* NULL: no slot is this owner's. */
+static struct outgoing *find_slot(struct heap *heap, const struct bin *owner) {
+  for (unsigned i = 0; i < SLOT_PLACES; i++)
+    if (slot_place(heap, owner, i)->owner == owner) return slot_place(heap, owner, i);
+  return NULL;
+}
+
+/* The emptiest of its places, whose blocks are sent. */
 static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *slot = remote_slot(heap, owner);
+  struct outgoing *slot = slot_place(heap, owner, 0);
+  for (unsigned i = 1; i < SLOT_PLACES; i++)
+    if (slot_place(heap, owner, i)->count < slot->count) slot = slot_place(heap, owner, i);
   send_of(heap, slot);
   give_slot_to(slot, owner, block, homes_is_shared(heap) ? BATCH_BYTES_SHARED : BATCH_BYTES);
   return slot;
 }
 
 void remote_free(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *slot = remote_slot(heap, owner);
-  bool is_new = slot->owner != owner;
-  if (HAK_UNLIKELY(is_new) && goes_past_slots(heap, owner, block)) return;
+  struct outgoing *slot = find_slot(heap, owner);
+  if (slot == NULL && goes_past_slots(heap, owner, block)) return;
   if (HAK_UNLIKELY(!enter(heap))) {
     remote_free_now(owner, block);
     return;
   }
-  if (HAK_UNLIKELY(is_new)) slot = new_slot(heap, owner, block);
+  if (slot == NULL) slot = new_slot(heap, owner, block);
   if (remote_gather(slot, block) >= slot->limit) send_full(heap, slot);
   slots_leave(heap);
 }

@@ -127,7 +127,9 @@ static unsigned parked_in(const struct heap *first, bool are_guests) {
   return count;
 }
 
-static unsigned parked_count(void) { return parked_in(of_first_node, false) + parked_in(guests, true); }
+static unsigned parked_count(void) {
+  return parked_in(of_first_node, false) + parked_in(guests, true);
+}
 
 static void end(void) {
   uint64_t now_active, now_parked;

@@ -19,8 +19,8 @@ WITHOUT_SAMPLES;
 
 enum { MOST = 256, GUESTS_EACH = 2, GUESTS_LEAST = 8, WAIT_S = 60 };
 
-static unsigned count;              /* of homes */
-static struct heap *homes[MOST];    /* the first is this thread's */
+static unsigned count;           /* of homes */
+static struct heap *homes[MOST]; /* the first is this thread's */
 static struct heap *guests[GUESTS_EACH * MOST];
 
 static unsigned guest_count(void) { return GUESTS_EACH * count; }
@@ -226,7 +226,8 @@ static void what_runs_over_goes_home_in_batches(void **state) {
   int64_t before = inbox_of(home);
   for (int i = 0; i < BLOCKS; i++) put(guest, blocks[i]);
   unsigned kept = blocks_in(guest->bins[size_class].head);
-  assert_int_equal((int64_t)(guest->bins[size_class].capacity) - guest->bins[size_class].room, kept);
+  assert_int_equal((int64_t)(guest->bins[size_class].capacity) - guest->bins[size_class].room,
+                   kept);
   assert_true(inbox_of(home) > before);
   lock_acquire(&home->lock);
   for (void *list; (taken = remote_take_batch(home, size_class, &list)) > 0; batches++) {
@@ -332,7 +333,7 @@ static void threads_of_a_home_share_half_of_what_one_may_keep(void **state) {
 /* --- a library that is told of pages ------------------------------------------------------------------------------- */
 
 static void beside(struct os_beside *beside, bool begins) {
-  atomic_load(&os_beside_program)(beside, begins);
+  atomic_load (&os_beside_program)(beside, begins);
 }
 
 /* It may hold the lock of its home, and others wait for that while they hold their own. */
@@ -551,7 +552,8 @@ int main(void) {
 #endif
       cmocka_unit_test(inside_a_librarys_call_a_heap_has_slabs), /* one home more from here on */
       cmocka_unit_test(a_child_of_such_a_call_counts_its_thread),
-      cmocka_unit_test(threads_of_a_home_share_half_of_what_one_may_keep), /* leaves blocks of all classes */
+      cmocka_unit_test(
+          threads_of_a_home_share_half_of_what_one_may_keep), /* leaves blocks of all classes */
   };
   return cmocka_run_group_tests_name("homes", tests, start, end);
 }

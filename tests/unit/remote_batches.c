@@ -273,8 +273,8 @@ static bool slots_collide(void) {
 static void batches_for_many_threads_are_long(void **state) {
   (void)state;
   static struct heap *threads[THREADS];
-  static void *of_threads[ROUNDS][THREADS]
-                         [THREAD_CLASSES]; /* first all: nobody takes back what was sent */
+  static void
+      *of_threads[ROUNDS][THREADS][THREAD_CLASSES]; /* first all: nobody takes back what was sent */
   unsigned batches = 0, count = 0;
   for (int i = 0; i < THREADS; i++) assert_non_null(threads[i] = heap_borrow());
   for (int round = 0; round < ROUNDS; round++)
