@@ -184,15 +184,18 @@ unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, v
 
 /* What threads that have ended left in a home waits for a refill of its class, in the inbox, and in the bins of a home without a thread. From so
  * much on, of all classes, some of it goes back into slabs before a new one is taken, 10 to 20 ns a block: those that become empty are room
- * for it. Not while others use the home: they come for it. */
+ * for it. While others use the home they come for it, so there it is done only where so much waits that they do not: threads that freed
+ * what they had and go on with other sizes took all of it anew (eight such rounds of 256 MB in 64 threads: 2.2 GB). */
 #define ROOM_FROM ((size_t)1 * MIB)
-enum { ROOM_HOLDS = 4 };
+#define ROOM_FROM_IN_USE ((size_t)4 * MIB)
+enum { ROOM_HOLDS = 4, ROOM_PART = 4 };
 
 static bool much_is_left(const struct heap *from, unsigned users) {
-  if (atomic_load_explicit(&from->users, memory_order_relaxed) > users) return false;
   int64_t inbox = atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed); /* hints */
-  size_t bins = atomic_load_explicit(&from->parked_bins, memory_order_relaxed);
-  return bins + (inbox > 0 ? (size_t)inbox : 0) >= ROOM_FROM;
+  size_t bytes = atomic_load_explicit(&from->parked_bins, memory_order_relaxed);
+  if (inbox > 0) bytes += (size_t)inbox;
+  if (atomic_load_explicit(&from->users, memory_order_relaxed) <= users) return bytes >= ROOM_FROM;
+  return bytes >= ROOM_FROM_IN_USE && bytes >= slabs_owned(from) / ROOM_PART;
 }
 
 /* Of one class. Under its lock. False: nothing was there. */

@@ -73,9 +73,7 @@ struct sample_pace {
 struct heap {
   /* The heap's thread only; any thread that holds `lock` while the heap is parked. */
   struct bin bins[CLASS_COUNT];
-  struct heap *
-      home; /* whose slabs the bins are filled from: its own, or another's (homes.h); NULL in heap_none, whose bins
-                      * take nothing */
+  struct heap *home; /* whose slabs the bins are filled from: its own, or another's (homes.h) */
   struct outgoing outgoing[OUTGOING_SLOTS];
   uint32_t next_waiting;   /* slot of `outgoing`, modulo their number, to be looked at next */
   struct span_cache spans; /* freed Large blocks */
@@ -89,6 +87,7 @@ struct heap {
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
   unsigned ride_step;            /* where it goes on: a class, or what comes after them */
   bool ride_begun;               /* and in it, if it is a class */
+  bool ride_tidies;              /* the home's inboxes come first in this round */
   struct heap *ride_other;       /* the parked heap that it looks at in this round */
   uint8_t ride_other_step;       /* and where in it: a class */
   bool ride_other_begun;
@@ -141,7 +140,7 @@ struct heap {
   struct counters *counters; /* NULL: nothing is counted. Written by the heap's thread alone */
 
   /* Under engine_pass_lock. */
-  uint64_t looked_ms; /* when a thread that rides last began to look at it, while it was parked */
+  uint64_t looked_ms; /* when a thread that rides last began to look at it, as its home or while it was parked */
 
   /* Under heap_list_lock. */
   struct heap *next_parked;

@@ -26,8 +26,9 @@ void heap_each_lock_in_use(lock_visit *visit, void *argument) {
 void heap_fork_prepare(void) {
   struct heap *mine = heap_if_any();
   /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
-   * the lock by now, and what it guards is its own then. Where guests are, they may hold what libc waits for (lock.h). */
-  bool kept = mine != NULL && !homes_is_shared(mine) && lock_keep_for_fork(&mine->lock);
+   * the lock by now, and what it guards is its own then. Where guests are, they may hold what libc waits for (lock.h); nobody is a guest of a guest. */
+  bool is_others = mine != NULL && !heap_is_guest(mine) && homes_is_shared(mine);
+  bool kept = mine != NULL && !is_others && lock_keep_for_fork(&mine->lock);
   if (kept) remote_settle(mine);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
     if (heap == mine && kept) continue;

@@ -92,7 +92,8 @@ static bool is_lost(const struct heap *heap) {
 static bool becomes_home(const struct heap *heap) {
   if (!heap_is_guest(heap)) return true;
   return is_lost(heap->home) &&
-         atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE;
+         (atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE ||
+          parked_is_moved_here(heap));
 }
 
 /* Is it this thread's, or one that it has taken besides? */

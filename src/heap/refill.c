@@ -302,9 +302,10 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   if (count == 0 && needs_new_page(home, size_class)) {
     if (any_larger) list = loan_take(heap, size_class);
     if (list == NULL) loan_end(heap, size_class);
-    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM)
+    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM) {
       count = adopt_blocks(home, size_class, refill_blocks(size_class), &list);
-    settles |= count > 0;
+      settles = true;
+    }
   }
   bool lent = count == 0 && list != NULL;
   if (count == 0 && !lent) count = take_from_slabs(home, size_class, is_shared, &list, zeroed);

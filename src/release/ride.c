@@ -1,6 +1,6 @@
 /* ride.c - the engine where there is no helper thread: bounded parts of a look in the program's own calls. */
 #include "heap/engine.h"
-#include "heap/heap.h"
+#include "heap/homes.h"
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/look.h"
@@ -31,14 +31,19 @@ static bool ride_class(struct heap *heap, unsigned size_class, bool *begun, stru
 
 /* --- heaps without a thread ---------------------------------------------------------------------------------------- */
 
-/* Nobody else looks at a parked heap. Of all threads that ride one does so, twice in the decay time. */
+/* Nobody else looks at a parked heap, nor at a home whose threads sleep, into which others have freed much. Of all threads that ride one does
+ * so, twice in the decay time. */
+static bool is_left_alone(const struct heap *heap) {
+  uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
+  if (state == HEAP_PARKED) return !heap_is_bare(heap);
+  int64_t inbox = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+  return state == HEAP_ACTIVE && inbox > 0 && engine_inbox_is_due(heap, (size_t)inbox);
+}
+
 static struct heap *next_parked(struct heap *from, uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
-  for (; from != NULL; from = from->next) {
-    bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
-    if (parked && !heap_is_bare(from) && now - from->looked_ms >= half) return from;
-  }
-  return NULL;
+  while (from != NULL && (now - from->looked_ms < half || !is_left_alone(from))) from = from->next;
+  return from;
 }
 
 static void turn_to_parked(struct heap *heap, struct heap *from, uint64_t now) {
@@ -78,8 +83,11 @@ static bool ride_parked(struct heap *heap, struct pass *pass, uint64_t now) {
 
 static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
   if (heap->ride_step < CLASS_COUNT) {
+    if (heap->ride_tidies && look_tidy(heap->home, heap->ride_step, pass)) return;
     if (ride_class(heap->home, heap->ride_step, &heap->ride_begun, pass)) return;
   } else if (heap->ride_step == RIDE_SPANS) {
+    if (heap->ride_tidies) look_end(heap->home, pass);
+    heap->ride_tidies = false;
     look_at_spans(heap, pass);
     turn_to_parked(heap, heap_first(), now);
   } else if (heap->ride_step == RIDE_OTHERS) {
@@ -94,10 +102,27 @@ static void ride_step(struct heap *heap, struct pass *pass, uint64_t now) {
 /* The next round begins then. */
 static void set_round(struct heap *heap, uint64_t from_ms) {
   heap->ride_step = 0;
-  heap->ride_begun = false;
+  heap->ride_begun = heap->ride_tidies = false;
   heap->ride_other = NULL;
   heap->ride_young = 0;
   heap->ride_from_ms = from_ms;
+}
+
+/* Threads that share a home free into its inbox, which the look empties first. One of them looks in each half of the decay time: the looks of
+ * all together would take memory for old that was in use just now. The others ride on until they find nothing themselves. */
+static void begin_round(struct heap *heap, uint64_t now) {
+  struct heap *home = heap->home;
+  uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  lock_acquire(&home->lock);
+  heap->ride_free = home->free_bytes;
+  lock_release(&home->lock);
+  if (homes_is_shared(heap) && now - home->looked_ms < half) {
+    heap->ride_young = RELEASE_LEFT_OVER + 1;
+    heap->ride_step = RIDE_SPANS;
+    return;
+  }
+  home->looked_ms = now;
+  heap->ride_tidies = look_begin(home);
 }
 
 /* The whole heap has been looked at, those without a thread, and what lies below the heaps. */
@@ -118,11 +143,7 @@ static void ride_end(struct heap *heap, uint64_t now) {
 
 static void ride(struct heap *heap, uint64_t now) {
   struct pass pass = {.looks = LOOKS};
-  if (heap->ride_step == 0 && !heap->ride_begun) {
-    lock_acquire(&heap->home->lock);
-    heap->ride_free = heap->home->free_bytes;
-    lock_release(&heap->home->lock);
-  }
+  if (heap->ride_step == 0 && !heap->ride_begun && !heap->ride_tidies) begin_round(heap, now);
   for (unsigned i = 0;
        i < RIDE_BATCHES && pass.given < RIDE_BYTES && heap->ride_step < RIDE_DONE;) {
     unsigned before = heap->ride_step;

@@ -14,6 +14,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "release/release.h"
 
 WITHOUT_SAMPLES;
 
@@ -254,6 +255,42 @@ static void where_much_waits_the_engine_is_wanted(void **state) {
   guest->wants = 0;
   hak_purge();
   assert_int_equal(inbox_of(guest->home), 0);
+}
+
+/* What a thread has freed waits for others of its home, who do not want it: it is room for what they do want. */
+static void who_goes_on_with_another_size_finds_room(void **state) {
+  (void)state;
+  enum { SIZE = 736, OTHER_SIZE = 2912, BYTES = 64 * MIB };
+  static void *blocks[BYTES / SIZE];
+  struct heap *guest = guests[2];
+  for (int i = 0; i < BYTES / SIZE; i++) blocks[i] = take(guest, SIZE);
+  for (int i = 0; i < BYTES / SIZE; i++) put(guest, blocks[i]);
+  size_t before = slabs_owned(guest->home);
+  assert_true(before >= BYTES);
+  for (int i = 0; i < BYTES / OTHER_SIZE; i++) blocks[i] = take(guest, OTHER_SIZE);
+  print_message("%zu MiB of slabs, then %zu\n", before / MIB, slabs_owned(guest->home) / MIB);
+  assert_true(slabs_owned(guest->home) < before + before / 2);
+  for (int i = 0; i < BYTES / OTHER_SIZE; i++) put(guest, blocks[i]);
+  hak_purge();
+}
+
+/* Where no helper is, the owner of a home, or a guest, puts what its guests freed back into slabs, as it rides. */
+static void who_rides_empties_the_inbox(void **state) {
+  (void)state;
+  enum { SIZE = 1504, BLOCKS = 20000, LEFT = 256 * KIB, WAIT_MS = 30000 };
+  static void *blocks[BLOCKS];
+  unsigned i = 0;
+  while (guests[i]->home != heap_if_any()) i++;
+  SET_OPTION(WARM_POOL_DECAY_MS, 20);
+  for (int k = 0; k < BLOCKS; k++) blocks[k] = take(guests[i], SIZE);
+  for (int k = 0; k < BLOCKS; k++) put(guests[i], blocks[k]);
+  assert_true(inbox_of(guests[i]->home) > LEFT);
+  for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->home) > LEFT; ms++) {
+    release_ride();
+    usleep(1000);
+  }
+  assert_true(inbox_of(guests[i]->home) <= LEFT);
+  hak_purge();
 }
 
 static void *of_ended_thread;
@@ -544,6 +581,8 @@ int main(void) {
       cmocka_unit_test(one_refill_does_not_take_all),
       cmocka_unit_test(what_runs_over_goes_home_in_batches),
       cmocka_unit_test(where_much_waits_the_engine_is_wanted),
+      cmocka_unit_test(who_goes_on_with_another_size_finds_room),
+      cmocka_unit_test(who_rides_empties_the_inbox),
       cmocka_unit_test(a_guest_that_ends_leaves_nothing),
       cmocka_unit_test(a_child_counts_users_anew),
       cmocka_unit_test(guests_of_threads_that_are_not_there_are_drained),
