@@ -58,6 +58,7 @@ enum { SMALL_GROWTHS = 2 };
 
 void bins_begin_small(struct heap *heap) {
   memset(heap->overflows, OVERFLOWS_GROW - SMALL_GROWTHS, sizeof heap->overflows);
+  memset(heap->refills, 0, sizeof heap->refills);
 }
 
 void bins_send_home(struct heap *heap) {

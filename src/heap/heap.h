@@ -79,6 +79,7 @@ struct heap {
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
+  uint8_t refills[CLASS_COUNT];   /* in a shared home, saturating (refill.c) */
   uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
