@@ -16,7 +16,7 @@
 
 /** May one more heap of the node own slabs? */
 bool homes_may_be_more(unsigned node);
-/** The heap owns slabs from now on. False: there is no room, and it can be no one's home but its own. */
+/** The heap owns slabs from now on. Where there is no room for it, it is no one's home but its own. */
 void homes_enter(struct heap *heap);
 /** The heap of the node that the fewest threads use; NULL: there is none whose lock the calling thread does not hold. */
 struct heap *homes_least_used(unsigned node);
@@ -35,10 +35,11 @@ unsigned homes_count(void);
 void homes_use(struct heap *heap);
 void homes_leave(struct heap *heap);
 
-/** How many threads use the heap's home, 1 at least: they share what one may keep. A hint. */
+/** How many threads use the heap's home, 1 at least: they share what one may keep. A hint: in the child of a handler that forked while its
+ * thread took or left a heap it is wrong by one, perhaps below 0. */
 HAK_INLINE unsigned homes_users(const struct heap *heap) {
-  unsigned users = atomic_load_explicit(&heap->home->users, memory_order_relaxed);
-  return users > 0 ? users : 1;
+  int32_t users = (int32_t)atomic_load_explicit(&heap->home->users, memory_order_relaxed);
+  return users > 0 ? (unsigned)users : 1;
 }
 
 /** Does the thread share its home? A hint. */
