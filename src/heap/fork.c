@@ -41,6 +41,7 @@ static _Thread_local bool settled; /* the child's part of it is done */
 static _Thread_local int parent;   /* its process */
 
 static void each_lock_in_use(lock_visit *visit, void *argument) {
+  start_each_lock(visit, argument);
   engine_each_lock(visit, argument);
   heap_each_lock_in_use(visit, argument);
   superslab_each_lock(visit, argument);

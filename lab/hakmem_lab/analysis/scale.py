@@ -81,19 +81,16 @@ def first_limit(workload: Workload, line_ns: float) -> tuple[str, float] | None:
 
 @dataclass(frozen=True)
 class Section:
-    """A place by the library's functions that hold it. `copies`: there are so many of its kind,
-    and threads spread over them."""
+    """A place by the library's functions that hold it."""
 
     name: str
     functions: tuple[str, ...]
-    copies: int = 1
 
 
 SECTIONS = (
     Section("slices (superslab_lock)", ("span_acquire", "span_release", "span_resize")),
     Section("units (unit_lock)", ("unit_acquire", "unit_release")),
     Section("list of heaps (heap_list_lock)", ("take_heap", "park")),
-    Section("common heaps", ("take_common",), copies=8),
 )
 
 
@@ -125,7 +122,7 @@ def workload_of(name: str, counted: Counted) -> Workload:
         places.append(
             Place(
                 section.name,
-                count / operations / section.copies,
+                count / operations,
                 cost / count * ns_an_instruction,
             )
         )
