@@ -165,8 +165,7 @@ static unsigned take_some(struct heap *from, unsigned size_class, unsigned wante
   if (count > 0 || slab == NULL || slab->free_list == NULL) return count;
   count = slab_take_list(slab, wanted, list);
   slabs_count_free(from, slab, -(int64_t)count);
-  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(from, slab);
-  if (slab_is_given(slab)) slabs_enlist(from, slab);
+  slabs_list_again(from, slab);
   return count;
 }
 
@@ -185,7 +184,7 @@ unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, v
 /* What threads that have ended left in a home waits for a refill of its class, in the inbox, and in the bins of a home without a thread. From so
  * much on, of all classes, some of it goes back into slabs before a new one is taken, 10 to 20 ns a block: those that become empty are room
  * for it. While others use the home they come for it, so there it is done only where so much waits that they do not: threads that freed
- * what they had and go on with other sizes took all of it anew (eight such rounds of 256 MB in 64 threads: 2.2 GB). */
+ * what they had and went on with other sizes took all of it anew (unit.homes). */
 #define ROOM_FROM ((size_t)1 * MIB)
 #define ROOM_FROM_IN_USE ((size_t)4 * MIB)
 enum { ROOM_HOLDS = 4, ROOM_PART = 4 };

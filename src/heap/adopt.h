@@ -17,7 +17,7 @@ void adopt_room(struct heap *home);
 #define ADOPT_BLOCKS_FROM ((size_t)4 * KIB)
 
 /** Before a home that threads share touches new pages for such a class: free blocks of another home of the node, or 0. They stay that
- * one's. The caller holds home->lock; others are only tried. */
+ * one's. The caller holds home->lock; others are only tried. superslab_settle is to be called after it. */
 unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list);
 
 #endif

@@ -54,6 +54,7 @@ static void give_back(struct heap *heap, unsigned size_class, void *list) {
   else to_slabs(heap, size_class, list);
 }
 
+/* A bin grows so often before it counts as one of a thread that only frees: to 4 KiB. */
 enum { SMALL_GROWTHS = 2 };
 
 void bins_begin_small(struct heap *heap) {

@@ -34,21 +34,25 @@ HAK_INLINE bool bin_push(struct bin *bin, void *block) {
   return --bin->room < 0;
 }
 
+/* One less; is it below 0? GCC would add up the address of what it reads and writes first. */
+HAK_INLINE bool bin_count_down(int32_t *room) {
+#if defined(__x86_64__)
+  bool below;
+  __asm__("subl $1, %0" : "+m"(*room), "=@ccs"(below));
+  return below;
+#else
+  return --*room < 0;
+#endif
+}
+
 /** The same with heap_bin_at(heap, place). Not a pointer but both parts of it are used for each access, which x86-64 adds up by
  * itself: one instruction fewer. */
 HAK_INLINE bool bin_push_at(struct heap *heap, size_t place, void *block) {
-#if defined(__x86_64__) && !HAK_HARDENED && !defined(__SANITIZE_ADDRESS__) &&                      \
-    !defined(__SANITIZE_THREAD__)
   link_set(block, heap_bin_at(heap, place)->head);
   HAK_ADDED_ANEW(heap);
   heap_bin_at(heap, place)->head = block;
   HAK_ADDED_ANEW(heap);
-  bool over;
-  __asm__("subl $1, %0" : "+m"(heap_bin_at(heap, place)->room), "=@ccs"(over));
-  return over;
-#else
-  return bin_push(heap_bin_at(heap, place), block);
-#endif
+  return bin_count_down(&heap_bin_at(heap, place)->room);
 }
 
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. The heap's thread only, which holds no

@@ -2,7 +2,6 @@
 #include "heap/engine.h"
 
 #include "heap/homes.h"
-
 #include "policy/options.h"
 #include "superslab/unit_os.h"
 

@@ -141,8 +141,7 @@ struct heap {
   struct counters *counters; /* NULL: nothing is counted. Written by the heap's thread alone */
 
   /* Under engine_pass_lock. */
-  uint64_t
-      looked_ms; /* when a thread that rides last began to look at it, as its home or while it was parked */
+  uint64_t looked_ms; /* when a thread that rides last began to look at it (ride.c) */
 
   /* Under heap_list_lock. */
   struct heap *next_parked;

@@ -4,7 +4,7 @@
 #include "heap/parked.h"
 #include "superslab/node.h"
 
-/* Fewer threads than processors may share a home on a machine with more. */
+/* With more processors than the most, threads share homes before there are as many of them. */
 enum { HOMES_LEAST = 4, HOMES_MOST = 256 };
 
 /* Written under heap_list_lock; the number by release, after the place, and read by acquire. They only grow. */
@@ -21,10 +21,9 @@ unsigned homes_count(void) {
 /* The system is asked once, by the first thread beyond the least. */
 static unsigned most_homes(void) {
   if (most == 0) {
-    unsigned processors = os_processors();
-    most = processors < HOMES_LEAST  ? HOMES_LEAST
-           : processors < HOMES_MOST ? processors
-                                     : HOMES_MOST;
+    most = os_processors();
+    if (most < HOMES_LEAST) most = HOMES_LEAST;
+    if (most > HOMES_MOST) most = HOMES_MOST;
   }
   return most;
 }

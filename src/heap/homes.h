@@ -5,7 +5,7 @@
  * heap that the fewest threads use. So what many threads hold follows the processors, not the threads; and since no more
  * threads run at a moment than there are homes, a home's lock is nearly always free (docs/decisions/0040).
  *
- * Two things are waited for that others only try: a guest, who holds no other heap's lock, waits for that of its home.
+ * Who shares a home waits for its lock, and holds no other heap's meanwhile. All others only try it.
  */
 #ifndef HAK_HOMES_H
 #define HAK_HOMES_H

@@ -2,7 +2,7 @@
  *
  * A refill looks, in this order, at what came back to the thread's home, at the home's slabs, at memory that
  * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a larger
- * class.
+ * class, or in a shared home one that another home has.
  */
 #include "heap/refill.h"
 
@@ -125,7 +125,7 @@ static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list,
 }
 
 /* A thread that shares its home begins with a sixteenth of a refill of each class, and doubles it each time: each of many threads that take a
- * block of each class now and then would keep a page of each (10,000 threads with 40 blocks: 830 MB). */
+ * block of each class now and then would keep a page of each (docs/decisions/0040). */
 enum { REFILLS_TO_FULL = 4 };
 
 static unsigned first_refills(struct heap *heap, unsigned size_class) {
@@ -139,7 +139,8 @@ static unsigned first_refills(struct heap *heap, unsigned size_class) {
 /* At least one block from the home's slabs, if there is one to be had without a new slab, and from partial ones on until a
  * refill's worth is there. */
 static unsigned take_from_slabs(struct heap *home, unsigned size_class, unsigned wanted,
-                                bool is_shared, void **list, bool *zeroed) {
+                                void **list, bool *zeroed) {
+  bool is_shared = homes_is_shared(home);
   /* One that shares the slab leaves others some. */
   unsigned count = 0, most = !is_shared ? UINT_MAX : wanted == 1 ? 1 : 2 * wanted;
   *list = NULL;
@@ -164,8 +165,7 @@ static unsigned take_from_slabs(struct heap *home, unsigned size_class, unsigned
       slabs_count(home, size_class, COUNT_CARVED, taken);
     }
     count += taken;
-    if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(home, slab);
-    if (slab_is_given(slab)) slabs_enlist(home, slab);
+    slabs_list_again(home, slab);
   }
   return count;
 }
@@ -217,18 +217,19 @@ static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
 /* Where many threads free, too many slabs have blocks elsewhere as well, and do not become empty. */
 enum { SORT_HOLDS = 8, SORT_BATCHES = 64 };
 
-static bool sort_is_due(struct heap *heap, unsigned size_class) {
-  int64_t waits = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed); /* a hint */
-  if (HAK_LIKELY(waits < SORT_FROM && !heap->sorts[size_class])) return false;
+static bool sort_is_due(struct heap *home, unsigned size_class) {
+  int64_t waits = atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed); /* a hint */
+  if (HAK_LIKELY(waits < SORT_FROM && !home->sorts[size_class])) return false;
+  if (homes_is_shared(home)) return false;
   /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
   return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
-         (heap->sorts[size_class] || remote_has_batches(heap, size_class, SORT_BATCHES));
+         (home->sorts[size_class] || remote_has_batches(home, size_class, SORT_BATCHES));
 }
 
-/* Under the heap's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
-static bool sort_sent_back(struct heap *heap, struct heap *home, unsigned size_class,
-                           bool is_shared) {
-  bool due = !is_shared && sort_is_due(home, size_class), more = due;
+/* Under the home's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
+static bool sort_sent_back(struct heap *heap, unsigned size_class) {
+  struct heap *home = heap->home;
+  bool due = sort_is_due(home, size_class), more = due;
   for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
     more = slabs_put_batches(home, size_class);
     lock_release_in_turn(&home->lock);
@@ -255,12 +256,12 @@ static bool needs_new_page(struct heap *heap, unsigned size_class) {
 
 /* Of threads that share a home, one that comes for the rest of a refill would soon have come too often; to link blocks of many batches
  * takes time, under a lock that others wait for. */
-enum { SHORT_PART = 4 };
+enum { SHORT_PART = 8 };
 
 /* Batches that came back, more than one where they are short. */
-static unsigned take_batches(struct heap *home, unsigned size_class, bool is_shared, void **list) {
+static unsigned take_batches(struct heap *home, unsigned size_class, void **list) {
   unsigned count = take_sent_back(home, size_class, list);
-  unsigned least = is_shared ? refill_blocks(size_class) / SHORT_PART / 2 : 0;
+  unsigned least = homes_is_shared(home) ? refill_blocks(size_class) / SHORT_PART : 0;
   while (count > 0 && count < least) {
     void *more;
     unsigned taken = take_sent_back(home, size_class, &more);
@@ -273,10 +274,10 @@ static unsigned take_batches(struct heap *home, unsigned size_class, bool is_sha
 }
 
 /* Under the home's lock. */
-static unsigned take_blocks(struct heap *home, unsigned size_class, unsigned wanted, bool is_shared,
-                            void **list, bool *zeroed) {
-  unsigned count = take_batches(home, size_class, is_shared, list);
-  return count > 0 ? count : take_from_slabs(home, size_class, wanted, is_shared, list, zeroed);
+static unsigned take_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list,
+                            bool *zeroed) {
+  unsigned count = take_batches(home, size_class, list);
+  return count > 0 ? count : take_from_slabs(home, size_class, wanted, list, zeroed);
 }
 
 /* What is left of a list whose first block is taken. */
@@ -307,8 +308,8 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   heap->freed_in_a_row = 0;
   lock_acquire(&home->lock);
   home->quiet[size_class] = 0;
-  bool settles = sort_sent_back(heap, home, size_class, is_shared);
-  unsigned count = take_batches(home, size_class, is_shared, &list);
+  bool settles = sort_sent_back(heap, size_class);
+  unsigned count = take_batches(home, size_class, &list);
   if (count == 0 && needs_new_page(home, size_class)) {
     if (any_larger) list = loan_take(heap, size_class);
     if (list == NULL) loan_end(heap, size_class);
@@ -318,11 +319,10 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
     }
   }
   bool lent = count == 0 && list != NULL;
-  if (count == 0 && !lent)
-    count = take_from_slabs(home, size_class, wanted, is_shared, &list, zeroed);
+  if (count == 0 && !lent) count = take_from_slabs(home, size_class, wanted, &list, zeroed);
   if (count == 0 && !lent && get_memory(home, size_class, home == heap)) {
     settles = grew = true;
-    count = take_blocks(home, size_class, wanted, is_shared, &list, zeroed);
+    count = take_blocks(home, size_class, wanted, &list, zeroed);
   }
   heap->wants |= (uint8_t)wants_after(home, grew);
   lock_release(&home->lock);

@@ -85,8 +85,7 @@ void *heap_samples_take(unsigned size_class) {
   void *block = slab_take_one(slab);
   if (block != NULL && option_guard() != GUARD_OFF) hand_out_slot(block, size_class, is_new);
   slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
-  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(&heap_samples, slab);
-  if (slab_is_given(slab)) slabs_enlist(&heap_samples, slab);
+  slabs_list_again(&heap_samples, slab);
   return block;
 }
 

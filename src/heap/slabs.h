@@ -32,6 +32,12 @@ HAK_INLINE void slabs_count(struct heap *heap, unsigned size_class, enum counter
 void slabs_unlist(struct heap *heap, struct slab *slab);
 void slabs_enlist(struct heap *heap, struct slab *slab);
 
+/** After blocks were taken out of a listed slab: into the list where it belongs now, or none. */
+HAK_INLINE void slabs_list_again(struct heap *heap, struct slab *slab) {
+  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
+  if (slab_is_given(slab)) slabs_enlist(heap, slab);
+}
+
 /** A slab, or a Large or Huge block by its descriptor, in no list, into a ring; or out of the one that it is in. */
 HAK_INLINE void slabs_enter_ring(struct slab *ring, struct slab *slab, enum slab_list list) {
   slab->prev = ring->prev;

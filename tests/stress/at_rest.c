@@ -8,6 +8,7 @@
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
+ *        at_rest crowd        2,000 threads, 40 blocks each of 16 to 796 bytes
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
  *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps
  *        at_rest little-of-main  the same by the first thread, whose heap was there before the others'
@@ -242,13 +243,28 @@ static void *go_round(void *number) {
   return NULL;
 }
 
-static int many(unsigned threads, void *(*work)(void *)) {
-  static pthread_t ids[RING_THREADS];
+/* Stacks and all: it was 176 MB while each thread's first refill of a class took a page. */
+enum { CROWD_THREADS = 2000, CROWD_BLOCKS = 40, CROWD_STEP = 20, CROWD_MOST_MB = 110 };
+
+static void *fill_little(void *unused) {
+  char *mine[CROWD_BLOCKS];
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) {
+    size_t size = 16 + i * CROWD_STEP;
+    CHECK(mine[i] = mem_malloc(size), "malloc failed");
+    memset(mine[i], 1, size);
+  }
+  for (size_t i = 0; i < CROWD_BLOCKS; i++) mem_free(mine[i]);
+  sleep_until_done();
+  return unused;
+}
+
+static int many(unsigned threads, void *(*work)(void *), size_t most_mb) {
+  static pthread_t ids[CROWD_THREADS];
   pthread_barrier_init(&all_filled, NULL, threads);
   for (uintptr_t i = 0; i < threads; i++)
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
   while (atomic_load(&freed) < threads) usleep(1000);
-  come_to_rest(threads / THREADS_A_MB + MOST_MB_BESIDE);
+  come_to_rest(most_mb);
   for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
   return 0;
 }
@@ -307,8 +323,11 @@ int main(int argc, char **argv) {
   if (strcmp(mode, "cached") == 0) return cached(40, 1000000);
   if (strcmp(mode, "cached-one") == 0) return cached_one();
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);
-  if (strcmp(mode, "bins") == 0) return many(BIN_THREADS, fill_bins);
-  if (strcmp(mode, "ring") == 0) return many(RING_THREADS, go_round);
+  if (strcmp(mode, "bins") == 0)
+    return many(BIN_THREADS, fill_bins, BIN_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
+  if (strcmp(mode, "ring") == 0)
+    return many(RING_THREADS, go_round, RING_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
+  if (strcmp(mode, "crowd") == 0) return many(CROWD_THREADS, fill_little, CROWD_MOST_MB);
   if (strcmp(mode, "little") == 0) return little();
   if (strcmp(mode, "little-of-main") == 0) return little_of_main();
   if (strcmp(mode, "before-threads") == 0) return before_threads(true);
