@@ -2,7 +2,7 @@
 #
 #   make                 libhakmem.so, libhakmem.a and the tool, in build/standard/
 #   make VARIANT=fast    another variant: standard fast observe hardened check asan tsan
-#   make demo            real programs on hakmem and on glibc, compared
+#   make demo            real programs on hakmem and on glibc: time and peak memory beside each other, and the means
 #   make test            the quick tests of the variants check and standard: under six minutes
 #   make test-changed    of the others, those that the change since BASE can affect (docs/testing.md); BASE: a commit,
 #                        by default the last one for which make test-all passed

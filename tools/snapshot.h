@@ -66,7 +66,8 @@ struct snapshot {
   uint64_t resident, swapped; /* as the kernel says */
   double live, slack, caches, fragmentation, metadata, not_ours;
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
-  bool partial; /* it changed faster than it could be read: the parts need not add up */
+  double unused_resident; /* of fragmentation: memory of slabs that was no block yet */
+  bool partial;           /* it changed faster than it could be read: the parts need not add up */
   bool counted; /* of the page that it keeps for us: sums alone, without classes and threads */
   double age;   /* of that, in seconds */
   bool late;    /* reading it was given up: see snapshot_is_late */

@@ -74,7 +74,9 @@ static void add_slab(struct walk *walk, struct copy slab, uint64_t start, uint64
   figures->out += out * scale;
   figures->fragmentation += resident - out * scale;
   if (blocks < carved * size) blocks = carved * size;
-  figures->fragmentation += part(walk, start + carved * size, start + blocks);
+  double unused = part(walk, start + carved * size, start + blocks);
+  figures->fragmentation += unused;
+  walk->snapshot->unused_resident += unused;
   figures->slack += part(walk, start + blocks, start + span);
   if (walk->snapshot->closely && listed > 0)
     snapshot_pages(walk->snapshot, walk->remote, walk->resident->page, slab, walk->unit + start,

@@ -128,6 +128,15 @@ static void put_equation(struct json *json, const struct snapshot *snapshot) {
   json_close_group(json, '}');
 }
 
+static void put_parts(struct json *json, const struct snapshot *s) {
+  json_open_group(json, "parts", '{');
+  json_bytes(json, "spans", s->spans_resident);
+  json_bytes(json, "free_slices", s->slices_resident);
+  json_bytes(json, "warm_pool", s->warm_resident);
+  json_bytes(json, "unused", s->unused_resident);
+  json_close_group(json, '}');
+}
+
 static void put_counts(struct json *json, const struct remote *remote, const uint64_t *counters,
                        const uint64_t *supplies, bool small) {
   if (remote->layout.counters.counters > COUNT_FREE_REMOTE) {
@@ -218,6 +227,7 @@ void stats_json(const struct snapshot *snapshot, const struct remote *remote, FI
   json_text(&json, "at", "reading");
   json_boolean(&json, "partial", snapshot->partial);
   put_equation(&json, snapshot);
+  put_parts(&json, snapshot);
   put_os(&json, snapshot);
   put_totals(&json, snapshot);
   json_open_group(&json, "classes", '[');

@@ -3,6 +3,7 @@
 
 import argparse
 import dataclasses
+import math
 import os
 import pathlib
 import shutil
@@ -62,12 +63,16 @@ class Row:
             return "UNSTABLE"
         return "yes" if len(digests) == 1 else "NO"
 
-    def cells(self):
-        """The table's line: the best time of each side, the largest peak."""
-        cells = [self.workload.title]
+    def figures(self):
+        """Of each side the best time, and the largest peak in MB."""
         seconds = [min((run.seconds for run in self.runs[side]), default=None) for side in SIDES]
         peaks = [max((run.peak_kb / 1024 for run in self.runs[side]), default=None) for side in SIDES]
-        for values, digits in ((seconds, 2), (peaks, 1)):
+        return seconds, peaks
+
+    def cells(self):
+        """The table's line."""
+        cells = [self.workload.title]
+        for values, digits in zip(self.figures(), (2, 1)):
             cells += ["-" if value is None else f"{value:.{digits}f}" for value in values]
             cells.append("-" if None in values else f"{values[1] / values[0]:.2f}")
         return cells + [self.verdict()]
@@ -94,6 +99,18 @@ def print_table(rows, count):
     for row in rows:
         if row.problem:
             print(f"{row.workload.title}: {row.problem}")
+
+
+def mean_line(rows):
+    """Geometric means of the ratios, of the programs that ran well on both sides."""
+    good = [row.figures() for row in rows if row.verdict() == "yes"]
+    if not good:
+        return "no program ran on both sides"
+    time_ratio, peak_ratio = (
+        math.exp(sum(math.log(of[i][1] / of[i][0]) for of in good) / len(good)) for i in range(2)
+    )
+    programs = f"{len(good)} program{'s' if len(good) != 1 else ''}"
+    return f"mean of {programs}: {time_ratio:.2f} of glibc's time, {peak_ratio:.2f} of its peak memory"
 
 
 class Demo:
@@ -208,6 +225,7 @@ def main():
         print("stopped; finished so far:")
     print_table(demo.rows, demo.finished_rounds or 1)
     print(f"{time.monotonic() - demo.start:.0f} s in all, {demo.library.name} from {demo.library.parent}")
+    print(mean_line(demo.rows))
     if code == 0 and any(row.verdict() != "yes" for row in demo.rows):
         code = 1
     return code

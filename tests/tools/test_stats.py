@@ -68,6 +68,9 @@ class StatsCase(TestCase):
         kernel = resident(pid)
         self.assertLessEqual(abs(sum(parts) - kernel), kernel / 100, equation)
         self.assertLessEqual(abs(equation["resident"] - kernel), kernel / 100, equation)
+        of_caches = sum(figures["parts"][name] for name in ("spans", "free_slices", "warm_pool"))
+        self.assertLessEqual(of_caches, equation["caches"] + 1, figures["parts"])
+        self.assertLessEqual(figures["parts"]["unused"], equation["fragmentation"] + 1, figures["parts"])
         return figures
 
 

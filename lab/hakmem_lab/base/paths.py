@@ -30,6 +30,11 @@ class Paths:
         return self.root / "build/standard/libhakmem.so"
 
     @property
+    def tool(self) -> Path:
+        """The command hakmem."""
+        return self.root / "build/standard/hakmem"
+
+    @property
     def peers(self) -> Path:
         return self.root / "build/peers/peers.json"
 

@@ -26,6 +26,7 @@ from hakmem_lab.cli import (
     tail,
     trace,
     user_command,
+    where,
 )
 from hakmem_lab.cli.commands import (
     AllocatorsOption,
@@ -264,6 +265,7 @@ for module in (
     scale,
     scorecard,
     publish,
+    where,
 ):
     module.register(app)
 

@@ -30,14 +30,16 @@ from hakmem_lab.run.runner import Reporter, run_rounds
 from hakmem_lab.run.servers import Server, ServersTrial, read_servers
 
 
-def choose_servers(found: list[Server], only: str | None) -> list[Server]:
+def choose_servers(
+    found: list[Server], only: str | None, option: str = "--only"
+) -> list[Server]:
     if only is None:
         return found
     wanted = split_list(only)
-    refuse_unknown("--only", wanted, [server.row.name for server in found])
+    refuse_unknown(option, wanted, [server.row.name for server in found])
     chosen = [server for server in found if server.row.name in wanted]
     if not chosen:
-        raise LabError(f"--only {only!r}: no server is left to run")
+        raise LabError(f"{option} {only!r}: no server is left to run")
     return chosen
 
 

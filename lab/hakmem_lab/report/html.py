@@ -37,6 +37,7 @@ from hakmem_lab.analysis.soak import (
 from hakmem_lab.analysis.statistics import CONFIDENCE, RESAMPLES, Change, Estimate, percentiles
 from hakmem_lab.analysis.tail import tail_verdicts
 from hakmem_lab.analysis.verdict import verdicts
+from hakmem_lab.analysis.where import missed, where_words
 from hakmem_lab.base.csv_table import Table, read_table
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.base.printable import with_printable_texts
@@ -244,6 +245,7 @@ WORDS: dict[str, Callable[[Result], list[str]]] = {
     "compare": verdicts,
     "tail": tail_verdicts,
     "servers": server_verdicts,
+    "where": lambda result: [*where_words(result), *missed(result)],
 }
 MACHINE = {
     "cpu_model": "processor",
@@ -265,7 +267,7 @@ def section_of(file: Path, result: Result, title: str) -> dict[str, Any]:
         for name in result.allocator_names()
         if (failure := row.failure(name))
     ]
-    settings = {k: v for k, v in result.settings.items() if k not in ("peers", "parameters")}
+    settings = {k: v for k, v in result.settings.items() if k not in ("peers", "parameters", "asked")}
     return {
         "title": title,
         "file": file.name,
@@ -274,7 +276,7 @@ def section_of(file: Path, result: Result, title: str) -> dict[str, Any]:
         "verdicts": WORDS[result.kind](result) if result.kind in WORDS else [],
         "base": base_of(result),
         "subjects": subjects_of(result),
-        "overview": result.kind != "steady" and sum(bool(row.runs) for row in result.rows) > 1,
+        "overview": result.kind not in ("steady", "where") and sum(bool(row.runs) for row in result.rows) > 1,
         "missing": [f"{row.name}: {row.missing}" for row in result.rows if row.missing],
         "failures": failures,
         "created": show_time(result.created),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hakmem_lab.analysis import summary
 from hakmem_lab.analysis.soak import Judgement
+from hakmem_lab.analysis.where import overall
 from hakmem_lab.report.chart import Against, Overview, overview_of
 from hakmem_lab.run.results import Result
 
@@ -19,6 +20,7 @@ KINDS = {
     "tail": "The slow tail",
     "steady": "Steady and idle",
     "servers": "Servers under load",
+    "where": "Where the bytes are",
 }
 LINES_MOST = 5
 Sources = Sequence[tuple[Path, Result]]
@@ -125,6 +127,7 @@ def opening_lines(results: Sources, judgements: Sequence[Judgement]) -> list[str
             losses(result, overview),
         ]
     programs = [of_programs(result) for _, result in results if result.kind == "programs"]
-    rest = [*programs, of_soaks(judgements)]
+    where = [overall(result) for _, result in results if result.kind == "where"]
+    rest = [*programs, *where, of_soaks(judgements)]
     lines.append(" ".join(line for line in rest if line))
     return [line for line in lines if line][:LINES_MOST]

@@ -26,6 +26,7 @@ from hakmem_lab.report.page_model import (
     word,
 )
 from hakmem_lab.report.tables import figure_names
+from hakmem_lab.report.where_page import where_tables
 from hakmem_lab.run.allocators import is_hakmem
 from hakmem_lab.run.measure import Run
 from hakmem_lab.run.results import Result, RowResult
@@ -409,6 +410,8 @@ def tables_of(result: Result) -> list[PageTable]:
     base = base_of(result)
     if result.kind == "steady":  # its times are of tracing and of waiting
         return steady_tables(result)
+    if result.kind == "where":  # its runs are too few for times
+        return where_tables(result)
     tables = [means_table(result)]
     tables += [ab_table(result)] if result.kind == "ab" else []
     tables.append(time_table(result, base))

@@ -13,6 +13,7 @@ from hakmem_lab.report import (
     servers_table,
     tables,
     tail_tables,
+    where_table,
 )
 from hakmem_lab.run.results import Result
 
@@ -27,6 +28,7 @@ PRINTERS = {
     "replay": replay_table.print_replay,
     "hunt": hunt_table.print_hunt,
     "servers": servers_table.print_servers,
+    "where": where_table.print_where,
 }
 
 

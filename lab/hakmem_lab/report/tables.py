@@ -16,7 +16,7 @@ from hakmem_lab.run.results import Result, RowResult
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 # Settings that have a place of their own.
-UNSHOWN = ("peers", "load", "dry", "problems", "parameters", "finds", "words")
+UNSHOWN = ("peers", "load", "dry", "problems", "parameters", "finds", "words", "asked")
 
 
 def make_console() -> Console:

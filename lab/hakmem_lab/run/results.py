@@ -49,7 +49,17 @@ Kind = Literal[
     "replay",
     "hunt",
     "servers",
+    "where",
 ]
+
+
+class AskedSetting(TypedDict):
+    """What a trace says of a row's peak, in bytes; `rounded` by allocator, with what it adds."""
+
+    bytes: Amount
+    blocks: Count
+    touched: Amount
+    rounded: dict[str, Amount]
 
 
 @with_config(OPEN)
@@ -66,6 +76,7 @@ class Settings(TypedDict, total=False):
     builds: dict[str, str]  # allocator -> start of its library's SHA-256
     taken_up: list[str]  # when a run that was stopped went on
     parameters: dict[str, dict[str, str]]  # row -> name of a parameter -> its value there
+    asked: dict[str, AskedSetting]  # by row
     peak_live_kb: Amount
     dry: dict[str, list[Amount]]
 

@@ -269,6 +269,10 @@ class ServerTrial:
         """More figures, taken when the load has just ended."""
         return {}
 
+    def after_idle(self, session: Session) -> dict[str, float]:
+        """And those after the idle time."""
+        return {}
+
     def understand(self, text: str) -> Kinds:
         """All runs have to be understood, or none: a load that says no throughput is compared by
         its time."""
@@ -312,6 +316,7 @@ class ServerTrial:
             if self.plan.idle > 0:
                 session.idle()
                 memory["rss_after_idle_kb"] = resident_kib(running)
+                more |= self.after_idle(session)
             report = session.end(self.say)
         finally:
             if running is not None:

@@ -236,20 +236,21 @@ class TableTrial(ServerTrial):
     """One run of a server of the table."""
 
     def __init__(
-        self, result: Result, server: Server, plan: Plan, launcher: Launcher, library: str,
+        self, result: Result, server: Server, plan: Plan, launcher: Launcher, allocator: Allocator,
         say: Callable[[str], None],
     ) -> None:  # fmt: skip
         super().__init__(result, plan, launcher, say)
         if server.all_cpus:
             self.server_cpus = self.load_cpus = list(launcher.cpus)
         self.server = server
-        self.library = library
+        self.allocator = allocator
         self.peak = 0
         self.cpu = 0.0
 
     def before_load(self, row: Row, session: Session) -> None:
-        if self.library and unmapped(session.running, self.library):
-            raise ServerError(f"not preloaded: {self.library} is not mapped by the server")
+        library = self.allocator.library
+        if library and unmapped(session.running, library):
+            raise ServerError(f"not preloaded: {library} is not mapped by the server")
         for command in self.server.fill:
             self.carry_out(row, command, "filling it")
             session.fail_if_ended("while it was filled")
@@ -303,17 +304,18 @@ class TableTrial(ServerTrial):
 
 
 class ServersTrial:
-    """The runs of `hakmem-lab servers`."""
+    """The runs of `hakmem-lab servers`; `kind` makes one of a server."""
 
     def __init__(
         self, result: Result, servers: Sequence[Server], launcher: Launcher, idle: float,
-        say: Callable[[str], None],
+        say: Callable[[str], None], kind: Callable[..., TableTrial] = TableTrial,
     ) -> None:  # fmt: skip
         self.result = result
         self.servers = {server.row.name: server for server in servers}
         self.launcher = launcher
         self.idle = idle
         self.say = say
+        self.kind = kind
 
     def run(self, row: Row, allocator: Allocator, round_: int, position: int) -> Run:
         at = (allocator.name, round_, position)
@@ -346,9 +348,7 @@ class ServersTrial:
             )
             here = replace(row, directory=Path(directory))
             filling = replace(server, fill=tuple(fill_in(c, values) for c in server.fill))
-            trial = TableTrial(
-                self.result, filling, plan, self.launcher, allocator.library, self.say
-            )
+            trial = self.kind(self.result, filling, plan, self.launcher, allocator, self.say)
             try:
                 for command in server.prepare:
                     words = (*prefix, *fill_in(command, values))
