@@ -2,6 +2,7 @@
 #include "heap/homes.h"
 
 #include "heap/parked.h"
+#include "policy/container.h"
 #include "superslab/node.h"
 
 /* With more processors than the most, threads share homes before there are as many of them. */
@@ -18,10 +19,19 @@ unsigned homes_count(void) {
   return homes_now > 0 ? homes_now : 1;
 }
 
+/* Of a container with a quota of two processors on a machine of 64 two threads run at a time, but for moments. */
+static unsigned processors(void) {
+  static struct container container; /* under heap_list_lock; no page of it is used before */
+  unsigned of_machine = os_processors();
+  if (of_machine <= HOMES_LEAST) return HOMES_LEAST;
+  unsigned quota = container_processors(&container);
+  return quota != 0 && quota < of_machine ? quota : of_machine;
+}
+
 /* The system is asked once, by the first thread beyond the least. */
 static unsigned most_homes(void) {
   if (most == 0) {
-    most = os_processors();
+    most = processors();
     if (most < HOMES_LEAST) most = HOMES_LEAST;
     if (most > HOMES_MOST) most = HOMES_MOST;
   }

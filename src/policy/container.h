@@ -4,8 +4,9 @@
  * group alone, and kills in it when there is nothing to reclaim. The release engine asks here how
  * early to give memory back. Figures and reasons: docs/decisions/0011.
  *
- * Two ask: the engine's own thread, which has descriptors of its own (os/file.h), and a thread of the
- * program that has taken much memory (release/limit.h). Nothing is read when a program starts.
+ * Three ask: the engine's own thread, which has descriptors of its own (os/file.h), a thread of the
+ * program that has taken much memory (release/limit.h), and, where there are more than four processors, the fifth thread that
+ * allocates (heap/homes.c). Nothing is read when a program starts.
  * Whatever is missing, forbidden, too long or not understood counts as "no limit" and nothing is
  * printed. A program's thread may have a small stack: what takes room lies in the structure.
  *
@@ -57,13 +58,17 @@ struct container {
   struct container_level levels[CONTAINER_LEVELS];
   /* Of use during a call only. */
   struct container_lines lines;
-  struct container_place unified, memory;
+  struct container_place unified, own; /* cgroup v2, and the controller's tree of v1 */
   char path[CONTAINER_PATH];
 };
 
 /** Finds the groups of this process and their limits. With HAKMEM_CONTAINER=0 nothing is read and
  * all is "none". A limit may change at any time: a caller that wants to know reads again. */
 void container_read(struct container *container);
+
+/** Processors that the smallest quota of the groups allows at once, a part of one counted as one; 0: no quota. With HAKMEM_CONTAINER=0
+ * nothing is read, and it is 0. What container_read found in `container` is lost. */
+unsigned container_processors(struct container *container);
 
 /** Bytes that the group with the smallest limit uses now, with its caches of files; 0: unknown. */
 uint64_t container_current(struct container *container);
@@ -109,6 +114,8 @@ struct container_places {
 };
 
 void container_read_at(struct container *container, const struct container_places *places);
+unsigned container_processors_at(struct container *container,
+                                 const struct container_places *places);
 int container_pressure_open_at(struct container *container, const struct container_places *places);
 
 #endif

@@ -15,6 +15,7 @@
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "os/libc.h"
+#include "policy/container.h"
 #include "policy/options.h"
 #include "superslab/unit.h"
 #include "world.h"
@@ -48,6 +49,10 @@ void os_ask_at_start(void) {}
 int os_process(void) { return 1; }
 unsigned long os_process_threads(void) { return 1; }
 unsigned os_processors(void) { return 1; }
+unsigned container_processors(struct container *container) {
+  (void)container;
+  return 0;
+}
 _Atomic(os_beside_function *) os_beside_program;
 size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}

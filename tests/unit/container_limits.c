@@ -162,6 +162,83 @@ static void levels_beyond_the_room_are_left_out(void **state) {
   assert_int_equal(container.level_count, CONTAINER_LEVELS);
 }
 
+/* --- processors ------------------------------------------------------------------------------- */
+
+static void assert_processors(unsigned processors) {
+  errno = 1234;
+  memset(&container, 0xee, sizeof container);
+  assert_int_equal(container_processors_at(&container, &places), processors);
+  assert_int_equal(errno, 1234);
+}
+
+static void the_smallest_quota_of_all_levels_counts(void **state) {
+  (void)state;
+  static const struct {
+    const char *outer, *inner;
+    unsigned processors;
+  } cases[] = {
+      {"max 100000\n", "max 100000\n", 0},
+      {"200000 100000\n", "max 100000\n", 2},
+      {"max 100000\n", "200000 100000\n", 2},
+      {"800000 100000\n", "350000 50000\n", 7},
+      {"800000 100000\n", "900001 100000\n", 8},
+      {"max 100000\n", "100001 100000\n", 2}, /* a part of one is one */
+      {"max 100000\n", "1000 100000\n", 1},
+      {"max 100000\n", "0 100000\n", 1},
+      {"max 100000\n", "200000\n", 0}, /* not understood */
+      {"max 100000\n", "200000 0 \n", 0},
+      {"max 100000\n", "200000 x\n", 0},
+      {"max 100000\n", "", 0},
+      {"300000 100000\n", "-1 100000\n", 3},
+      {"max 100000\n", "1152921504606846975 1\n", UINT32_MAX},
+  };
+  tell("0::/outer/inner\n", OTHER_MOUNTS V2_MOUNT);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    put("/sys/fs/cgroup/outer/cpu.max", cases[i].outer);
+    put("/sys/fs/cgroup/outer/inner/cpu.max", cases[i].inner);
+    assert_processors(cases[i].processors);
+  }
+  put("/sys/fs/cgroup/outer/cpu.max", "200000 100000\n");
+  assert_processors(2);
+  SET_OPTION(CONTAINER, 0);
+  assert_processors(0);
+}
+
+static void quotas_of_version_1(void **state) {
+  (void)state;
+  tell("4:cpu,cpuacct:/outer/inner\n3:cpuset:/elsewhere\n2:memory:/of/memory\n0::/of/unified\n",
+       OTHER_MOUNTS V1_MOUNT UNIFIED_MOUNT
+       "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+       "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n");
+  assert_processors(0);
+  put("/sys/fs/cgroup/unified/of/unified/cpu.max", "100000 100000\n"); /* not where v1 has it */
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/cpu.cfs_quota_us", "600000\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/cpu.cfs_period_us", "100000\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/inner/cpu.cfs_quota_us", "-1\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/inner/cpu.cfs_period_us", "100000\n");
+  assert_processors(6);
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/inner/cpu.cfs_quota_us", "250000\n");
+  assert_processors(3);
+  put("/sys/fs/cgroup/cpu,cpuacct/outer/inner/cpu.cfs_period_us", "0\n"); /* said as 1: no sense */
+  assert_processors(6);
+}
+
+static void without_groups_there_is_no_quota(void **state) {
+  (void)state;
+  assert_processors(0); /* no file at all */
+  tell("0::/outer\n", OTHER_MOUNTS);
+  put("/sys/fs/cgroup/outer/cpu.max", "100000 100000\n");
+  assert_processors(0); /* not mounted */
+  tell("0::/outer\n", OTHER_MOUNTS V2_MOUNT);
+  assert_processors(1);
+  for (unsigned call = 1;; call++) { /* whatever fails: none, or a level less */
+    os_fault_reset();
+    os_fault_fail_from(call);
+    assert_true(container_processors_at(&container, &places) <= 1);
+    if (os_fault_injected() == 0) break;
+  }
+}
+
 /* --- where the group is ----------------------------------------------------------------------- */
 
 static void mount_points_may_hold_any_byte(void **state) {
@@ -388,6 +465,9 @@ int main(void) {
       TREE_TEST(numbers_are_understood_or_none),
       TREE_TEST(what_cannot_be_read_is_no_limit),
       TREE_TEST(levels_beyond_the_room_are_left_out),
+      TREE_TEST(the_smallest_quota_of_all_levels_counts),
+      TREE_TEST(quotas_of_version_1),
+      TREE_TEST(without_groups_there_is_no_quota),
       TREE_TEST(mount_points_may_hold_any_byte),
       TREE_TEST(namespaces_and_parts_of_trees),
       TREE_TEST(of_several_mounts_the_one_that_shows_most_is_taken),
