@@ -205,6 +205,15 @@ def test_what_was_asked_for_and_its_rounding() -> None:
     assert theirs.parts["kept_kb"] == 1300 - 950
 
 
+def test_room_that_realloc_leaves_is_rounding() -> None:
+    """More lives than was asked for at the peak with its rounding."""
+    result = result_of(True)
+    result.rows[0].runs[1].figures["live_kb"] = 1200
+    ours = compose(result, result.rows[0], "hakmem")
+    assert ours is not None
+    assert (ours.parts["asked_kb"], ours.parts["rounding_kb"]) == pytest.approx((900, 300))
+
+
 def test_a_look_that_missed_the_peak() -> None:
     result = result_of(True)
     assert missed(result) == [

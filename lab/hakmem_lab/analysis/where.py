@@ -73,9 +73,12 @@ def own_memory(result: Result, row: RowResult, prefix: str) -> float | None:
 
 
 def split_live(live: float, asked: dict[str, Any], name: str) -> dict[str, float]:
+    """At most what was asked for at the trace's peak: what lives beyond it is in larger blocks than
+    malloc gives, as those that realloc has made larger."""
     rounded = asked["rounded"].get(name, asked["touched"])
     share = min(1.0, asked["touched"] / rounded) if rounded else 1.0
-    return {"asked_kb": live * share, "rounding_kb": live * (1 - share)}
+    wanted = min(live * share, asked["touched"] / 1024)
+    return {"asked_kb": wanted, "rounding_kb": live - wanted}
 
 
 def split_heap(heap: float, asked: dict[str, Any], name: str) -> dict[str, float]:
