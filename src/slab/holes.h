@@ -23,7 +23,7 @@
 /* Looked through as well, but a whole huge page was not worth breaking up for it. */
 #define SLAB_HUGE 254
 
-enum { SLAB_SLICES_MOST = 8 };
+enum { SLAB_SLICES_MOST = 4 };
 
 struct purge {
   struct slab *slab;

@@ -6,15 +6,6 @@
 #include "policy/options.h"
 #include "slab/holes.h"
 
-/* The first 16 in steps of 16 bytes, then the series. */
-#define T4(n) 16 * (n) + 16, 16 * (n) + 32, 16 * (n) + 48, 16 * (n) + 64,
-#define S1(n) SIZE_OF_SERIES(SERIES_OF(n)),
-#define S4(n) S1(n) S1((n) + 1) S1((n) + 2) S1((n) + 3)
-#define S16(n) S4(n) S4((n) + 4) S4((n) + 8) S4((n) + 12)
-const uint32_t class_sizes[CLASS_COUNT] = {T4(0) T4(4) T4(8) T4(12) S16(16) S16(32) S16(48) S4(64)
-                                               S4(68) S4(72) S1(76)};
-_Static_assert(CLASS_COUNT == 77 && SIZE_OF_SERIES(SERIES_OF(76)) == SMALL_MAX, "all of them");
-
 /* No unit is to be had: half of the slices in a row, and half of these, as long as a block fits. */
 static struct slab *acquire_left(unsigned size_class, bool *zeroed) {
   size_t guard = option_guard() != GUARD_OFF ? os_page_size() : 0;

@@ -78,9 +78,9 @@ def lines_of(stderr):
 
 
 def slabs_for(done):
-    """Slabs that so many blocks take: of one slice of 64 KiB, of more where fewer than 8 would fit."""
+    """Slabs that so many blocks take: of one slice of 64 KiB, from 8 KiB on two, from 32 KiB on four."""
     size = done["size"]
-    slices = 1 if size <= 8192 else 2 if size <= 16384 else 4 if size <= 32768 else 8
+    slices = 1 if size <= 8192 else 2 if size <= 32768 else 4
     return -(-done["alloc"] // (slices * 65536 // size))
 
 

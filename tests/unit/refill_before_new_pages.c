@@ -86,7 +86,7 @@ static void what_is_lent_is_as_clean_as_its_own(void **state) {
 static void a_lent_block_that_has_grown_is_freed_by_its_size(void **state) {
   (void)state;
   needs_loans();
-  enum { LENDER = 44 * 1024, GROWN = 18 * 1024 };
+  enum { LENDER = 43648 /* the class above 37440 */, GROWN = 18 * 1024 };
   void *lender[2];
   fill_bin(LENDER, 2, lender);
   mine()->loans = 2;
@@ -116,7 +116,7 @@ static void a_growing_program_gets_new_pages(void **state) {
 static void a_class_of_pages_borrows_until_a_block_of_its_own_has_paid(void **state) {
   (void)state;
   needs_loans();
-  enum { SIZE = 10 * 1024, LARGER = 11 * 1024, LOANS = SIZE / 512 };
+  enum { SIZE = 10880, LARGER = 11904 /* neighbours among the classes */, LOANS = SIZE / 512 };
   void *lender[1], *own[2];
   fill_bin(LARGER, 1, lender);
   mine()->loans = 0; /* those are for smaller classes */

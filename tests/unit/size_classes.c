@@ -2,6 +2,7 @@
 #include "unit_test.h"
 
 #include "front/fast.h"
+#include "slab/holes.h"
 #include "slab/size_class.h"
 
 static void classes_rise_in_steps_of_sixteen(void **state) {
@@ -23,25 +24,38 @@ static void every_request_gets_the_smallest_class_that_holds_it(void **state) {
   }
 }
 
-/* Below the step to 4096, where blocks in one page are worth more, at most 3/16. */
+/* From 16 KiB on, and below the step to 4096, where blocks in one page are worth more, at most a fifth: a class is at most 5/4 of the one below. */
 static void at_most_an_eighth_of_a_block_is_lost(void **state) {
   (void)state;
   for (size_t size = 129; size <= SMALL_MAX; size++) {
     size_t block = class_size(class_for(size)), lost = block - size;
-    assert_true(block == 4096 ? lost * 16 <= block * 3 : lost * 8 <= block);
+    assert_true(block == 4096 || block > 16 * KIB ? lost * 64 <= block * 13 : lost * 8 <= block);
   }
 }
 
-static void slabs_hold_several_blocks_and_lose_at_most_an_eighth(void **state) {
+/* Above 1 KiB a class is an exact part of its slab, but for what its step rounds off. */
+static void slabs_hold_several_blocks_and_lose_little(void **state) {
   (void)state;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     size_t bytes = (size_t)class_slices(c) << SLICE_SHIFT;
-    size_t blocks = bytes / class_size(c);
-    assert_true(class_slices(c) >= 1 && class_slices(c) <= SLICES_PER_UNIT);
+    size_t blocks = bytes / class_size(c), lost = bytes - blocks * class_size(c);
+    assert_true(class_slices(c) >= 1 && class_slices(c) <= SLAB_SLICES_MOST);
     assert_true(blocks >= 4);
     assert_true(blocks <= UINT16_MAX);
-    assert_true((bytes - blocks * class_size(c)) * 8 <= bytes);
+    assert_true(lost * 100 <= bytes * (class_size(c) > 1 * KIB ? 1 : 2));
   }
+}
+
+/* What is asked for most often beside powers of two: a power of two and a header. Each such class fills its slab with one block fewer. */
+static void a_power_of_two_and_a_header_have_a_class_of_their_own(void **state) {
+  (void)state;
+  enum { HEADER = 48, PAGE_HEADER = 272 /* of an SQLite page */ };
+  for (size_t size = 2 * KIB; size < SMALL_MAX; size *= 2) {
+    assert_int_equal(class_size(class_for(size)), size);
+    size_t slab = (size_t)class_slices(class_for(size + HEADER)) << SLICE_SHIFT;
+    assert_int_equal(slab / class_size(class_for(size + HEADER)), slab / size - 1);
+  }
+  assert_int_equal(SLICE_BYTES / class_size(class_for(4 * KIB + PAGE_HEADER)), 15);
 }
 
 static void the_smallest_aligned_class_is_found(void **state) {
@@ -76,7 +90,8 @@ int main(void) {
       cmocka_unit_test(classes_rise_in_steps_of_sixteen),
       cmocka_unit_test(every_request_gets_the_smallest_class_that_holds_it),
       cmocka_unit_test(at_most_an_eighth_of_a_block_is_lost),
-      cmocka_unit_test(slabs_hold_several_blocks_and_lose_at_most_an_eighth),
+      cmocka_unit_test(slabs_hold_several_blocks_and_lose_little),
+      cmocka_unit_test(a_power_of_two_and_a_header_have_a_class_of_their_own),
       cmocka_unit_test(the_smallest_aligned_class_is_found),
       cmocka_unit_test(the_table_of_bins_agrees_with_class_for),
   };
