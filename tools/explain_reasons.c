@@ -113,7 +113,7 @@ static void say_when(const struct circumstances *now, double waiting, char sente
         now->wait);
   else if (now->why != HELPER_LATER)
     say(sentence,
-        "it goes back once it has been unused for %s, in calls of malloc and free that the program "
+        "it goes back once it has been unused for %s, in calls of malloc that the program "
         "makes then: while it sleeps nothing happens, since no helper thread runs (%s)",
         now->wait, why[now->why]);
   else if (waiting < now->enough)

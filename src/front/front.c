@@ -14,6 +14,7 @@
 #include "os/libc.h"
 #include "policy/options.h"
 #include "release/background.h"
+#include "release/beat.h"
 #include "release/limit.h"
 #include "release/marks.h"
 #include "release/release.h"
@@ -63,7 +64,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
     heap = borrowed = heap_borrow();
     if (heap == NULL) return fail();
   } else {
-    release_ride_on(heap);
+    release_count_call();
   }
   void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
   if (borrowed == NULL) release_be_ready(heap);

@@ -4,7 +4,7 @@
 
 #include "front/asked.h"
 #include "front/block.h"
-#include "release/background.h"
+#include "release/beat.h"
 
 /* Larger ones fail. With a tool's question (SAMPLE_LEFT_ASKED) they would count below what the number can hold. */
 HAK_INLINE bool crosses(size_t size) { return size <= PTRDIFF_MAX / 4 && sample_crosses(size); }
@@ -32,8 +32,7 @@ HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
 HAK_INLINE bool is_sample(size_t size) {
   if (sample_is_asked()) asked_answer();
   bool is_due = sample_is_due(size);
-  struct heap *heap = heap_if_any();
-  if (heap != NULL) release_come_by(heap, size);
+  if (release_has_beats() && heap_if_any() != NULL) release_beat();
   return is_due;
 }
 

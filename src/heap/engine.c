@@ -99,6 +99,7 @@ bool engine_call(void) {
 }
 
 atomic_bool engine_called_again;
+_Atomic uint8_t engine_beats;
 atomic_bool engine_unheard;
 
 static _Atomic int
@@ -175,6 +176,8 @@ void engine_fork_child(void) {
   atomic_store_explicit(&engine_helper_thread, 0, memory_order_relaxed);
   atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
   atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
+  /* Heaps that a look was at may be lost: the next one begins anew. */
+  atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
   engine_note_process();
   engine_forget_refusal();
 }

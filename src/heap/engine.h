@@ -71,6 +71,11 @@ HAK_INLINE bool engine_is_unheard(void) {
   return atomic_load_explicit(&engine_unheard, memory_order_relaxed);
 }
 
+/* Where there is no helper: do the program's own calls do its work (release/beat.h)? ASKED: from the start of a look. Relaxed: a hint; what it is about is
+ * under engine_pass_lock. */
+enum { BEATS_NONE, BEATS_ASKED, BEATS_GO_ON };
+extern _Atomic uint8_t engine_beats HAK_HIDDEN;
+
 /** Notes such a call, of a thread that saw HELPER_RUNS; returns what the helper is now. */
 uint32_t engine_call_again(void);
 

@@ -119,11 +119,27 @@ static void use_heap(struct heap *heap) {
   parked_end_to_move(heap);
 }
 
-void heap_veil(struct heap *heap, bool veiled) {
-  malloc_thread.heap = veiled || heap->counters != NULL ? &heap_none : heap;
+/* With 10 ns each a thousandth of the time of a busy program, in a tick of 4 ms. Beyond that it is left to slow paths that it takes anyway. */
+enum { VEILED_CALLS = 512, UNVEILED_CALLS = 16 };
+
+static void call_soon_by_veil(int64_t calls) {
+  bool veiled = calls < VEILED_CALLS;
+  malloc_thread.heap = veiled ? &heap_none : thread_heap;
+  malloc_thread.sample_left = veiled ? calls : UNVEILED_CALLS;
+}
+
+void heap_call_never(void) {
+  if (!HAK_FAST) return;
+  malloc_thread.heap = thread_heap;
+  malloc_thread.sample_left = INT64_MAX;
 }
 
 void heap_call_soon(int64_t bytes) {
+  if (HAK_FAST) {
+    bool is_later = malloc_thread.sample_left < 0 || malloc_thread.sample_left > bytes;
+    if (is_later) call_soon_by_veil(bytes);
+    return;
+  }
   if (malloc_thread.sample_left <= bytes) return;
   malloc_thread.sample_rest += malloc_thread.sample_left - bytes;
   malloc_thread.sample_left = bytes;

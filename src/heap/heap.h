@@ -84,26 +84,11 @@ struct heap {
   uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
   uint64_t loans_since;          /* milliseconds of os_clock_ms */
   size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
-  bool rides;                    /* gives memory back on its slow paths (release_ride) */
   uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
-  unsigned ride_step;            /* where it goes on: a class, or what comes after them */
-  bool ride_begun;               /* and in it, if it is a class */
-  bool ride_tidies;              /* the home's inboxes come first in this round */
-  struct heap *ride_other;       /* the parked heap that it looks at in this round */
-  uint8_t ride_other_step;       /* and where in it: a class */
-  bool ride_other_begun;
-  bool ride_other_tidies;             /* and what for: its bins and inboxes come first */
-  size_t ride_young;                  /* bytes that were too young in this round */
-  size_t ride_free;                   /* free_bytes when it began */
-  uint64_t ride_from_ms;              /* no round before */
-  uint64_t ride_looked_ms;            /* when it last looked at the clock for that */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
-  uint32_t veiled_calls;         /* calls of malloc that are left to come to the slow path for it */
-  uint32_t uses;                 /* threads that had it so far */
-  uint8_t ride_skips;            /* slow paths that pass before it looks again */
-  uint8_t ride_skipped;          /* how many passed before its last look, at most */
-  struct quarantine *quarantine; /* hardened: freed blocks that wait; NULL: none did so far */
-  struct sample_pace pace;       /* the next thread that has the heap goes on with it */
+  uint32_t uses;                      /* threads that had it so far */
+  struct quarantine *quarantine;      /* hardened: freed blocks that wait; NULL: none did so far */
+  struct sample_pace pace;            /* the next thread that has the heap goes on with it */
 
   /* The heap's thread, and the engine, which empties the slots of a thread that sleeps (slots.h). */
   atomic_bool in_slots;      /* the thread is at one of them */
@@ -113,10 +98,10 @@ struct heap {
    * own; who holds none (release_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
   struct batch *pile[CLASS_COUNT];
-  size_t given_bytes;    /* of the slabs: slab_given_bytes */
-  size_t opened_bytes;   /* of these, taken back into use since the engine was called for them */
-  size_t reopened_bytes; /* the same, since the engine last gave something back */
-  size_t most_bytes;     /* most that the slabs owned, less given_bytes, ever were */
+  size_t given_bytes; /* of the slabs: slab_given_bytes */
+  size_t
+      reopened_bytes; /* of these, taken back into use since the engine last gave something back */
+  size_t most_bytes;  /* most that the slabs owned, less given_bytes, ever were */
   size_t
       grown_bytes; /* by so much did most_bytes grow since free memory was last asked for (release/trade.h) */
   size_t trade_from; /* free_bytes from which that is worth a try */
@@ -139,9 +124,6 @@ struct heap {
   /* Once. */
   struct heap *next;         /* list of all heaps */
   struct counters *counters; /* NULL: nothing is counted. Written by the heap's thread alone */
-
-  /* Under engine_pass_lock. */
-  uint64_t looked_ms; /* when a thread that rides last began to look at it (ride.c) */
 
   /* Under heap_list_lock. */
   struct heap *next_parked;
@@ -172,7 +154,7 @@ extern _Thread_local struct heap *thread_heap HAK_HIDDEN __attribute__((tls_mode
 extern struct heap heap_none HAK_HIDDEN;
 /* What malloc's fast path looks at. In one structure, so that one address leads to both. */
 struct malloc_thread {
-  struct heap *heap;   /* thread_heap, or heap_none while the heap is veiled */
+  struct heap *heap;   /* thread_heap, or heap_none while its calls are counted (heap_call_soon) */
   int64_t sample_left; /* bytes to the next sample; below 0: it is due (sample/sample.h) */
   int64_t sample_rest; /* bytes that are to be added then, see heap_call_soon */
 };
@@ -250,11 +232,11 @@ HAK_INLINE struct heap *heap_of_thread(void) {
   return HAK_LIKELY(heap != &heap_none) ? heap : heap_made_for_thread();
 }
 
-/** Veiled, the calling thread's heap serves every malloc of a small block by the slow path, where it may give memory back. */
-void heap_veil(struct heap *heap, bool veiled);
 /** The calling thread leaves malloc's fast path once, after at most so many bytes that it asks for: by its count of bytes to the
- * next sample. The fast variant has no such count. */
+ * next sample. The fast variant has no such count: it is veiled, and each call of malloc's slow half counts as a byte. */
 void heap_call_soon(int64_t bytes);
+/** In the fast variant it does so no more, until heap_call_soon. In others there is nothing to undo. */
+void heap_call_never(void);
 
 /** For the helper thread: it gets no heap, which nobody would park. */
 void heap_never_in_this_thread(void);

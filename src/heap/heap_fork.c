@@ -66,7 +66,6 @@ static bool settle_heap(struct heap *heap) {
     named_end_walk_of_others(heap);
     return false;
   }
-  if (heap->ride_other != NULL) heap->ride_other = NULL; /* it may not be kept */
   remote_forget_inbox(heap);
   if (is_mine(heap)) {
     parked_count_bins(heap, 0);

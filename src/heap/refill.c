@@ -35,9 +35,6 @@ enum { REFILL_BLOCKS = 64 };
  * already has, so that a small heap stays small (docs/decisions/0004). */
 #define POPULATE_MAX (16 * KIB)
 
-/* So much came out of holes: worth a look of the release engine. */
-#define REFILLED_BYTES (8 * MIB)
-
 /* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
  * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
  * times what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
@@ -103,7 +100,6 @@ bool refill_take_back(struct heap *heap, unsigned size_class) {
   size_t opened = before - slab_given_bytes(slab);
   heap->given_bytes -= opened;
   slabs_count_free(heap, slab, slab_free_count(slab));
-  heap->opened_bytes += opened;
   unit_take(opened);
   heap->reopened_bytes += opened;
   if (HAK_UNLIKELY(heap->traded)) engine_trade_back(heap);
@@ -291,11 +287,6 @@ static void to_bin(struct bin *bin, void *first, unsigned count) {
 static unsigned wants_after(struct heap *home, bool grew) {
   unsigned wants = grew ? WANTS_READY : 0;
   if (grew && HAK_UNLIKELY(engine_trade_is_due(home))) wants |= WANTS_TRADE;
-  /* A load came back: huge pages that were broken up are wanted again. */
-  if (HAK_UNLIKELY(home->opened_bytes >= REFILLED_BYTES)) {
-    home->opened_bytes = 0;
-    wants |= WANTS_ENGINE;
-  }
   return wants;
 }
 

@@ -39,9 +39,6 @@
 #ifndef MADV_COLD
 #define MADV_COLD 20
 #endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -176,8 +173,6 @@ bool os_advise_small(void *address, size_t bytes) {
 }
 
 bool os_split(void *address) { return advise(address, os_page_size(), MADV_COLD); }
-
-bool os_collapse(void *address, size_t bytes) { return advise(address, bytes, MADV_COLLAPSE); }
 
 bool os_populate(void *address, size_t bytes) {
   if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;

@@ -130,10 +130,6 @@ bool os_advise_small(void *address, size_t bytes);
  * once memory is short; till then its group is charged for all of it. */
 bool os_split(void *huge_page);
 
-/** Puts the small pages of a huge page's range together (about 570 us for 2 MiB); false where the kernel cannot
- * (before 6.1) or finds none. */
-bool os_collapse(void *address, size_t bytes);
-
 /** Faults the whole range in by one call (900 ns a page against 1450 by touch,
  * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */
 bool os_populate(void *address, size_t bytes);

@@ -11,8 +11,8 @@
 #include "os/file.h"
 #include "policy/container.h"
 #include "policy/options.h"
+#include "release/beat.h"
 #include "release/limit.h"
-#include "release/marks.h"
 #include "release/release.h"
 #include "superslab/unit_os.h"
 
@@ -88,16 +88,6 @@ static unsigned looks_under_pressure(struct pressure *pressure) {
 
 /* --- the thread -------------------------------------------------------------------------------------------- */
 
-static void set_marks(void) {
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
-    if (heap_is_bare(heap)) continue;
-    lock_acquire(&heap->lock);
-    engine_set_mark(heap);
-    lock_release(&heap->lock);
-  }
-  release_mark_below();
-}
-
 /* seq_cst: see engine_call_again. */
 static bool is_called_again(void) {
   return atomic_load_explicit(&engine_called_again, memory_order_seq_cst);
@@ -124,8 +114,7 @@ static bool rest(void) {
   }
 }
 
-/* Looks until too little waits and nobody has called since the last look began. The marks are set before another look as well, so that
- * the same memory calls once. False: the helper is not wanted any more. */
+/* Looks until too little waits and nobody has called since the last look began. False: the helper is not wanted any more. */
 static bool work(struct pressure *pressure) {
   for (bool ends = false; !ends;) {
     if (!rest()) return false;
@@ -134,7 +123,6 @@ static bool work(struct pressure *pressure) {
     ends = release_pass(looks_under_pressure(pressure), is_wanted) <= RELEASE_LEFT_OVER;
     os_thread_follow_process(); /* behind the first look for files, which makes a table for them */
     shared_tick(false);
-    if (ends) set_marks();
     if (is_called_again()) ends = false;
   }
   return true;
@@ -241,20 +229,9 @@ static bool is_heard(void) {
 }
 
 void release_wake(void) {
-  struct heap *mine = heap_if_any();
-  if (mine != NULL && release_skips_ride(mine)) return; /* one of the next calls looks */
   if (!release_is_on() || is_heard()) return;
   if (engine_may_have_helper()) atomic_store_explicit(&engine_unheard, true, memory_order_relaxed);
-  release_ride();
-}
-
-void release_ride_now(struct heap *heap) {
-  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE) {
-    release_ride();
-    return;
-  }
-  heap->rides = false;
-  heap_veil(heap, false);
+  release_ask_for_beats();
 }
 
 static void when_parked(void) {
@@ -279,6 +256,6 @@ void release_get_ready(bool grew) {
   if (start == NOT_NOW) atomic_store_explicit(&engine_unheard, true, memory_order_relaxed);
   if (start == REFUSED && unheard) {
     atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
-    release_ride();
+    release_ask_for_beats();
   }
 }

@@ -1,40 +1,43 @@
-/* look.h - what a look of the engine is made of: pieces of bounded work, for whoever holds `engine_pass_lock`. The helper does all of
- * them one after the other (release.c), a thread that rides some at each call (ride.c). */
+/* look.h - a look of the engine, and the pieces of bounded work that it is made of, for whoever holds `engine_pass_lock`. The helper and a
+ * purge do all of them one after the other (release.c), the program's own calls some at each beat (beat.c). */
 #ifndef HAK_LOOK_H
 #define HAK_LOOK_H
 
 #include "release/release.h"
 #include "superslab/dirty.h"
 
+/* Where a look is: before its first piece; at a heap's inboxes, then at its slabs; below the heaps; behind its last piece. */
+enum pass_stage { PASS_BEGINS, PASS_INBOXES, PASS_SLABS, PASS_SLICES, PASS_DONE };
+
 struct pass {
   unsigned looks;        /* 0: everything goes, whatever its age */
   bool at_once;          /* slabs of any age; huge pages only where half of a slab goes */
   size_t young;          /* bytes that have to wait */
   bool (*goes_on)(void); /* false: the rest is left; NULL: all is looked at */
+  bool fences;           /* what threads have not sent goes, too, by a system call (heap/slots.h) */
   bool split;            /* a huge page was broken up: its other slabs deserve another look */
-  bool gone;             /* every page of the batch was given back, and reads as zeros */
-  size_t count;          /* ranges gathered */
-  size_t given;          /* bytes in all */
-  size_t gone_bytes;     /* of those, what the kernel has taken for sure */
+
+  /* Where it goes on. */
+  enum pass_stage stage;
+  struct heap *heap;
+  unsigned size_class; /* of the heap's */
+  bool in_class;       /* some of its slabs were looked at */
+  size_t left;         /* that many more at most */
+  struct dirty_cursor slices;
+
+  /* Of the ranges that go together. */
+  bool gone;         /* every page of the batch was given back, and reads as zeros */
+  size_t count;      /* ranges gathered */
+  size_t given;      /* bytes in all */
+  size_t gone_bytes; /* of those, what the kernel has taken for sure */
 };
 
-/* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests
- * by itself: its thread may be busy in another. */
+/** A piece of the look; false: that was the last one. */
+bool pass_step(struct pass *pass);
 
-/** Once in a look, before look_tidy. False: there is nothing to tidy. */
-bool look_begin(struct heap *heap);
-/** Puts some blocks of a class at rest into their slabs; false: none are left. */
-bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass);
-/** Once in a look, after look_tidy: counts what is left as young. */
-void look_end(struct heap *heap, struct pass *pass);
-
+/** For a look at one class alone (trade.h): goes to its first slab; false: there is none. */
+bool look_start(struct heap *heap, unsigned size_class);
 /** Up to a batch of slabs of the class, from slabs->next_look on; false when the class is done. */
 bool look_at_slabs(struct heap *heap, struct class_slabs *slabs, struct pass *pass);
-/** Goes to the first slab of the class; false: there is none. */
-bool look_start(struct heap *heap, unsigned size_class);
-/** The heap's cached Large blocks. */
-void look_at_spans(struct heap *heap, struct pass *pass);
-/** Free slices of a few SuperSlabs; false: there are no more. */
-bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass);
 
 #endif

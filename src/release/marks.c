@@ -21,22 +21,10 @@ static bool enough_waits_below(size_t least, size_t waiting) {
   return waiting >= least + RELEASE_LEAST && waiting >= least + engine_worth();
 }
 
-bool release_enough_waits(struct heap *mine) {
-  size_t least = atomic_load_explicit(&below_least, memory_order_relaxed);
-  if (enough_waits_below(least, waiting_below_heaps())) return true;
-  if (mine == NULL) return false;
-  lock_acquire(&mine->home->lock);
-  bool due = engine_is_due(mine->home);
-  lock_release(&mine->home->lock);
-  return due;
-}
-
 void release_check_below(void) {
   size_t least = atomic_load_explicit(&below_least, memory_order_relaxed);
   size_t waiting = waiting_below_heaps();
-  struct heap *mine = heap_if_any();
   if (enough_waits_below(least, waiting)) release_wake();
-  else if (mine != NULL && mine->rides) release_ride_on(mine);
   else if (waiting < least) release_mark_below();
 }
 

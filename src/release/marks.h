@@ -10,8 +10,6 @@ void release_check_below(void);
 /** Takes what is there now for the least, above which release_check_below counts. */
 void release_mark_below(void);
 
-/** Does so much wait, in the calling thread's heap or below all, that the engine is to be called? `mine`: NULL, or that heap. Holds no lock. */
-bool release_enough_waits(struct heap *mine);
 void release_answer_now(struct heap *heap);
 /** Does what heap->wants says, after a call into the heap room; WANTS_READY is left for release_be_ready. The calling thread's heap;
  * holds no lock. */

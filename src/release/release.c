@@ -13,6 +13,7 @@
 #include "heap/slots.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "release/marks.h"
 #include "slab/holes.h"
 #include "superslab/dirty.h"
 #include "superslab/unit.h"
@@ -143,13 +144,22 @@ bool look_start(struct heap *heap, unsigned size_class) {
   return any;
 }
 
-static void look_at_class(struct heap *heap, unsigned size_class, struct pass *pass) {
-  struct class_slabs *slabs = &heap->classes[size_class];
-  bool any = look_start(heap, size_class);
+/* A piece of the class that is next; false: it has no slabs. The program may take the slab at which it would go on: then the rest of the class is
+ * left to the next look, for two looks are to be half the decay time apart. */
+static bool look_in_class(struct pass *pass) {
+  struct class_slabs *slabs = &pass->heap->classes[pass->size_class];
+  if (!pass->in_class && !look_start(pass->heap, pass->size_class)) {
+    pass->size_class++;
+    return false;
+  }
   /* Purged slabs go to the list's end and are looked at again, once: hence the bound. */
-  size_t most = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + LOOKS_AT_ONCE;
-  for (size_t looked = 0; any && looked < most; looked += SLABS_AT_ONCE)
-    any = look_at_slabs(heap, slabs, pass);
+  if (!pass->in_class)
+    pass->left = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + LOOKS_AT_ONCE;
+  bool more = look_at_slabs(pass->heap, slabs, pass);
+  pass->in_class = more && pass->left > SLABS_AT_ONCE;
+  if (pass->in_class) pass->left -= SLABS_AT_ONCE;
+  else pass->size_class++;
+  return true;
 }
 
 /* --- heaps ------------------------------------------------------------------------------------------------- */
@@ -163,7 +173,9 @@ static bool has_no_thread(const struct heap *heap) {
   return state == HEAP_PARKED;
 }
 
-bool look_begin(struct heap *heap) {
+/* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests by itself: its
+ * thread may be busy in another. Once in a look, before look_tidy. False: there is nothing to tidy. */
+static bool look_begin(struct heap *heap) {
   bool parked = has_no_thread(heap);
   bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
   if (!parked && !sent) return false;
@@ -177,7 +189,8 @@ bool look_begin(struct heap *heap) {
   return true;
 }
 
-bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) {
+/* Puts some blocks of a class at rest into their slabs; false: none are left. */
+static bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) {
   lock_acquire(&heap->lock);
   bool more = false;
   if (pass->looks == 0 || heap->quiet[size_class] > pass->looks) {
@@ -191,7 +204,8 @@ bool look_tidy(struct heap *heap, unsigned size_class, const struct pass *pass) 
   return more;
 }
 
-void look_end(struct heap *heap, struct pass *pass) {
+/* Once in a look, after look_tidy: counts what is left as young. */
+static void look_end(struct heap *heap, struct pass *pass) {
   int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
   if (left > 0) pass->young += (size_t)left;
   lock_acquire(&heap->lock);
@@ -203,7 +217,8 @@ void look_end(struct heap *heap, struct pass *pass) {
   lock_release(&heap->lock);
 }
 
-void look_at_spans(struct heap *heap, struct pass *pass) {
+/* The heap's cached Large blocks. */
+static void look_at_spans(struct heap *heap, struct pass *pass) {
   struct slab *spans[SPANS_CACHED];
   batch_begin(pass);
   unsigned count = span_cache_claim_old(&heap->spans, pass->looks, spans, &pass->young);
@@ -214,20 +229,6 @@ void look_at_spans(struct heap *heap, struct pass *pass) {
   flush(pass);
   for (unsigned i = 0; i < count; i++) span_cache_given(spans[i]);
   batch_end();
-}
-
-/* Is it to be broken off? Asked at each class, which takes some ms. */
-static bool stops(const struct pass *pass) { return pass->goes_on != NULL && !pass->goes_on(); }
-
-static void look_at_heap(struct heap *heap, struct pass *pass) {
-  bool tidies = look_begin(heap);
-  for (unsigned c = 0; tidies && c < CLASS_COUNT && !stops(pass); c++)
-    while (look_tidy(heap, c, pass)) continue;
-  if (tidies) look_end(heap, pass);
-  bool has_slabs = slabs_owned(heap) > 0;
-  for (unsigned c = 0; has_slabs && c < CLASS_COUNT && !stops(pass); c++)
-    look_at_class(heap, c, pass);
-  if (!heap_is_bare(heap)) look_at_spans(heap, pass);
 }
 
 /* What threads have freed for others and not sent goes into the inboxes of its owners, which are looked at after this. Of a thread that is at
@@ -256,10 +257,12 @@ static void give_slices(struct pass *pass, struct dirty_slices set) {
   }
 }
 
-bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass) {
+/* Of a few SuperSlabs; false: there are no more. */
+static bool look_at_slices(struct pass *pass) {
   struct dirty_slices sets[SLABS_AT_ONCE];
   batch_begin(pass);
-  unsigned count = superslab_take_dirty(cursor, pass->looks, sets, SLABS_AT_ONCE, &pass->young);
+  unsigned count =
+      superslab_take_dirty(&pass->slices, pass->looks, sets, SLABS_AT_ONCE, &pass->young);
   for (unsigned i = 0; i < count; i++) give_slices(pass, sets[i]);
   flush(pass);
   for (unsigned i = 0; i < count; i++) superslab_put_clean(sets[i], pass->gone);
@@ -267,42 +270,74 @@ bool look_at_some_slices(struct dirty_cursor *cursor, struct pass *pass) {
   return count > 0;
 }
 
-static void look_at_slices(struct pass *pass) {
-  struct dirty_cursor cursor = {0};
-  while (!stops(pass) && look_at_some_slices(&cursor, pass)) continue;
-}
-
-/* Huge pages that were broken up, and are in use altogether again: put together, 570 us each. A fork waits for
- * one of them, so they are taken one by one; others have to fault meanwhile, so not all in one look. */
-static void put_together(struct pass *pass) {
-  enum { UNITS_A_LOOK = 128 };
-  struct dirty_cursor cursor = {0};
-  unsigned done = 0;
-  if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP || pass->looks == 0) return;
-  for (bool found = true; found && done < UNITS_A_LOOK && !stops(pass); done++) {
-    batch_begin(pass);
-    struct superslab *superslab = superslab_take_refilled(&cursor);
-    found = superslab != NULL;
-    if (found) superslab_join(superslab);
-    batch_end();
-  }
-  if (done == UNITS_A_LOOK) pass->young += UNIT_BYTES; /* there may be more */
-}
-
 /* --- passes ------------------------------------------------------------------------------------------------ */
 
+/* Goes to that heap, or the first after it in which anything may be; of empty ones only some, each a cache miss or two. */
+static void go_to_heap(struct pass *pass, struct heap *heap) {
+  for (unsigned i = 0; i < LOOKS_AT_ONCE && heap != NULL && heap_is_bare(heap); i++)
+    heap = heap->next;
+  pass->heap = heap;
+  pass->size_class = 0;
+  pass->in_class = false;
+  pass->stage = heap == NULL ? PASS_SLICES : look_begin(heap) ? PASS_INBOXES : PASS_SLABS;
+}
+
+static void step_in_inboxes(struct pass *pass) {
+  for (; pass->size_class < CLASS_COUNT; pass->size_class++)
+    if (look_tidy(pass->heap, pass->size_class, pass)) return;
+  look_end(pass->heap, pass);
+  pass->size_class = 0;
+  pass->stage = PASS_SLABS;
+}
+
+/* What is free from now on calls for the next look. */
+static void set_mark(struct heap *heap) {
+  lock_acquire(&heap->lock);
+  engine_set_mark(heap);
+  lock_release(&heap->lock);
+}
+
+static void step_in_slabs(struct pass *pass) {
+  struct heap *heap = pass->heap;
+  while (slabs_owned(heap) > 0 && pass->size_class < CLASS_COUNT)
+    if (look_in_class(pass)) return;
+  if (!heap_is_bare(heap)) {
+    look_at_spans(heap, pass);
+    set_mark(heap);
+  }
+  go_to_heap(pass, heap->next);
+}
+
+static void end_pass(struct pass *pass) {
+  if (pass->looks > 0) pass->young += unit_age();
+  if (pass->split) pass->young += UNIT_BYTES;
+  release_mark_below();
+  pass->stage = PASS_DONE;
+}
+
+bool pass_step(struct pass *pass) {
+  if (pass->stage == PASS_BEGINS) {
+    if (pass->fences) look_at_unsent(pass);
+    go_to_heap(pass, heap_first());
+  } else if (pass->stage == PASS_INBOXES) {
+    step_in_inboxes(pass);
+  } else if (pass->stage == PASS_SLABS) {
+    step_in_slabs(pass);
+  } else if (!look_at_slices(pass)) {
+    end_pass(pass);
+  }
+  return pass->stage != PASS_DONE;
+}
+
+/* Is it to be broken off? Each piece takes a millisecond at most. */
+static bool stops(const struct pass *pass) { return pass->goes_on != NULL && !pass->goes_on(); }
+
 static struct pass look_at_all(unsigned looks, bool (*goes_on)(void)) {
-  struct pass pass = {.looks = looks, .goes_on = goes_on};
+  struct pass pass = {.looks = looks, .goes_on = goes_on, .fences = true};
   /* This thread is at work already, and a library that it tells of pages that go has come back. */
   if (lock_holder(&engine_pass_lock) == LOCK_MINE) return pass;
   lock_acquire(&engine_pass_lock);
-  look_at_unsent(&pass);
-  for (struct heap *heap = heap_first(); heap != NULL && !stops(&pass); heap = heap->next)
-    look_at_heap(heap, &pass);
-  look_at_slices(&pass);
-  put_together(&pass);
-  if (looks > 0) pass.young += unit_age();
-  if (pass.split) pass.young += UNIT_BYTES;
+  while (pass_step(&pass) && !stops(&pass)) continue;
   lock_release(&engine_pass_lock);
   return pass;
 }

@@ -6,13 +6,13 @@
  *
  * It runs in a helper thread (background.c), which a program has as long as it has a second thread of its own; enough free
  * memory calls it, and it sleeps when all that is left is clean.
- * A program without threads of its own, or with a seccomp filter, has none: there the threads that free
- * do the work themselves, a bounded part at each slow path, from the moment at which the helper would have been
- * called until little is left (release_ride).
+ * A program without threads of its own, or with a seccomp filter, has none: there the program's own calls of malloc
+ * do the work, a bounded part at each beat (beat.h), from the moment at which the helper would have been
+ * called until little is left.
  * malloc_trim() and hak_purge() run it in the calling thread, without waiting for anything to age.
  *
  * Locks. `engine_pass_lock`: one engine at a time; held for a whole pass. An allocating thread waits for it
- * only when memory has run out and all that can be has to go back (release_purge); who rides tries. `engine_batch_lock`: held while free blocks of
+ * only when memory has run out and all that can be has to go back (release_purge); a beat tries. `engine_batch_lock`: held while free blocks of
  * some slabs are with the engine, so that a fork finds every slab whole; first in the order of locks.
  * Heap locks are held for what takes a millisecond at the very most (512 blocks put back, 32 slabs looked at), and are given
  * to who waits before they are taken again (lock_release_in_turn).
@@ -32,8 +32,5 @@ size_t release_pass(unsigned looks, bool (*goes_on)(void));
 void release_own_caches(void);
 /** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
 size_t release_purge(void);
-/** Where there is no helper: a bounded part of a look at the calling thread's heap, those of threads that have ended, the free slices and the warm
- * pool. From then on heap->rides is set until little is left, and slow paths call release_ride_on. */
-void release_ride(void);
 
 #endif

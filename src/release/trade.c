@@ -17,11 +17,6 @@ static bool look_on(struct heap *heap, unsigned size_class, struct pass *pass) {
   bool is_in_it = slabs->next_look != NULL;
   lock_release(&home->lock);
   if (!is_in_it && !look_start(home, size_class)) return false;
-  /* A thread that rides would go on here, and might look at slabs a second time. */
-  if (heap->ride_begun && heap->ride_step == size_class) {
-    heap->ride_begun = false;
-    heap->ride_step++;
-  }
   return look_at_slabs(home, slabs, pass);
 }
 

@@ -1,4 +1,4 @@
-/* dirty.h - free slices that hold something are given back, and huge pages broken up for it, or put together again. */
+/* dirty.h - free slices that hold something are given back, and huge pages broken up for it. */
 #ifndef HAK_DIRTY_H
 #define HAK_DIRTY_H
 
@@ -25,11 +25,6 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed);
 bool superslab_may_split(const struct superslab *superslab, unsigned slices, bool all);
 /** Before a part of the unit is given back: its huge page is broken up for good. */
 void superslab_split(struct superslab *superslab);
-/** Finds a SuperSlab that was split and is in use altogether again, and keeps it from being given up. Call it until
- * it returns NULL, or stop. */
-struct superslab *superslab_take_refilled(struct dirty_cursor *cursor);
-/** Makes such a SuperSlab a huge page again if the kernel can, and lets go of it. */
-void superslab_join(struct superslab *superslab);
 /** Is the unit a huge page, or to become one? */
 HAK_INLINE bool superslab_is_whole(const struct superslab *superslab) {
   return superslab->huge_pages && !atomic_load_explicit(&superslab->split, memory_order_relaxed);

@@ -10,7 +10,7 @@
 #include "superslab/whole.h"
 
 bool emptied_or_listed(struct superslab *superslab) {
-  if (superslab->free_mask != slices_of(superslab) || superslab->pinned) {
+  if (superslab->free_mask != slices_of(superslab)) {
     lists_update(superslab);
     return false;
   }

@@ -108,7 +108,6 @@ struct superslab {
   uint32_t free_mask;      /* superslab_lock: bit i: slice i is free */
   uint32_t dirty_mask;     /* superslab_lock: bit i: slice i may hold something but zeros */
   uint8_t list;            /* superslab_lock: which list (lists.h) */
-  bool pinned;             /* superslab_lock: is not given up, though it may become empty */
   bool explicit_pages : 1; /* once per use: of the kernel's reserved pool of huge pages */
   bool fenced : 1;         /* once per use: see guard_pages.h; hardened */
   uint8_t node : 6;        /* once per use: where its memory is, as far as known (node.h) */

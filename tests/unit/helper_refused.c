@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "heap/engine.h"
-#include "release/background.h"
+#include "release/beat.h"
 #include "superslab/unit_os.h"
 
 WITHOUT_SAMPLES;
@@ -43,25 +43,24 @@ static void free_up_to(size_t end) {
 static bool is_refused(void) { return atomic_load(&engine_refused_ms) != 0; }
 
 /* malloc asks for it while memory grows, and no free does. */
-static void only_much_is_worth_a_ride(void **state) {
+static void only_much_is_worth_a_beat(void **state) {
   (void)state;
   for (size_t i = 0; i < COUNT; i++) {
     assert_non_null(blocks[i] = hak_malloc(SIZE));
     memset(blocks[i], 1, SIZE);
   }
-  const struct heap *heap = heap_if_any();
   assert_int_equal(asked, 1); /* the system is asked once in a second */
   assert_true(is_refused());
   assert_int_equal(engine_worth(), RELEASE_MOST);
   free_up_to(LITTLE);
-  assert_false(heap->rides);
+  assert_false(release_has_beats());
   free_up_to(MUCH);
-  assert_true(heap->rides);
+  assert_true(release_has_beats());
   assert_int_equal(asked, 1);
 }
 
 /* In one call. */
-static void much_is_worth_a_ride_at_once(void **state) {
+static void much_is_worth_beats_at_once(void **state) {
   (void)state;
   void *block = hak_malloc(12 * MIB);
   assert_non_null(block);
@@ -69,7 +68,7 @@ static void much_is_worth_a_ride_at_once(void **state) {
   assert_int_equal(asked, 1);
   hak_free(block);
   assert_int_equal(asked, 1);
-  assert_true(heap_if_any()->rides);
+  assert_true(release_has_beats());
 }
 
 /* To look at the stack takes some 2 us, in system calls. */
@@ -105,13 +104,13 @@ static int start(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest much[] = {
-      cmocka_unit_test(much_is_worth_a_ride_at_once),
+      cmocka_unit_test(much_is_worth_beats_at_once),
       cmocka_unit_test(no_large_block_looks_at_the_stack_in_vain),
   };
   if (argc == 2 && strcmp(argv[1], "much") == 0)
     return cmocka_run_group_tests_name("much at once", much, start, NULL);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(only_much_is_worth_a_ride),
+      cmocka_unit_test(only_much_is_worth_a_beat),
       cmocka_unit_test(one_that_starts_is_told),
   };
   return cmocka_run_group_tests_name("a helper that is refused", tests, start, NULL);

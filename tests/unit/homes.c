@@ -14,6 +14,7 @@
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
+#include "release/beat.h"
 #include "release/release.h"
 
 WITHOUT_SAMPLES;
@@ -274,8 +275,8 @@ static void who_goes_on_with_another_size_finds_room(void **state) {
   hak_purge();
 }
 
-/* Where no helper is, the owner of a home, or a guest, puts what its guests freed back into slabs, as it rides. */
-static void who_rides_empties_the_inbox(void **state) {
+/* Where no helper is, what guests freed goes back into slabs at the beats of whoever calls malloc. */
+static void beats_empty_the_inbox(void **state) {
   (void)state;
   enum { SIZE = 1504, BLOCKS = 20000, LEFT = 256 * KIB, WAIT_MS = 30000 };
   static void *blocks[BLOCKS];
@@ -286,7 +287,8 @@ static void who_rides_empties_the_inbox(void **state) {
   for (int k = 0; k < BLOCKS; k++) put(guests[i], blocks[k]);
   assert_true(inbox_of(guests[i]->home) > LEFT);
   for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->home) > LEFT; ms++) {
-    release_ride();
+    release_ask_for_beats();
+    release_beat();
     usleep(1000);
   }
   assert_true(inbox_of(guests[i]->home) <= LEFT);
@@ -582,7 +584,7 @@ int main(void) {
       cmocka_unit_test(what_runs_over_goes_home_in_batches),
       cmocka_unit_test(where_much_waits_the_engine_is_wanted),
       cmocka_unit_test(who_goes_on_with_another_size_finds_room),
-      cmocka_unit_test(who_rides_empties_the_inbox),
+      cmocka_unit_test(beats_empty_the_inbox),
       cmocka_unit_test(a_guest_that_ends_leaves_nothing),
       cmocka_unit_test(a_child_counts_users_anew),
       cmocka_unit_test(guests_of_threads_that_are_not_there_are_drained),

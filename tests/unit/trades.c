@@ -8,8 +8,7 @@
 #include "heap/engine.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
-#include "release/release.h"
-#include "release/trade.h"
+#include "release/beat.h"
 #include "slab/holes.h"
 
 WITHOUT_SAMPLES;
@@ -66,8 +65,6 @@ static int start(void **state) {
   if (heap == NULL) return -1;
   heap->most_bytes = heap->trade_from = heap->trade_most = 0;
   heap->traded = false;
-  /* Nor is a round of the test before gone on with. */
-  heap->rides = false;
   fill_large();
   return 0;
 }
@@ -153,33 +150,26 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
   assert_true(mine()->trade_from > mine()->free_bytes); /* once, and not before there is more */
 }
 
-/* Between two pieces of a round the program may take the slab at which it would go on. */
-static void a_slab_that_was_taken_does_not_begin_the_round_anew(void **state) {
-  (void)state;
-  free_large(90);
-  mine()->ride_from_ms = 0;
-  for (int i = 0; i < 40; i++) {
-    release_ride();
-    mine()->classes[class_for(LARGE)].next_look = NULL;
-  }
-  assert_int_equal(mine()->given_bytes, 0);
+static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
+  unsigned count = 0;
+  for (const struct slab *slab = slabs->first; slab != NULL; slab = slab->next)
+    count += slab->age >= least;
+  return count;
 }
 
-/* And a trade may look at the same slabs from the first one on. */
-static void a_trade_within_a_round_is_no_second_look(void **state) {
+/* Between two beats the program may take the slab at which the look would go on: two looks are to be half the decay time apart. */
+static void a_slab_that_was_taken_does_not_begin_a_look_anew(void **state) {
   (void)state;
   struct class_slabs *slabs = &mine()->classes[class_for(LARGE)];
   free_large(90);
-  mine()->ride_from_ms = 0;
-  while (!mine()->ride_begun || mine()->ride_step != class_for(LARGE)) release_ride();
-  slabs->next_look = NULL;
-  mine()->trade_class = (uint8_t)(CLASS_COUNT - 1 - class_for(LARGE));
-  release_trade(mine());
-  assert_true(mine()->given_bytes > 0);
-  assert_non_null(slabs->next_look);
-  release_ride();
-  for (struct slab *slab = slabs->first; slab != NULL; slab = slab->next)
-    assert_true(slab->age == SLAB_CLEAN || slab->age < LOOKS);
+  release_ask_for_beats();
+  for (int i = 0; i < 400; i++) {
+    release_beat();
+    slabs->next_look = NULL;
+  }
+  assert_true(slabs_of_age(slabs, 1) > 0);
+  assert_int_equal(slabs_of_age(slabs, 2), 0);
+  assert_int_equal(mine()->given_bytes, 0);
 }
 
 int main(void) {
@@ -189,14 +179,14 @@ int main(void) {
   }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
   const struct CMUnitTest tests[] = {
+      TEST(
+          a_slab_that_was_taken_does_not_begin_a_look_anew), /* the first: after its look none begins */
       TEST(what_grows_gives_free_pages_back),
       TEST(growth_alone_gives_nothing),
       TEST(free_memory_alone_gives_nothing),
       TEST(where_nothing_is_to_be_given_back_nothing_is),
       TEST(what_was_soon_wanted_again_is_kept_the_next_time),
       TEST(small_blocks_are_not_searched_again_and_again),
-      TEST(a_slab_that_was_taken_does_not_begin_the_round_anew),
-      TEST(a_trade_within_a_round_is_no_second_look),
   };
   return cmocka_run_group_tests_name("trades", tests, NULL, NULL);
 }

@@ -1,0 +1,90 @@
+/* beat.c - see beat.h. */
+#include "release/beat.h"
+
+#include "policy/options.h"
+#include "release/background.h"
+#include "release/look.h"
+
+/* What one beat does of a look: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking alone is two cache misses a
+ * slab. */
+#define GIVEN_A_BEAT (1 * MIB)
+enum { PIECES_A_BEAT = 8 };
+
+/* The most between two beats: at 1 GB/s a beat of 60 ns in 64 us. */
+#define BEAT_BYTES ((int64_t)(64 * KIB))
+
+/* Under engine_pass_lock. */
+static struct pass look = {.stage = PASS_DONE};
+static _Atomic uint64_t next_look_ms; /* relaxed: a hint, asked again under the lock */
+
+/* The thread's last beat. */
+static _Thread_local struct {
+  uint64_t ms;
+  int64_t bytes; /* that it asked for until the next */
+} last __attribute__((tls_model("initial-exec")));
+
+/* Without a fence: the program may have a filter of system calls. */
+static void begin_look(void) {
+  look = (struct pass){.looks = LOOKS};
+  atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
+  atomic_store_explicit(&engine_beats, BEATS_GO_ON, memory_order_relaxed);
+}
+
+/* The next one comes half the decay time later, or when much waits again. What was called for meanwhile may be what this look has passed. */
+static void end_look(uint64_t now) {
+  uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
+  atomic_store_explicit(&next_look_ms, now + half, memory_order_relaxed);
+  if (look.young <= RELEASE_LEFT_OVER &&
+      !atomic_load_explicit(&engine_called_again, memory_order_relaxed))
+    atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
+}
+
+static bool is_time(uint64_t now) {
+  return now >= atomic_load_explicit(&next_look_ms, memory_order_relaxed);
+}
+
+static void go_on_with_look(uint64_t now) {
+  if (!is_time(now)) return; /* another thread has ended it just now */
+  if (look.stage == PASS_DONE ||
+      atomic_load_explicit(&engine_beats, memory_order_relaxed) == BEATS_ASKED)
+    begin_look();
+  size_t given = look.given;
+  bool more = true;
+  for (unsigned i = 0; more && i < PIECES_A_BEAT && look.given - given < GIVEN_A_BEAT; i++)
+    more = pass_step(&look);
+  if (!more) end_look(now);
+}
+
+/* When the calling thread's next beat comes. */
+static void ask_for_next(uint64_t now) {
+  bool ticked = now != last.ms;
+  last.bytes = ticked ? 1 : last.bytes < BEAT_BYTES / 2 ? 2 * last.bytes : BEAT_BYTES;
+  last.ms = now;
+  heap_call_soon(last.bytes);
+}
+
+void release_beat(void) {
+  /* A helper knows by now, or comes: the program has a second thread perhaps. */
+  release_get_ready(false);
+  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE)
+    atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
+  uint64_t now = os_clock_ms();
+  if (release_has_beats() && is_time(now) && lock_try(&engine_pass_lock)) {
+    go_on_with_look(now);
+    lock_release(&engine_pass_lock);
+  }
+  if (release_has_beats()) ask_for_next(now);
+  else heap_call_never();
+}
+
+/* All threads that ask share the beats; each has its own again with its next sample at the latest. */
+void release_ask_for_beats(void) {
+  if (!release_has_beats()) {
+    atomic_store_explicit(&engine_beats, BEATS_ASKED, memory_order_relaxed);
+    heap_call_soon(1);
+  } else {
+    if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
+      atomic_store_explicit(&engine_called_again, true, memory_order_relaxed);
+    heap_call_soon(BEAT_BYTES);
+  }
+}
