@@ -24,7 +24,7 @@ from hakmem_lab.report.html import Soaks, render
 from hakmem_lab.report.where_table import as_csv, as_markdown
 from hakmem_lab.run import memory_map
 from hakmem_lab.run.allocators import Allocator
-from hakmem_lab.run.composition import LookError, split_ours
+from hakmem_lab.run.composition import LookError, is_known, split_ours
 from hakmem_lab.run.measure import Launcher, Run
 from hakmem_lab.run.results import Result, RowResult
 from hakmem_lab.run.rows import Row
@@ -157,6 +157,17 @@ def test_what_was_asked_for_at_the_peak(tmp_path: Path) -> None:
     )
     assert (asked.count, asked.bytes, asked.touched) == (4, (1 << 20) + 224, 224 + 3 * 4096)
     assert asked.with_rounding([32, 112, 2 << 20], 8) == 32 + 2 * 112 + 3 * 4096 + 4 * 8
+
+
+def test_a_build_under_another_name_is_known(tmp_path: Path) -> None:
+    """By its link's target, and by what is in the file."""
+    old, other = tmp_path / "old.so", tmp_path / "other.so"
+    old.write_bytes(b"\x7fELF HAKMEM_PROFILE")
+    other.write_bytes(b"\x7fELF")
+    assert is_known(Allocator("now", "1", "s", "/none/libhakmem.so.0.1.0"))
+    assert is_known(Allocator("old", "1", "s", str(old)))
+    assert not is_known(Allocator("other", "1", "s", str(other)))
+    assert not is_known(Allocator("glibc", "1", "s"))
 
 
 def test_usable_sizes_of_glibc() -> None:
@@ -341,7 +352,8 @@ def test_real_programs(real: Paths, tmp_path: Path, command: tuple[str, ...]) ->
         parts = parts_of(result, name)
         assert parts["asked_kb"] > 5
     asked = [parts_of(result, name)["asked_kb"] for name in ("glibc", "hakmem")]
-    assert asked[0] == pytest.approx(asked[1], rel=0.15)
+    # The peak of what is resident may come when less lives than at the trace's.
+    assert 0.6 * asked[0] < asked[1] < 1.01 * asked[0]
     assert "hakmem,asked," in table.read_text()
 
 

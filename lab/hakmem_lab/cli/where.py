@@ -36,7 +36,8 @@ from hakmem_lab.cli.user_command import (
 )
 from hakmem_lab.report.where_table import as_csv, as_markdown
 from hakmem_lab.run import programs
-from hakmem_lab.run.allocators import Allocator, is_hakmem, select_allocators
+from hakmem_lab.run.allocators import Allocator, select_allocators
+from hakmem_lab.run.composition import is_known
 from hakmem_lab.run.contenders import OWN, choose_base, choose_contenders
 from hakmem_lab.run.measure import Launcher
 from hakmem_lab.run.record import record
@@ -69,7 +70,7 @@ def refuse_without_tool(paths: Paths, chosen: Sequence[Allocator], records: bool
     if paths.tool.is_file():
         return
     missing = f"{paths.shown(paths.tool)} is not built: run make"
-    if any(is_hakmem(a) and a.missing is None for a in chosen):
+    if any(is_known(a) for a in chosen if a.missing is None):
         raise LabError(f"{missing}; it tells what hakmem's memory is made of")
     if records:
         raise LabError(f"{missing}; it records what was asked for, and {NO_TRACE}")

@@ -44,7 +44,9 @@ NO_PEERS = Allocator(
 def is_hakmem(allocator: Allocator) -> bool:
     """Whether it is hakmem, in whatever variant: by its name, its library or its variables."""
     sets = any(name.startswith("HAKMEM_") for name in allocator.environment)
-    return sets or allocator.name == "hakmem" or Path(allocator.library).name == "libhakmem.so"
+    file = Path(allocator.library).name
+    ours = file == "libhakmem.so" or file.startswith("libhakmem.so.")  # behind the link
+    return sets or allocator.name == "hakmem" or ours
 
 
 def is_foreign(allocator: Allocator) -> bool:

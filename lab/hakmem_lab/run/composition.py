@@ -1,4 +1,4 @@
-"""What a process on an allocator consists of at one moment: figures of a Run, KiB, by the names below.
+"""What a process on an allocator consists of at one moment: figures of a Run, in KiB.
 
 Of every allocator the kinds of mappings are known. Of hakmem `hakmem stats` knows what each page of
 its own is for; what remains of the anonymous memory is the program's own.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.run import memory_map
-from hakmem_lab.run.allocators import Allocator, is_hakmem
+from hakmem_lab.run.allocators import Allocator, is_foreign, is_hakmem
 
 # Of hakmem, in the order of tables.
 OURS = (
@@ -103,8 +103,13 @@ def look(pids: Sequence[int], allocator: Allocator, tool: Path) -> Figures:
     return found
 
 
+def is_known(allocator: Allocator) -> bool:
+    """Whether `hakmem stats` can tell what it is made of: also a build under another name."""
+    return is_hakmem(allocator) or bool(allocator.library and not is_foreign(allocator))
+
+
 def look_at_one(pid: int, allocator: Allocator, tool: Path, shared: bool) -> Figures:
-    said = ask_tool(tool, pid) if is_hakmem(allocator) else None
+    said = ask_tool(tool, pid) if is_known(allocator) else None
     areas = memory_map.read_areas(pid)
     if not areas:
         raise LookError("it had ended")
