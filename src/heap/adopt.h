@@ -9,10 +9,6 @@
  * `far`: also from heaps of other nodes. */
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far);
 
-/** Before a new slab: where much waits in homes of the node, puts some of it back into slabs, so that these become free slices. The caller
- * holds home->lock; others are only tried. superslab_settle is to be called after it. */
-void adopt_room(struct heap *home);
-
 /* Blocks of this size and more are new pages each. */
 #define ADOPT_BLOCKS_FROM ((size_t)4 * KIB)
 

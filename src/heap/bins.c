@@ -32,25 +32,35 @@ void bins_count(struct heap *heap) {
     heap->bin_budget_used += (size_t)heap->bins[c].capacity * class_size(c);
 }
 
+/* Blocks went into slabs of the home. Releases its lock. */
+static void end_put(struct heap *heap) {
+  bool due = engine_is_due(heap->home);
+  lock_release(&heap->home->lock);
+  superslab_settle();
+  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+}
+
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   struct heap *home = heap->home;
   lock_acquire(&home->lock);
   home->quiet[size_class] = 0;
   slabs_put_list(home, size_class, list, true);
-  bool due = engine_is_due(home);
-  lock_release(&home->lock);
-  superslab_settle();
-  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+  end_put(heap);
 }
 
-/* Where threads share a home it is left to who needs blocks, or to the engine, to sort them into slabs. */
 static void send_home(struct heap *heap, unsigned size_class, void *list) {
   struct bin *owner = &heap->home->bins[size_class];
   heap->wants |= remote_send_home(owner, size_class, list) ? WANTS_ENGINE : WANTS_LOOK;
 }
 
+/* Where threads share a home it is left to who needs blocks, or to the engine, to sort them into slabs; but not where so much waits already
+ * that nobody seems to need it: now the blocks are warm. */
+static bool leaves_unsorted(const struct heap *heap) {
+  return (heap_is_guest(heap) || homes_is_shared(heap)) && slabs_waiting(heap->home) < WAITING_MOST;
+}
+
 static void give_back(struct heap *heap, unsigned size_class, void *list) {
-  if (heap_is_guest(heap) || homes_is_shared(heap)) send_home(heap, size_class, list);
+  if (leaves_unsorted(heap)) send_home(heap, size_class, list);
   else to_slabs(heap, size_class, list);
 }
 
@@ -176,7 +186,12 @@ static bool sweep_is_due(const struct heap *heap) {
   return heap->freed_in_a_row >= SWEEP_FROM || homes_is_shared(heap);
 }
 
+/* Beside what it frees a thread sorts so many times as much of what waits: when all of a home is free nothing waits any more, and its slabs are
+ * room for other sizes. */
+enum { PUT_TIMES = 2 };
+
 static void sweep(struct heap *heap) {
+  size_t freed = heap->freed_in_a_row;
   heap->freed_in_a_row = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     struct bin *bin = &heap->bins[c];
@@ -186,13 +201,16 @@ static void sweep(struct heap *heap) {
     heap->overflows[c] = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
     if (bin->room < 0) bin_trim(heap, bin, bin->capacity);
   }
+  lock_acquire(&heap->home->lock);
+  slabs_put_waiting(heap->home, PUT_TIMES * freed);
+  end_put(heap);
 }
 
 void *bin_pass_on(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   uint32_t size = class_size(size_class);
   if (heap->overflows[size_class] < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
-      !homes_is_shared(heap))
+      !homes_is_shared(heap) || !leaves_unsorted(heap))
     return NULL;
   void *block = bin_pop(bin);
   heap->freed_in_a_row += size;

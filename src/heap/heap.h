@@ -108,8 +108,8 @@ struct heap {
   size_t
       trade_most; /* most_bytes from which it is: what was given back last time was soon wanted */
   bool traded;    /* what is in holes was given back by that, not because it rested */
-  uint8_t trade_class;     /* where it goes on; its thread's, under engine_pass_lock */
-  uint8_t room_class;      /* class that was put back into slabs last to make room (adopt.c) */
+  uint8_t trade_class; /* where it goes on; its thread's, under engine_pass_lock */
+  uint8_t turn;        /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
   bool sorts[CLASS_COUNT]; /* refills put batches of the class back into slabs (refill.c) */
   size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t

@@ -193,7 +193,6 @@ static bool add_slab(struct heap *heap, unsigned size_class) {
 static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
   if (is_own) heap_set_node(home, node_now());
   bool adopted = adopt_slabs(home, size_class, false);
-  if (!adopted) adopt_room(home);
   if (!adopted && !add_slab(home, size_class)) {
     if (refill_take_back(home, size_class)) return true;
     adopted = node_are_many() && adopt_slabs(home, size_class, true);

@@ -7,7 +7,7 @@
 
 /* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have
  * to wait for the heap's lock. */
-enum { BLOCKS_A_HOLD = 512, SLABS_A_HOLD = 64 };
+enum { BLOCKS_A_HOLD = 512 };
 
 /* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
 
@@ -200,6 +200,37 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
   return count > 0;
 }
 
+/* --- what others freed, and nobody asks for --------------------------------------------------------------- */
+
+/* So much of a large home that its threads' refills would be long in wanting it. */
+enum { FREE_OF_4 = 3, HOLDS_MOST = 8 };
+
+static bool is_mostly_free(const struct heap *home) {
+  size_t in_memory = slabs_owned(home) - home->given_bytes;
+  return in_memory >= WAITING_MOST &&
+         slabs_waiting(home) + home->free_bytes >= in_memory / 4 * FREE_OF_4;
+}
+
+/* The class whose turn it is: one after the other, so that slabs become empty. False: nothing waits. */
+static bool turn_to_waiting(struct heap *home) {
+  for (unsigned i = 0; i < CLASS_COUNT; i++) {
+    if (remote_has_batches(home, home->turn, 1)) return true;
+    home->turn = (uint8_t)((home->turn + 1U) % CLASS_COUNT);
+  }
+  return false;
+}
+
+void slabs_put_waiting(struct heap *home, size_t bytes) {
+  size_t waits = slabs_waiting(home);
+  if (waits < bytes || !is_mostly_free(home)) return;
+  for (unsigned i = 0; i < HOLDS_MOST && turn_to_waiting(home); i++) {
+    (void)slabs_put_batches(home, home->turn);
+    if (slabs_waiting(home) + bytes <= waits) break;
+    lock_release_in_turn(&home->lock);
+    lock_acquire(&home->lock);
+  }
+}
+
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last) {
   absent_prove(heap);
   struct bin *bin = &heap->bins[size_class];
@@ -209,16 +240,6 @@ bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;
-}
-
-void slabs_give_up_empty(struct heap *heap, unsigned size_class) {
-  struct slab *next;
-  unsigned looked = 0;
-  for (struct slab *slab = heap->classes[size_class].first; slab != NULL && looked < SLABS_A_HOLD;
-       slab = next, looked++) {
-    next = slab->next;
-    if (slab_is_empty(slab)) slabs_give_up(heap, slab);
-  }
 }
 
 void slabs_drain_bins(struct heap *heap) {

@@ -13,6 +13,15 @@ HAK_INLINE size_t slabs_owned(const struct heap *heap) {
   return atomic_load_explicit(&heap->slab_bytes, memory_order_relaxed);
 }
 
+/* More of a home's memory does not wait for refills unsorted, if the home's own threads free it. */
+#define WAITING_MOST ((size_t)8 * MIB)
+
+/** Bytes that were freed and wait in the inboxes and piles. A hint. */
+HAK_INLINE size_t slabs_waiting(const struct heap *home) {
+  int64_t bytes = atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed);
+  return bytes > 0 ? (size_t)bytes : 0;
+}
+
 /** Counts blocks that came into free lists of the heap's slabs, or went out of them (below 0): those of this slab. */
 HAK_INLINE void slabs_count_free(struct heap *heap, const struct slab *slab, int64_t blocks) {
   _Atomic uint32_t *free_blocks = &heap->free_blocks[slab->size_class];
@@ -72,11 +81,13 @@ void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool ke
 
 /** Puts back some blocks of a parked heap's bin; false: there are no more. */
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last);
-/** Gives up empty slabs of the class, of the first ones. */
-void slabs_give_up_empty(struct heap *heap, unsigned size_class);
 
 /** Puts back what some batches of others' frees hold; false: there are no more. */
 bool slabs_put_batches(struct heap *heap, unsigned size_class);
+
+/** Where three quarters of a large home are free, puts back about so many bytes of what others' frees hold, one class after the other. Lets go of the lock
+ * now and then. superslab_settle is to be called after it. */
+void slabs_put_waiting(struct heap *home, size_t bytes);
 
 /** Puts back what the bins of the calling thread's heap hold. Takes the lock itself, once for each class: others
  * wait for one bin at most. */

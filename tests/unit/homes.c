@@ -265,13 +265,46 @@ static void who_goes_on_with_another_size_finds_room(void **state) {
   static void *blocks[BYTES / SIZE];
   struct heap *guest = guests[2];
   for (int i = 0; i < BYTES / SIZE; i++) blocks[i] = take(guest, SIZE);
-  for (int i = 0; i < BYTES / SIZE; i++) put(guest, blocks[i]);
   size_t before = slabs_owned(guest->home);
   assert_true(before >= BYTES);
+  for (int i = 0; i < BYTES / SIZE; i++) put(guest, blocks[i]);
   for (int i = 0; i < BYTES / OTHER_SIZE; i++) blocks[i] = take(guest, OTHER_SIZE);
   print_message("%zu MiB of slabs, then %zu\n", before / MIB, slabs_owned(guest->home) / MIB);
   assert_true(slabs_owned(guest->home) < before + before / 2);
   for (int i = 0; i < BYTES / OTHER_SIZE; i++) put(guest, blocks[i]);
+  hak_purge();
+}
+
+static void shuffle(void **blocks, size_t blocks_count) {
+  uint64_t random = 1;
+  for (size_t i = blocks_count - 1; i > 0; i--) {
+    random = random * UINT64_C(6364136223846793005) + 1;
+    size_t other = (size_t)(random >> 33) % (i + 1);
+    void *block = blocks[i];
+    blocks[i] = blocks[other];
+    blocks[other] = block;
+  }
+}
+
+/* Each slab has blocks of both, who free them in any order: nothing is asked for, and nobody purges. */
+static void what_many_free_becomes_empty_slabs(void **state) {
+  (void)state;
+  enum { SIZE = 720, BYTES = 64 * MIB, BLOCKS = BYTES / SIZE };
+  static void *blocks[BLOCKS];
+  struct heap *first = guests[0], *second = NULL;
+  for (unsigned i = 1; i < guest_count(); i++)
+    if (guests[i]->home == first->home) second = guests[i];
+  assert_non_null(second);
+  hak_purge();
+  size_t others = slabs_owned(first->home);
+  for (int i = 0; i < BLOCKS; i++) blocks[i] = take(i % 2 == 0 ? first : second, SIZE);
+  size_t before = slabs_owned(first->home) - others;
+  assert_true(before >= BYTES);
+  shuffle(blocks, BLOCKS);
+  for (int i = 0; i < BLOCKS; i++) put(i % 2 == 0 ? first : second, blocks[i]);
+  size_t after = slabs_owned(first->home) - others;
+  print_message("%zu MiB of slabs, then %zu\n", before / MIB, after / MIB);
+  assert_true(after < before / 4);
   hak_purge();
 }
 
@@ -584,6 +617,7 @@ int main(void) {
       cmocka_unit_test(what_runs_over_goes_home_in_batches),
       cmocka_unit_test(where_much_waits_the_engine_is_wanted),
       cmocka_unit_test(who_goes_on_with_another_size_finds_room),
+      cmocka_unit_test(what_many_free_becomes_empty_slabs),
       cmocka_unit_test(beats_empty_the_inbox),
       cmocka_unit_test(a_guest_that_ends_leaves_nothing),
       cmocka_unit_test(a_child_counts_users_anew),
