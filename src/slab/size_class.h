@@ -1,11 +1,12 @@
 /* size_class.h - which block sizes exist, and which one a request gets.
  *
- * 16-byte steps to 256 bytes, then 8 classes a doubling to 1 KiB. Above, a class is an exact part of its slab, so that nothing is
- * lost at the slab's end: 16 KiB / k to 2 KiB, 64 KiB / k to 8 KiB, 128 KiB / k to 32 KiB, 256 KiB / k to 64 KiB (docs/decisions/0041). At
- * most an eighth of a block is lost to rounding, from 16 KiB on and right below 4 KiB at most a fifth.
+ * 16-byte steps to 256 bytes, then 8 classes a doubling to 1 KiB. Above, a class is an exact part of
+ * its slab, so that nothing is lost at the slab's end: 16 KiB / k to 2 KiB, 64 KiB / k to 8 KiB,
+ * 128 KiB / k to 32 KiB, 256 KiB / k to 64 KiB (docs/decisions/0041). At most an eighth of a block is
+ * lost to rounding, from 16 KiB on and right below 4 KiB at most a fifth.
  *
- * The 17th to 19th part of 64 KiB are left out: their requests get 4096 bytes, blocks that lie in one page each. A block across two pages
- * keeps both resident for as long as it lives (docs/decisions/0012).
+ * The 17th to 19th part of 64 KiB are left out: their requests get blocks of 4096 bytes, each in one page.
+ * A block across two pages keeps both resident for as long as it lives (docs/decisions/0012).
  */
 #ifndef HAK_SIZE_CLASS_H
 #define HAK_SIZE_CLASS_H
@@ -22,7 +23,7 @@
 /* Block sizes above 1 KiB: parts of so many bytes, rounded down to a step. */
 #define PART_STEP(whole) ((whole) > 64 * KIB ? 64u : BLOCK_ALIGNMENT)
 #define PART_SIZE(whole, k) ((uint32_t)((whole) / (k)) & ~(PART_STEP(whole) - 1))
-/* The k of the smallest part that holds `size` bytes: a part is long enough if the size is, rounded up to the same step. */
+/* The k of the smallest part that holds `size` bytes: it holds them if it holds their next step. */
 #define PART_FOR(whole, size)                                                                      \
   ((unsigned)(whole) /                                                                             \
    (((unsigned)(size) + PART_STEP(whole) - 1) & ~(unsigned)(PART_STEP(whole) - 1)))
@@ -49,7 +50,8 @@ HAK_INLINE uint32_t class_size(unsigned size_class) { return class_sizes[size_cl
    : (size) <= 32 * KIB ? 76 - PART_FOR(128 * KIB, size)                                           \
                         : 80 - PART_FOR(256 * KIB, size))
 
-/* From MID_LEAST on no two classes end within MID_PIECE bytes: the class of a piece's first byte is the one of all its bytes, or the one below. */
+/* From MID_LEAST on no two classes end within MID_PIECE bytes: all sizes of a piece have the class of its
+ * first one, or the next. */
 #define MID_LEAST (4 * KIB)
 #define MID_PIECE 256u
 extern const uint8_t mid_classes[SMALL_MAX / MID_PIECE] HAK_HIDDEN;
@@ -65,7 +67,7 @@ HAK_INLINE unsigned class_for(size_t size) {
   return size > MID_LEAST ? class_for_mid(size) : CLASS_FOR(size);
 }
 
-/** Slices of a slab of this class: enough for 4 blocks and more; in fresh memory they are not touched before they are needed. */
+/** Slices of a slab of this class: enough for 4 blocks and more. */
 HAK_INLINE unsigned class_slices(unsigned size_class) {
   uint32_t size = class_size(size_class);
   return size <= ONE_SLICE_BLOCK_MAX ? 1 : size <= 32 * KIB ? 2 : 4;
@@ -77,7 +79,7 @@ HAK_INLINE unsigned class_slices(unsigned size_class) {
 HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   if (size < alignment) size = alignment;
   if (size > SMALL_MAX) return CLASS_COUNT;
-  /* Above 1 KiB few classes are multiples of more than 64 bytes; a power of two always is the next one. */
+  /* Above 1 KiB few classes are multiples of more than 64 bytes; the next power of two always is. */
   unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
   while ((class_size(size_class) & (alignment - 1)) != 0) size_class++;
   return size_class;

@@ -24,7 +24,7 @@ static void every_request_gets_the_smallest_class_that_holds_it(void **state) {
   }
 }
 
-/* From 16 KiB on, and below the step to 4096, where blocks in one page are worth more, at most a fifth: a class is at most 5/4 of the one below. */
+/* From 16 KiB on, and below the step to 4096, at most a fifth: a class is at most 5/4 of the one below. */
 static void at_most_an_eighth_of_a_block_is_lost(void **state) {
   (void)state;
   for (size_t size = 129; size <= SMALL_MAX; size++) {
@@ -46,7 +46,8 @@ static void slabs_hold_several_blocks_and_lose_little(void **state) {
   }
 }
 
-/* What is asked for most often beside powers of two: a power of two and a header. Each such class fills its slab with one block fewer. */
+/* What is asked for most often beside powers of two: a power of two and a header. Each such class
+ * fills its slab with one block fewer. */
 static void a_power_of_two_and_a_header_have_a_class_of_their_own(void **state) {
   (void)state;
   enum { HEADER = 48, PAGE_HEADER = 272 /* of an SQLite page */ };
