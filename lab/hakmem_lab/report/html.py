@@ -267,7 +267,8 @@ def section_of(file: Path, result: Result, title: str) -> dict[str, Any]:
         for name in result.allocator_names()
         if (failure := row.failure(name))
     ]
-    settings = {k: v for k, v in result.settings.items() if k not in ("peers", "parameters", "asked")}
+    unshown = ("peers", "parameters", "asked")
+    settings = {k: v for k, v in result.settings.items() if k not in unshown}
     return {
         "title": title,
         "file": file.name,

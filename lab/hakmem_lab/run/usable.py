@@ -54,8 +54,8 @@ def header_of(allocator: Allocator) -> int:
 
 
 def usable_sizes(allocator: Allocator, sizes: Sequence[tuple[int, int]]) -> list[int]:
-    """The usable size of a block of each (size, alignment): the smallest of several, since the first
-    ones may be larger blocks that had been free."""
+    """The usable size of a block of each (size, alignment): the smallest of several, since the
+    first ones may be larger blocks that had been free."""
     preload = {"LD_PRELOAD": allocator.library} if allocator.library else {}
     try:
         done = subprocess.run(

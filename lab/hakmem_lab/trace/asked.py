@@ -1,4 +1,4 @@
-"""What a recorded program asked for at its peak: blocks by size, and how much of them was touched."""
+"""What a recorded program asked for at its peak: blocks by size, and what was touched of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
