@@ -2,6 +2,7 @@
 #include "heap/engine.h"
 
 #include "heap/homes.h"
+#include "heap/slabs.h"
 #include "policy/options.h"
 #include "superslab/unit_os.h"
 
@@ -26,10 +27,7 @@ void engine_forget_refusal(void) {
     atomic_store_explicit(&engine_refused_ms, 0, memory_order_relaxed);
 }
 
-/* Where the program's own calls do the work, only much is worth it. Relaxed: a hint. */
 size_t engine_worth(void) {
-  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) == HELPER_NONE)
-    return RELEASE_MOST;
   size_t share = unit_mapped_bytes() / RELEASE_SHARE;
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
 }
@@ -59,12 +57,11 @@ bool engine_is_due(struct heap *heap) {
   return false;
 }
 
-bool engine_trade_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->grown_bytes < TRADE_GROWN)) return false;
-  heap->grown_bytes = 0;
-  if (heap->free_bytes < heap->trade_from / 2) heap->trade_from = 0;
-  return heap->free_bytes >= TRADE_LEAST && heap->free_bytes >= heap->trade_from &&
-         heap->free_bytes >= heap->most_bytes / TRADE_SHARE && heap->most_bytes >= heap->trade_most;
+bool engine_trade_is_due(const struct heap *heap) {
+  if (HAK_LIKELY(heap->free_bytes < RELEASE_MOST)) return false;
+  return slabs_owned(heap) - heap->given_bytes == heap->most_bytes &&
+         heap->free_bytes >= heap->most_bytes / RELEASE_SHARE &&
+         heap->most_bytes >= heap->trade_most;
 }
 
 void engine_trade_back(struct heap *heap) {

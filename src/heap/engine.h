@@ -17,10 +17,9 @@ enum { RELEASE_SHARE = 64 };
 /* Not worth another look. */
 #define RELEASE_LEFT_OVER (256 * KIB)
 
-/* A heap that grew by so much, and has so much free, gives some of that back (release/trade.h). */
-#define TRADE_GROWN (512 * KIB)
-#define TRADE_LEAST (8 * MIB)
-enum { TRADE_SHARE = 32, REGRET_SHARE = 4 };
+/* A heap that gave memory back as it grew (release/trade.h) regrets it when so large a part is soon in use again; one in which nothing is left to
+ * give tries again when it has grown by so large a part. */
+enum { REGRET_SHARE = 4 };
 
 /* Bits of heap->wants. */
 enum {
@@ -36,8 +35,8 @@ enum {
 bool engine_is_due(struct heap *heap);
 /** Are so many bytes in the heap's inbox worth the engine? Its thread may sleep, or have ended, so the sender asks. */
 bool engine_inbox_is_due(const struct heap *heap, size_t bytes);
-/** Has the heap grown beyond what it ever was while TRADE_LEAST and a TRADE_SHARE-th of it are free? The caller holds heap->lock. */
-bool engine_trade_is_due(struct heap *heap);
+/** Is the heap larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free? The caller holds heap->lock. */
+bool engine_trade_is_due(const struct heap *heap);
 /** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more trades before the heap is twice as large. Under
  * heap->lock. */
 void engine_trade_back(struct heap *heap);

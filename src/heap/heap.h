@@ -100,14 +100,10 @@ struct heap {
   struct batch *pile[CLASS_COUNT];
   size_t given_bytes; /* of the slabs: slab_given_bytes */
   size_t
-      reopened_bytes; /* of these, taken back into use since the engine last gave something back */
-  size_t most_bytes;  /* most that the slabs owned, less given_bytes, ever were */
-  size_t
-      grown_bytes; /* by so much did most_bytes grow since free memory was last asked for (release/trade.h) */
-  size_t trade_from; /* free_bytes from which that is worth a try */
-  size_t
-      trade_most; /* most_bytes from which it is: what was given back last time was soon wanted */
-  bool traded;    /* what is in holes was given back by that, not because it rested */
+      reopened_bytes;  /* of these, taken back into use since the engine last gave something back */
+  size_t most_bytes;   /* most that the slabs owned, less given_bytes, ever were */
+  size_t trade_most;   /* most_bytes from which it gives back as it grows (release/trade.h) */
+  bool traded;         /* what is in holes was given back by that, not because it rested */
   uint8_t trade_class; /* where it goes on; its thread's, under engine_pass_lock */
   uint8_t turn;        /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
   bool sorts[CLASS_COUNT]; /* refills put batches of the class back into slabs (refill.c) */

@@ -61,10 +61,7 @@ void slabs_own(struct heap *heap, struct slab *slab) {
   slabs_count_free(heap, slab, slab_free_count(slab));
   heap->given_bytes += slab_given_bytes(slab);
   size_t in_memory = slabs_owned(heap) - heap->given_bytes;
-  if (in_memory > heap->most_bytes) {
-    heap->grown_bytes += in_memory - heap->most_bytes;
-    heap->most_bytes = in_memory;
-  }
+  if (in_memory > heap->most_bytes) heap->most_bytes = in_memory;
 }
 
 void slabs_disown(struct heap *heap, struct slab *slab) {

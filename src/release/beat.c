@@ -5,11 +5,6 @@
 #include "release/background.h"
 #include "release/look.h"
 
-/* What one beat does of a look: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking alone is two cache misses a
- * slab. */
-#define GIVEN_A_BEAT (1 * MIB)
-enum { PIECES_A_BEAT = 8 };
-
 /* The most between two beats: at 1 GB/s a beat of 60 ns in 64 us. */
 #define BEAT_BYTES ((int64_t)(64 * KIB))
 
@@ -50,7 +45,7 @@ static void go_on_with_look(uint64_t now) {
     begin_look();
   size_t given = look.given;
   bool more = true;
-  for (unsigned i = 0; more && i < PIECES_A_BEAT && look.given - given < GIVEN_A_BEAT; i++)
+  for (unsigned i = 0; more && i < PIECES_AT_ONCE && look.given - given < GIVEN_AT_ONCE; i++)
     more = pass_step(&look);
   if (!more) end_look(now);
 }

@@ -6,6 +6,11 @@
 #include "release/release.h"
 #include "superslab/dirty.h"
 
+/* What a call of the program's own does of it: 1 MiB is 60 us where the pages lie side by side, 300 us where they do not. Looking alone is two
+ * cache misses a slab. */
+#define GIVEN_AT_ONCE (1 * MIB)
+enum { PIECES_AT_ONCE = 8 };
+
 /* Where a look is: before its first piece; at a heap's inboxes, then at its slabs; below the heaps; behind its last piece. */
 enum pass_stage { PASS_BEGINS, PASS_INBOXES, PASS_SLABS, PASS_SLICES, PASS_DONE };
 

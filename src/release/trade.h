@@ -1,8 +1,8 @@
 /* trade.h - a heap that grows gives back pages that are free.
  *
  * The engine gives back what rests. A program that frees most blocks of one size and goes on with another needs new memory before
- * anything has rested. So a heap that becomes larger than it ever was, while 8 MiB and a 32nd of it are free, gives back up to
- * twice what it grew by, in the call that made it grow. Who does not grow beyond what was there never pays.
+ * anything has rested. So a heap that becomes larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free, gives back up to
+ * 1 MiB, in the call that made it grow. Who does not grow beyond what was there never pays.
  */
 #ifndef HAK_TRADE_H
 #define HAK_TRADE_H

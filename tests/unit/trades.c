@@ -63,7 +63,7 @@ static int start(void **state) {
   hak_purge();
   struct heap *heap = heap_of_thread();
   if (heap == NULL) return -1;
-  heap->most_bytes = heap->trade_from = heap->trade_most = 0;
+  heap->most_bytes = heap->trade_most = 0;
   heap->traded = false;
   fill_large();
   return 0;
@@ -86,14 +86,14 @@ static void what_grows_gives_free_pages_back(void **state) {
   free_large(90);
   fill_small(ALL);
   assert_true(mine()->traded);
-  /* Four of ten slabs became empty; they leave the heap until little more than TRADE_LEAST is free. */
+  /* Four of ten slabs became empty; they leave the heap until little more than RELEASE_MOST is free. */
   assert_true(mine()->given_bytes > ALL / 6);
-  assert_true(mine()->free_bytes < TRADE_LEAST + MIB);
+  assert_true(mine()->free_bytes < RELEASE_MOST + MIB);
 }
 
 static void growth_alone_gives_nothing(void **state) {
   (void)state;
-  free_large(5); /* less than TRADE_LEAST */
+  free_large(5); /* less than RELEASE_MOST */
   fill_small(ALL);
   assert_int_equal(mine()->given_bytes, 0);
 }
@@ -145,9 +145,9 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
     else hak_free(block);
   }
   small_ones = kept;
-  mine()->trade_from = 0;
+  mine()->trade_most = 0;
   fill_large();
-  assert_true(mine()->trade_from > mine()->free_bytes); /* once, and not before there is more */
+  assert_true(mine()->trade_most > mine()->most_bytes); /* once, and not before it is larger */
 }
 
 static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
