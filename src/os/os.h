@@ -104,6 +104,14 @@ bool os_decommit_lazily(void *address, size_t bytes);
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
+struct os_range {
+  void *address;
+  size_t bytes;
+};
+/** Pages of files leave this process' memory, if nobody here has changed them: the next touch brings them back as they were. All others stay.
+ * Each range has 64 KiB at most. Opens a file for a moment, and does nothing where that is refused. Keeps errno. */
+void os_drop_file_pages(const struct os_range *ranges, size_t count);
+
 /** True when something is mapped at the page, which can be read. */
 bool os_is_mapped(const void *page);
 /** What was stored before is seen before what is stored after it, by whoever reads our memory from outside. ThreadSanitizer,
@@ -239,10 +247,6 @@ void os_sleep_on(_Atomic uint32_t *word, uint32_t value, uint32_t ms);
 #define OS_NO_TIMEOUT UINT32_MAX
 void os_wake(_Atomic uint32_t *word);
 
-struct os_range {
-  void *address;
-  size_t bytes;
-};
 /** os_decommit for several ranges: by one system call where the kernel can (Linux 6.13 and later: 231 ns a page
  * instead of 1,101), else one by one. False when one of them was refused. */
 bool os_decommit_all(const struct os_range *ranges, size_t count);

@@ -96,4 +96,34 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   return done == pages;
 }
 
+enum { PAGES_IN_RANGE = 16 };
+
+/* What others have put in a file's place lies in memory of no file (Documentation/admin-guide/mm/pagemap.rst): tables of a program that
+ * unpacked itself would be lost. */
+static bool is_of_file(uint64_t entry) {
+  enum { FILE_BIT = 61, PRESENT_BIT = 63 };
+  return (entry >> PRESENT_BIT & 1) != 0 && (entry >> FILE_BIT & 1) != 0;
+}
+
+static void drop_file_pages(int file, struct os_range range) {
+  uint64_t entries[PAGES_IN_RANGE];
+  uintptr_t page = os_page_size(), first = (uintptr_t)range.address / page;
+  size_t pages = range.bytes / page;
+  if (pages > PAGES_IN_RANGE || OS_CALL(SYS_pread64, file, entries, pages * sizeof *entries,
+                                        first * sizeof *entries) != (long)(pages * sizeof *entries))
+    return;
+  for (size_t from = 0, to; from < pages; from = to + 1) {
+    to = from;
+    while (to < pages && is_of_file(entries[to])) to++; // NOLINT(clang-analyzer-*): as above
+    if (to > from) OS_CALL(SYS_madvise, (first + from) * page, (to - from) * page, MADV_DONTNEED);
+  }
+}
+
+void os_drop_file_pages(const struct os_range *ranges, size_t count) {
+  int file = open_pagemap();
+  if (file < 0) return;
+  for (size_t i = 0; i < count; i++) drop_file_pages(file, ranges[i]);
+  os_file_close(file);
+}
+
 uintptr_t os_program_headers(void) { return os_told_at_start(AT_PHDR); }

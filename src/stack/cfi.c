@@ -98,9 +98,14 @@ static uint64_t take_encoded(struct bytes *bytes, uint8_t encoding, bool relativ
   return value;
 }
 
+static void touch(const struct cfi_object *object, uintptr_t address) {
+  if (object->touched != NULL) tables_touch(object->touched, object->start, object->end, address);
+}
+
 /* The entry (CIE or FDE) at an address: its bytes behind the length. */
 static bool entry_at(const struct cfi_object *object, uintptr_t address, struct bytes *bytes) {
   if (address < object->start || address >= object->end) return false;
+  touch(object, address);
   *bytes = (struct bytes){(const uint8_t *)address, (const uint8_t *)object->end, false};
   uint64_t length = take(bytes, 4);
   if (bytes->bad || length == 0 || length > (uint64_t)(bytes->end - bytes->at)) return false;
@@ -158,6 +163,7 @@ static bool read_cie(const struct cfi_object *object, uintptr_t address, struct 
 static uintptr_t find_fde(const struct cfi_object *object, uintptr_t code) {
   struct bytes bytes = {object->table, (const uint8_t *)object->end, false};
   if ((uintptr_t)object->table < object->start || (uintptr_t)object->table >= object->end) return 0;
+  touch(object, (uintptr_t)object->table);
   uint64_t head = take(&bytes, 4); /* version, and the encodings of what follows */
   enum { VERSION = 1, COUNT_4 = 0x03, PAIRS_4 = 0x3b };
   if ((head & 0xff) != VERSION || (head >> 16 & 0xff) != COUNT_4 || head >> 24 != PAIRS_4) return 0;
@@ -168,6 +174,7 @@ static uintptr_t find_fde(const struct cfi_object *object, uintptr_t code) {
   while (high - low > 1) {
     uint64_t middle = (low + high) / 2;
     int32_t start;
+    touch(object, (uintptr_t)bytes.at + middle * 8);
     memcpy(&start, bytes.at + middle * 8, 4);
     if (base + (uintptr_t)(intptr_t)start <= code) low = middle;
     else high = middle;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "stack/registers.h"
+#include "stack/tables.h"
 
 #if STACK_HAS_TABLES
 
@@ -40,8 +41,9 @@ struct frame_rules {
 
 /* A mapped object with its table, as the loader knows it. */
 struct cfi_object {
-  uintptr_t start, end; /* what may be read of it */
-  const uint8_t *table; /* .eh_frame_hdr */
+  uintptr_t start, end;   /* what may be read of it */
+  const uint8_t *table;   /* .eh_frame_hdr */
+  struct tables *touched; /* where pages that are read are noted; NULL: nowhere */
 };
 
 /** The rules at an address of code; false: there are none. */

@@ -3,7 +3,7 @@
 
 #if STACK_HAS_TABLES
 
-_Alignas(4096) struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS];
+_Alignas(4096) struct rules_entry rules_entries[1 << RULES_SETS_BITS][RULES_WAYS];
 
 /* The return address, of which a word says nothing. */
 static bool back_is_usual(const struct rule *back) {
@@ -44,17 +44,26 @@ static bool pack(const struct frame_rules *rules, uint64_t *word) {
   return true;
 }
 
+static void copy(struct rules_entry *to, struct rules_entry *from) {
+  atomic_store_explicit(&to->rules, atomic_load_explicit(&from->rules, memory_order_relaxed),
+                        memory_order_relaxed);
+  atomic_store_explicit(&to->key, atomic_load_explicit(&from->key, memory_order_relaxed),
+                        memory_order_relaxed);
+}
+
+/* What came last goes first in its set, and the oldest out. */
 void rules_cache(uintptr_t code, const struct frame_rules *rules) {
   uint64_t word;
   if (!pack(rules, &word)) return;
-  struct rules_entry *entry = rules_entry_of(code);
-  atomic_store_explicit(&entry->rules, word, memory_order_relaxed);
-  atomic_store_explicit(&entry->key, rules_key(code, word), memory_order_relaxed);
+  struct rules_entry *set = rules_set_of(code);
+  for (unsigned way = RULES_WAYS - 1; way > 0; way--) copy(&set[way], &set[way - 1]);
+  atomic_store_explicit(&set[0].rules, word, memory_order_relaxed);
+  atomic_store_explicit(&set[0].key, rules_key(code, word), memory_order_relaxed);
 }
 
 void rules_touch(void) {
-  for (unsigned e = 0; e < 1U << RULES_ENTRIES_BITS; e += 4096 / sizeof(struct rules_entry))
-    atomic_store_explicit(&rules_entries[e].rules, 0, memory_order_relaxed);
+  for (unsigned set = 0; set < 1U << RULES_SETS_BITS; set += 4096 / sizeof rules_entries[0])
+    atomic_store_explicit(&rules_entries[set][0].rules, 0, memory_order_relaxed);
 }
 
 #endif

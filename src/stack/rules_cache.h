@@ -13,7 +13,10 @@
 
 #if STACK_HAS_TABLES
 
-enum { RULES_ENTRIES_BITS = 9, RULES_OFFSET_BITS = 20, RULES_REGISTER_BITS = 3, RULES_UNIT = 8 };
+/* Sets of four, one cache line each. Stacks of cmake have 600 places: with 512 entries, or 2,048 in sets of one, some of them drove each
+ * other out for ever, and each time the tables had to be read (docs/decisions/0041). */
+enum { RULES_SETS_BITS = 9, RULES_WAYS = 4 };
+enum { RULES_OFFSET_BITS = 20, RULES_REGISTER_BITS = 3, RULES_UNIT = 8 };
 #if defined(__x86_64__)
 enum { RULES_SAVED_BITS = 6 };
 #else
@@ -44,12 +47,12 @@ HAK_INLINE uintptr_t rules_cfa_offset(uint64_t word) {
 struct rules_entry {
   _Atomic uint64_t rules, key;
 };
-extern struct rules_entry rules_entries[1 << RULES_ENTRIES_BITS] HAK_HIDDEN; /* 8 KiB */
+extern struct rules_entry rules_entries[1 << RULES_SETS_BITS][RULES_WAYS] HAK_HIDDEN; /* 32 KiB */
 
 #define RULES_ODD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio */
 
-HAK_INLINE struct rules_entry *rules_entry_of(uintptr_t code) {
-  return &rules_entries[(code * RULES_ODD) >> (64 - RULES_ENTRIES_BITS)];
+HAK_INLINE struct rules_entry *rules_set_of(uintptr_t code) {
+  return rules_entries[(code * RULES_ODD) >> (64 - RULES_SETS_BITS)];
 }
 
 HAK_INLINE uint64_t rules_key(uintptr_t code, uint64_t word) {
@@ -60,10 +63,13 @@ HAK_INLINE uint64_t rules_key(uintptr_t code, uint64_t word) {
 /** The word for a place; 0: it is not there. Rules of an object that was unmapped may stay: another one at its address is
  * walked through by them until they are replaced. */
 HAK_INLINE uint64_t rules_cached(uintptr_t code) {
-  struct rules_entry *entry = rules_entry_of(code);
-  uint64_t word = atomic_load_explicit(&entry->rules, memory_order_relaxed);
-  uint64_t key = atomic_load_explicit(&entry->key, memory_order_relaxed);
-  return key == rules_key(code, word) && (word & RULES_THERE) != 0 ? word : 0;
+  struct rules_entry *set = rules_set_of(code);
+  for (unsigned way = 0; way < RULES_WAYS; way++) {
+    uint64_t word = atomic_load_explicit(&set[way].rules, memory_order_relaxed);
+    uint64_t key = atomic_load_explicit(&set[way].key, memory_order_relaxed);
+    if (key == rules_key(code, word) && (word & RULES_THERE) != 0) return word;
+  }
+  return 0;
 }
 
 /** Before the first look-up: something is written to each page, which takes one fault so instead of two. */

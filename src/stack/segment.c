@@ -29,6 +29,8 @@ bool segment_of_table(struct cfi_object *object) {
     if (table - start >= headers[i].p_memsz) continue;
     object->start = start;
     object->end = start + headers[i].p_memsz;
+    if ((headers[i].p_flags & PF_W) != 0)
+      object->touched = NULL; /* pages may be the program's own */
     return true;
   }
   return false;

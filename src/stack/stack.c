@@ -12,6 +12,7 @@
 #include "stack/reach.h"
 #include "stack/rules_cache.h"
 #include "stack/segment.h"
+#include "stack/tables.h"
 
 #if STACK_HAS_TABLES
 
@@ -21,6 +22,7 @@ struct walk {
   uintptr_t registers[REGISTERS];
   struct reach reach;
   bool after_call; /* the place in the code is behind a call, whose own rules count */
+  struct tables touched;
 };
 
 #if defined(__powerpc64__)
@@ -60,14 +62,16 @@ static bool step_by_frame_pointer(struct walk *walk) {
 #if defined(DLFO_STRUCT_HAS_EH_DBASE)
 
 /* Of a program with holes between its segments the loader tells each segment alone: the one that the table lies in counts. */
-static bool find_object(uintptr_t code, struct cfi_object *object) {
+static bool find_object(uintptr_t code, struct tables *touched, struct cfi_object *object) {
   struct dl_find_object of_code, of_table;
   if (!object_of(code, &of_code) || of_code.dlfo_eh_frame == NULL) return false;
   if (!object_of((uintptr_t)of_code.dlfo_eh_frame, &of_table)) return false;
   if (of_table.dlfo_link_map != of_code.dlfo_link_map) return false;
   *object = (struct cfi_object){(uintptr_t)of_table.dlfo_map_start,
-                                (uintptr_t)of_table.dlfo_map_end, of_code.dlfo_eh_frame};
-  return of_table.dlfo_map_start != of_code.dlfo_map_start || segment_of_table(object);
+                                (uintptr_t)of_table.dlfo_map_end, of_code.dlfo_eh_frame, NULL};
+  if (of_table.dlfo_map_start != of_code.dlfo_map_start) return true;
+  object->touched = touched;
+  return segment_of_table(object);
 }
 
 static bool by_rule(struct walk *walk, const struct cfi_object *object, const struct rule *rule,
@@ -152,7 +156,7 @@ static bool step_by_word(struct walk *walk, uint64_t word) {
 static HAK_NOINLINE bool step_anew(struct walk *walk, uintptr_t code) {
   struct cfi_object object;
   struct frame_rules rules;
-  if (!find_object(code, &object) || !cfi_find(&object, code, &rules))
+  if (!find_object(code, &walk->touched, &object) || !cfi_find(&object, code, &rules))
     return step_by_frame_pointer(walk);
   rules_cache(code, &rules);
   return step_by_rules(walk, &object, &rules);
@@ -213,6 +217,7 @@ HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most) {
     if (count == 0 && own < OWN_MOST && code - start < bytes) own++;
     else addresses[count++] = code;
   }
+  tables_leave(&walk.touched);
   return count;
 }
 

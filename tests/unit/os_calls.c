@@ -289,6 +289,36 @@ static void resident_pages_are_counted(void **state) {
   assert_int_equal(errno, 1234);
 }
 
+/* A page of a file that nobody has changed leaves memory and comes back; one that was written to has nothing to come back from. */
+static void only_unchanged_pages_of_files_go(void **state) {
+  (void)state;
+  size_t page = os_page_size();
+  if (pages_are_the_hosts()) skip();
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  for (size_t i = 0; i < 2 * page; i++) assert_int_equal(fputc('f', file), 'f');
+  assert_int_equal(fflush(file), 0);
+  char *of_file = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(file), 0);
+  char *of_none = os_map(2 * page);
+  assert_ptr_not_equal(of_file, MAP_FAILED);
+  assert_non_null(of_none);
+  memset(of_none, 'n', 2 * page);
+  of_file[page] = 'w';
+  assert_int_equal(of_file[0], 'f');
+  assert_int_equal(resident_part(of_file, 2 * page), 2 * page);
+  errno = 1234;
+  os_drop_file_pages((struct os_range[]){{of_file, 2 * page}, {of_none, 2 * page}}, 2);
+  assert_int_equal(errno, 1234);
+  assert_int_equal(resident_part(of_file, page), 0);
+  assert_int_equal(resident_part(of_file + page, page), page);
+  assert_int_equal(resident_part(of_none, 2 * page), 2 * page);
+  assert_true(of_file[0] == 'f' && of_file[page] == 'w' && of_file[page + 1] == 'f');
+  for (size_t i = 0; i < 2 * page; i++) assert_int_equal(of_none[i], 'n');
+  assert_int_equal(munmap(of_file, 2 * page), 0);
+  assert_true(os_unmap(of_none, 2 * page));
+  assert_int_equal(fclose(file), 0);
+}
+
 static void the_environment_is_found(void **state) {
   (void)state;
   setenv("HAKMEM_TEST_VALUE", "here", 1);
@@ -453,6 +483,7 @@ int main(void) {
     cmocka_unit_test(nobody_listens_in_a_program_that_takes_the_address),
     cmocka_unit_test(moved_pages_keep_their_bytes),
     cmocka_unit_test(resident_pages_are_counted),
+    cmocka_unit_test(only_unchanged_pages_of_files_go),
     cmocka_unit_test(the_environment_is_found),
     cmocka_unit_test(faults_come_where_they_were_ordered),
   };

@@ -61,7 +61,7 @@ static int drop_object(void **state) {
 
 static struct cfi_object whole_object(void) {
   return (struct cfi_object){(uintptr_t)object, (uintptr_t)object + PAGES * page,
-                             (const uint8_t *)object + TABLE_AT};
+                             (const uint8_t *)object + TABLE_AT, NULL};
 }
 
 /* One entry, for the code; its description lies `at` bytes from the object's start. */
