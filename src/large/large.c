@@ -7,12 +7,8 @@
 #include "superslab/lock_parts.h"
 #include "superslab/unit.h"
 
-/* A cached span serves requests down to 7/8 of its length: more loss would show as resident memory. */
+/* Down to 7/8 of its length: more loss would show as resident memory. */
 static bool serves(unsigned have, unsigned want) { return have >= want && have - want <= have / 8; }
-
-static void mark(struct slab *span, enum slab_kind kind) {
-  atomic_store_explicit(&span->kind, (uint8_t)kind, memory_order_relaxed);
-}
 
 static struct slab *span_at(const struct span_cache *cache, uint32_t i) {
   return atomic_load_explicit(&cache->spans[i], memory_order_relaxed);
@@ -33,8 +29,8 @@ void large_set_tight(bool tight) {
     atomic_store_explicit(&memory_is_tight, tight, memory_order_relaxed);
 }
 
-/* The sum of what all caches have told. */
-static _Alignas(64) _Atomic size_t cached_bytes; /* a line of its own: it changes often */
+/* The sum of what all caches have told; on a line of its own: it changes often. */
+static _Alignas(64) _Atomic size_t cached_bytes;
 
 size_t large_cached_bytes(void) {
   /* Who raises what a cache has told adds to the sum after that, and others may subtract before. */
@@ -42,7 +38,7 @@ size_t large_cached_bytes(void) {
   return bytes > PTRDIFF_MAX ? 0 : bytes;
 }
 
-/* Of spans that have their pages: what was given back waits for nothing. Also read in passing by the engine. */
+/* Of spans that have their pages. Also read in passing by the engine. */
 __attribute__((no_sanitize("thread"))) static size_t dirty_bytes(const struct span_cache *cache) {
   size_t bytes = 0;
   uint32_t count = span_count(cache);
@@ -62,7 +58,7 @@ static void tell(struct span_cache *cache, size_t told, size_t bytes) {
     atomic_fetch_add_explicit(&cached_bytes, bytes - told, memory_order_relaxed); /* may wrap */
 }
 
-/* Relaxed: as what is told. The engine may set it a moment late, or for a span that left meanwhile. */
+/* Relaxed: the engine may set it a moment late, or for a span that left meanwhile. */
 static void set_given(struct span_cache *cache, bool given) {
   atomic_store_explicit(&cache->given, given, memory_order_relaxed);
 }
@@ -145,10 +141,8 @@ static unsigned slices_for(size_t bytes) {
 }
 
 /* A lock that three of four visits find taken is the limit of a program with many processors; on two of them threads that do nothing
- * else find it taken in a quarter. With 48 spans instead of 8, blocks of 64 KiB to 1 MiB take a twentieth of the visits
- * (docs/decisions/0035). */
+ * else find it taken in a quarter. With 48 spans instead of 8, blocks of 64 KiB to 1 MiB take a twentieth of the visits (docs/decisions/0035). */
 enum { VISITS = 64, BUSY_VISITS = 48, CALM_VISITS = 16, GROWTH_MOST = 3 };
-
 static void note_visit(struct span_cache *cache) {
   cache->visits++;
   cache->busy += superslab_is_busy();
@@ -156,6 +150,18 @@ static void note_visit(struct span_cache *cache) {
   if (cache->busy >= BUSY_VISITS && cache->growth < GROWTH_MOST) cache->growth++;
   else if (cache->busy < CALM_VISITS && cache->growth > 0) cache->growth--;
   cache->visits = cache->busy = 0;
+}
+
+/* Where the cache does not serve what the program asks for, its oldest span goes as long as it holds more than so small a share of what
+ * is mapped. Not one that the engine has just now; nor in the hardened variant, where each span costs two guards. */
+enum { MISSED_SHARE = 32 };
+static void note_miss(struct span_cache *cache) {
+  note_visit(cache);
+  struct slab *oldest = span_at(cache, 0);
+  bool is_little = HAK_HARDENED || cache->bytes * MISSED_SHARE <= unit_mapped_bytes();
+  if (is_little || !claim(oldest)) return;
+  cache_remove(cache, 0);
+  span_release(oldest);
 }
 
 /* --- with a guard behind the block ------------------------------------------------------------------------ */
@@ -236,7 +242,7 @@ void *large_allocate(struct span_cache *cache, size_t bytes, size_t alignment, b
     span = guard_pages_wanted() ? cache_take_guarded(cache, bytes) : cache_take(cache, slices);
   if (span == NULL) {
     enum span_pages pages = pages_for(cache, slices, slice_alignment);
-    if (cache != NULL) note_visit(cache);
+    if (cache != NULL) note_miss(cache);
     span = span_acquire(slices, slice_alignment, KIND_LARGE, pages, COUNTED_LARGE, zeroed);
     if (guard_pages_wanted()) span = guarded(span, bytes);
     unit_settle();
@@ -282,16 +288,6 @@ static bool is_full(const struct span_cache *cache, size_t more) {
          is_too_much(cache, more);
 }
 
-/* The oldest go. */
-static void make_room(struct span_cache *cache, const struct slab *span) {
-  while (is_full(cache, bytes_of(span))) {
-    struct slab *oldest = span_at(cache, 0);
-    cache_remove(cache, 0);
-    note_visit(cache);
-    claim_and_release(oldest);
-  }
-}
-
 /* Of another node's memory nothing is kept. */
 static bool is_kept(const struct span_cache *cache, const struct slab *span) {
   return cache != NULL && (!node_are_many() || superslab_of(span)->node == node_now());
@@ -307,14 +303,19 @@ bool large_free(struct span_cache *cache, struct slab *span) {
                                                memory_order_release, memory_order_relaxed))
     return false;
   if (span->offset != 0) { /* freed and handed out again meanwhile, as a part of another block */
-    mark(span, KIND_LARGE);
+    atomic_store_explicit(&span->kind, KIND_LARGE, memory_order_relaxed);
     return false;
   }
   if (!kept) {
     span_release(span);
     return true;
   }
-  make_room(cache, span);
+  while (is_full(cache, bytes_of(span))) { /* the oldest go */
+    struct slab *oldest = span_at(cache, 0);
+    cache_remove(cache, 0);
+    note_visit(cache);
+    claim_and_release(oldest);
+  }
   cache_put(cache, span);
   return true;
 }

@@ -209,6 +209,31 @@ static void more_is_kept_where_the_lock_is_taken(void **state) {
   span_cache_flush(&cache);
 }
 
+/* The oldest, one at each request that the cache does not serve, down to a share of what is mapped. */
+static void spans_that_serve_nothing_go(void **state) {
+  (void)state;
+  enum { SPANS_IN_CACHE = 3, SHARE = 32 };
+  struct span_cache cache = {0};
+  void *blocks[SPANS_IN_CACHE], *longer[SPANS_IN_CACHE];
+  bool zeroed;
+  unit_trim();
+  for (int i = 0; i < SPANS_IN_CACHE; i++)
+    assert_non_null(blocks[i] = large_allocate(NULL, 300 * KIB, 16, &zeroed));
+  for (int i = 0; i < SPANS_IN_CACHE; i++) assert_true(large_free(&cache, map_slab(blocks[i])));
+  assert_int_equal(cache.count, SPANS_IN_CACHE);
+  for (int i = 0; i < SPANS_IN_CACHE; i++) {
+    uint32_t count = cache.count;
+    bool too_much = !HAK_HARDENED && cache.bytes * SHARE > unit_figures().bytes_mapped;
+    assert_true(too_much || i > 0 || HAK_HARDENED);
+    assert_non_null(longer[i] = large_allocate(&cache, 700 * KIB, 16, &zeroed));
+    assert_int_equal(cache.count, count - too_much);
+    if (cache.count > 0)
+      assert_ptr_equal(cache.spans[0], map_slab(blocks[SPANS_IN_CACHE - cache.count]));
+  }
+  for (int i = 0; i < SPANS_IN_CACHE; i++) assert_true(large_free(NULL, map_slab(longer[i])));
+  span_cache_flush(&cache);
+}
+
 static struct span_cache *seen_before; /* by the engine, which looks again when a span goes back */
 static unsigned claimed;
 
@@ -244,6 +269,7 @@ int main(void) {
       cmocka_unit_test(spans_do_not_overlap),
       cmocka_unit_test(spans_fill_superslabs),
       cmocka_unit_test(the_span_cache_gives_back_what_it_took),
+      cmocka_unit_test(spans_that_serve_nothing_go),
       cmocka_unit_test(what_goes_back_is_not_claimed),
       cmocka_unit_test(more_is_kept_where_the_lock_is_taken),
   };
