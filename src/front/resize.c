@@ -30,6 +30,12 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
   return superslab != NULL ? superslab->base : NULL;
 }
 
+/* Not beyond a power of two, at which many programs end a buffer's growth: redis's nodes of a list at 8 KiB. */
+static size_t with_an_eighth(size_t size) {
+  size_t power = (size_t)2 << LOG2_OF(size - 1), most = front_grown_most(size);
+  return most < power ? most : power;
+}
+
 /* A block that grows by little at a time is likely to do so again: with room for an eighth more it is copied half as often. One that
  * is to have more than 16 KiB, and at most doubles, has grown before: a power of two saves half of the copies that a vector makes
  * on its way to 64 KiB, from where it grows by slices (docs/decisions/0010). */
@@ -38,7 +44,7 @@ static size_t size_to_ask_for(size_t size, size_t usable) {
   size_t more = size - usable;
   if (front_grows_to_power(size) && more <= usable) return front_grown_most(size);
   bool creeps = more < usable / 4;
-  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? front_grown_most(size) : size;
+  return creeps && size >= TINY_MAX / 4 && size <= LARGE_MAX ? with_an_eighth(size) : size;
 }
 
 /* What the program asked for is `size`: a sample has no room beyond. */

@@ -68,10 +68,29 @@ static void of_blocks_of_other_threads(void **state) {
   run(resize_others);
 }
 
+/* With room for an eighth more, but not beyond the power of two at which buffers often end. */
+static void what_grows_by_little_ends_at_powers_of_two(void **state) {
+  (void)state;
+  for (size_t power = 2 * KIB; power <= 16 * KIB; power *= 2) {
+    unsigned size_class = class_for(power) - 1;
+    void *block = hak_malloc(class_size(size_class));
+    assert_non_null(block = hak_realloc(block, hak_usable_size(block) + 1));
+    if (!HAK_HARDENED) assert_int_equal(hak_usable_size(block), power);
+    hak_free(block);
+    size_class = class_for(power / 2 + power / 4); /* in between an eighth more it is */
+    block = hak_malloc(class_size(size_class));
+    size_t size = hak_usable_size(block) + 1;
+    assert_non_null(block = hak_realloc(block, size));
+    if (!HAK_HARDENED) assert_true(hak_usable_size(block) >= size + size / 8);
+    hak_free(block);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(of_own_blocks),
       cmocka_unit_test(of_blocks_of_other_threads),
+      cmocka_unit_test(what_grows_by_little_ends_at_powers_of_two),
   };
   return cmocka_run_group_tests_name("resize in slab", tests, NULL, NULL);
 }
