@@ -284,7 +284,7 @@ static void tell(const char *what, struct slot *of, uintptr_t address, const str
 static struct event event_here(void) {
   uintptr_t addresses[DEPTH];
   struct event event;
-  note(&event, (struct guarded_call){addresses, stack_take(addresses, DEPTH)});
+  note(&event, (struct guarded_call){addresses, stack_take(addresses, DEPTH, false)});
   return event;
 }
 

@@ -1,6 +1,7 @@
 /* sample.c - see sample.h. */
 #include "sample/sample.h"
 
+#include "heap/engine.h"
 #include "heap/samples.h"
 #include "os/probe.h"
 #include "policy/options.h"
@@ -168,7 +169,9 @@ struct call {
   unsigned depth;
 };
 
-static void take_call(struct call *call) { call->depth = stack_take(call->addresses, DEPTH); }
+static void take_call(struct call *call) {
+  call->depth = stack_take(call->addresses, DEPTH, engine_reads_files());
+}
 
 static struct guarded_call guarded_call(const struct call *call) {
   return (struct guarded_call){call->addresses, call->depth};

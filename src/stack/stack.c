@@ -21,8 +21,8 @@
 struct walk {
   uintptr_t registers[REGISTERS];
   struct reach reach;
-  bool after_call; /* the place in the code is behind a call, whose own rules count */
-  struct tables touched;
+  bool after_call;        /* the place in the code is behind a call, whose own rules count */
+  struct tables *touched; /* NULL: what it touches stays in memory */
 };
 
 #if defined(__powerpc64__)
@@ -156,7 +156,7 @@ static bool step_by_word(struct walk *walk, uint64_t word) {
 static HAK_NOINLINE bool step_anew(struct walk *walk, uintptr_t code) {
   struct cfi_object object;
   struct frame_rules rules;
-  if (!find_object(code, &walk->touched, &object) || !cfi_find(&object, code, &rules))
+  if (!find_object(code, walk->touched, &object) || !cfi_find(&object, code, &rules))
     return step_by_frame_pointer(walk);
   rules_cache(code, &rules);
   return step_by_rules(walk, &object, &rules);
@@ -205,8 +205,10 @@ static uintptr_t own_bytes(void) {
   return bytes;
 }
 
-HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most) {
-  struct walk walk = {.after_call = false};
+HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most, bool tables_leave) {
+  struct tables touched;
+  struct walk walk = {.touched = tables_leave ? &touched : NULL};
+  touched.count = 0;
   unsigned count = 0, own = 0;
   enum { OWN_MOST = 16 };
   uintptr_t start = own_start(), bytes = own_bytes();
@@ -217,13 +219,14 @@ HAK_NOINLINE unsigned stack_take(uintptr_t *addresses, unsigned most) {
     if (count == 0 && own < OWN_MOST && code - start < bytes) own++;
     else addresses[count++] = code;
   }
-  tables_leave(&walk.touched);
+  if (tables_leave) tables_drop(&touched);
   return count;
 }
 
 #else
 
-unsigned stack_take(uintptr_t *addresses, unsigned most) {
+unsigned stack_take(uintptr_t *addresses, unsigned most, bool tables_leave) {
+  (void)tables_leave;
   (void)addresses;
   (void)most;
   return 0;

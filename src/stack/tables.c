@@ -11,12 +11,12 @@ void tables_touch(struct tables *tables, uintptr_t start, uintptr_t end, uintptr
   if (high > end) high = (end + page - 1) / page * page;
   for (unsigned i = 0; i < tables->count; i++)
     if (tables->parts[i].address == (void *)low) return; // NOLINT(performance-no-int-to-ptr)
-  if (tables->count == TABLES_MOST) tables_leave(tables);
+  if (tables->count == TABLES_MOST) tables_drop(tables);
   tables->parts[tables->count++] =
       (struct os_range){(void *)low, high - low}; // NOLINT(performance-no-int-to-ptr)
 }
 
-void tables_leave(struct tables *tables) {
+void tables_drop(struct tables *tables) {
   if (tables->count == 0) return;
   os_drop_file_pages(tables->parts, tables->count);
   tables->count = 0;

@@ -19,6 +19,6 @@ struct tables {
 void tables_touch(struct tables *tables, uintptr_t start, uintptr_t end, uintptr_t address);
 
 /** What was touched so far leaves memory. */
-void tables_leave(struct tables *tables);
+void tables_drop(struct tables *tables);
 
 #endif

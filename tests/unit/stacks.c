@@ -38,7 +38,7 @@ static _Thread_local volatile unsigned sink;
 
 /* Both from one place: they differ in their first entry, which lies in this function. */
 static NOINLINE void take_both(void) {
-  ours_count = stack_take(ours, MOST);
+  ours_count = stack_take(ours, MOST, true);
 #if HAS_TABLES
   theirs_count = (unsigned)backtrace(theirs, MOST);
 #if defined(__SANITIZE_ADDRESS__) ||                                                               \
@@ -91,8 +91,8 @@ static void a_deep_stack_is_cut(void **state) {
   deep(5000);
   if (HAS_TABLES) assert_int_equal(ours_count, MOST);
   uintptr_t few[3], more[4] = {0, 0, 0, 7};
-  assert_true(stack_take(few, 0) == 0);
-  assert_true(stack_take(more, 3) <= 3);
+  assert_true(stack_take(few, 0, true) == 0);
+  assert_true(stack_take(more, 3, true) <= 3);
   assert_int_equal(more[3], 7);
 }
 
@@ -232,7 +232,7 @@ static _Atomic unsigned wrong;
 
 static NOINLINE unsigned deep_of_thread(int levels, uintptr_t *addresses) {
   unsigned count =
-      levels == 0 ? stack_take(addresses, MOST) : deep_of_thread(levels - 1, addresses);
+      levels == 0 ? stack_take(addresses, MOST, true) : deep_of_thread(levels - 1, addresses);
   sink++;
   return count;
 }
@@ -360,7 +360,7 @@ static void tables_leave_memory_after_a_walk(void **state) {
   if (!os_resident_part(first, page, &resident) || resident == 0)
     skip(); /* the system does not say */
   memset(rules_entries, 0, sizeof rules_entries);
-  unsigned count = stack_take(ours, MOST);
+  unsigned count = stack_take(ours, MOST, true);
   assert_true(os_resident_part(first, page, &resident));
   assert_int_equal(resident, 0);
   take_both();
