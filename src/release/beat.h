@@ -2,7 +2,7 @@
  *
  * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat: it reads the clock, and
  * does some pieces of the look that all threads share, if half the decay time has passed since the last look began. The first beat comes with the next
- * call; each that finds the clock where the last one found it doubles the bytes to the next, up to BEAT_BYTES. So a program with few calls looks in each of them, and a busy
+ * call; each that finds the clock where the last one found it doubles the bytes to the next. So a program with few calls looks in each of them, and a busy
  * one spends a thousandth of its time on it. A free only asks for beats, it does none.
  *
  * The fast variant has no count of bytes, so it counts calls: while memory waits its mallocs take the slow path (heap_call_soon), some
