@@ -5,9 +5,11 @@
 #include "release/background.h"
 #include "release/look.h"
 
-/* The most between two beats. What a tick of the clock allocates decides: after a burst the next beat comes once as much again was allocated, or with
- * the next sample. With 64 KiB each third malloc of 20 KiB was a beat, a quarter of its time (docs/decisions/0045). */
-#define BEAT_BYTES ((int64_t)(16 * MIB))
+/* The most between two beats: as much as so many calls like this one ask for, within these bounds. With 64 KiB for all, each third malloc of 20 KiB was a
+ * beat, a quarter of its time; with 16 MiB, a program that goes on with few small calls after a burst kept what it had freed (docs/decisions/0045). */
+enum { BEAT_CALLS = 128 };
+#define BEAT_BYTES_LEAST ((int64_t)(64 * KIB))
+#define BEAT_BYTES_MOST ((int64_t)(2 * MIB))
 
 /* Under engine_pass_lock. */
 static struct pass look = {.stage = PASS_DONE};
@@ -51,15 +53,22 @@ static void go_on_with_look(uint64_t now) {
   if (!more) end_look(now);
 }
 
+static int64_t most_to_next(size_t size) {
+  if (size >= (size_t)BEAT_BYTES_MOST / BEAT_CALLS) return BEAT_BYTES_MOST;
+  int64_t most = BEAT_CALLS * (int64_t)size;
+  return most > BEAT_BYTES_LEAST ? most : BEAT_BYTES_LEAST;
+}
+
 /* When the calling thread's next beat comes. */
-static void ask_for_next(uint64_t now) {
+static void ask_for_next(uint64_t now, size_t size) {
+  int64_t most = most_to_next(size);
   bool ticked = now != last.ms;
-  last.bytes = ticked ? 1 : last.bytes < BEAT_BYTES / 2 ? 2 * last.bytes : BEAT_BYTES;
+  last.bytes = ticked ? 1 : last.bytes < most / 2 ? 2 * last.bytes : most;
   last.ms = now;
   heap_call_soon(last.bytes);
 }
 
-void release_beat(void) {
+void release_beat(size_t size) {
   /* A helper knows by now, or comes: the program has a second thread perhaps. */
   release_get_ready(false);
   if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE)
@@ -69,7 +78,7 @@ void release_beat(void) {
     go_on_with_look(now);
     lock_release(&engine_pass_lock);
   }
-  if (release_has_beats()) ask_for_next(now);
+  if (release_has_beats()) ask_for_next(now, size);
   else heap_call_never();
 }
 
@@ -81,6 +90,6 @@ void release_ask_for_beats(void) {
   } else {
     if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
       atomic_store_explicit(&engine_called_again, true, memory_order_relaxed);
-    heap_call_soon(BEAT_BYTES);
+    heap_call_soon(BEAT_BYTES_LEAST);
   }
 }

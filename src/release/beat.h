@@ -2,7 +2,7 @@
  *
  * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat: it reads the clock, and
  * does some pieces of the look that all threads share, if half the decay time has passed since the last look began. The first beat comes with the next
- * call; each that finds the clock where the last one found it doubles the bytes to the next. So a program with few calls looks in each of them, and a busy
+ * call; each that finds the clock where the last one found it doubles the bytes to the next, up to 128 calls of this size, or 64 KiB. So a program with few calls looks in each of them, and a busy
  * one spends a thousandth of its time on it. A free only asks for beats, it does none.
  *
  * The fast variant has no count of bytes, so it counts calls: while memory waits its mallocs take the slow path (heap_call_soon), some
@@ -15,8 +15,8 @@
 
 /** Memory waits, and there is no helper: asks for beats. Holds no lock. */
 void release_ask_for_beats(void);
-/** A beat of the calling thread, which has a heap and holds no lock; within a malloc, for it may start the helper. */
-void release_beat(void);
+/** A beat of the calling thread, which has a heap and holds no lock; within a malloc of `size` bytes, for it may start the helper. */
+void release_beat(size_t size);
 
 HAK_INLINE bool release_has_beats(void) {
   return HAK_UNLIKELY(atomic_load_explicit(&engine_beats, memory_order_relaxed) != BEATS_NONE);
@@ -24,7 +24,7 @@ HAK_INLINE bool release_has_beats(void) {
 
 /** In the slow half of a malloc of a small block: a call of the fast variant's. */
 HAK_INLINE void release_count_call(void) {
-  if (HAK_FAST && HAK_UNLIKELY(--malloc_thread.sample_left < 0)) release_beat();
+  if (HAK_FAST && HAK_UNLIKELY(--malloc_thread.sample_left < 0)) release_beat(0);
 }
 
 #endif

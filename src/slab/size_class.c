@@ -15,7 +15,7 @@ const uint32_t class_sizes[CLASS_COUNT] = {
 _Static_assert(CLASS_FOR(SMALL_MAX) + 1 == CLASS_COUNT, "all of them");
 
 /* Of the first byte of each piece; those below MID_LEAST are not looked at. */
-#define M1(i) CLASS_FOR((i)*MID_PIECE + 1),
+#define M1(i) (uint8_t)(CLASS_FOR((i)*MID_PIECE + 1)),
 #define M4(i) M1(i) M1((i) + 1) M1((i) + 2) M1((i) + 3)
 #define M16(i) M4(i) M4((i) + 4) M4((i) + 8) M4((i) + 12)
 #define M64(i) M16(i) M16((i) + 16) M16((i) + 32) M16((i) + 48)

@@ -23,10 +23,11 @@
 /* Block sizes above 1 KiB: parts of so many bytes, rounded down to a step. */
 #define PART_STEP(whole) ((whole) > 64 * KIB ? 64u : BLOCK_ALIGNMENT)
 #define PART_SIZE(whole, k) ((uint32_t)((whole) / (k)) & ~(PART_STEP(whole) - 1))
-/* The k of the smallest part that holds `size` bytes: it holds them if it holds their next step. */
+/* The k of the smallest part that holds `size` bytes: a part is long enough if the size is, rounded up to the same step. Nobody asks for 0 bytes, but
+ * clang looks at what is not chosen, too. */
 #define PART_FOR(whole, size)                                                                      \
-  ((unsigned)(whole) /                                                                             \
-   (((unsigned)(size) + PART_STEP(whole) - 1) & ~(unsigned)(PART_STEP(whole) - 1)))
+  ((unsigned)(whole) / (((unsigned)(size) + ((size) == 0) + PART_STEP(whole) - 1) &                \
+                        ~(unsigned)(PART_STEP(whole) - 1)))
 /* Number of a part of 64 KiB among the classes: 31 to 20, then 16 to 8. */
 #define CLASS_OF_64K(k) ((k) > 19 ? 71 - (k) : (k) > 16 ? 52 : 68 - (k))
 

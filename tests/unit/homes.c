@@ -321,7 +321,7 @@ static void beats_empty_the_inbox(void **state) {
   assert_true(inbox_of(guests[i]->home) > LEFT);
   for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->home) > LEFT; ms++) {
     release_ask_for_beats();
-    release_beat();
+    release_beat(0);
     usleep(1000);
   }
   assert_true(inbox_of(guests[i]->home) <= LEFT);

@@ -164,7 +164,7 @@ static void a_slab_that_was_taken_does_not_begin_a_look_anew(void **state) {
   free_large(90);
   release_ask_for_beats();
   for (int i = 0; i < 400; i++) {
-    release_beat();
+    release_beat(0);
     slabs->next_look = NULL;
   }
   assert_true(slabs_of_age(slabs, 1) > 0);
