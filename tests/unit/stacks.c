@@ -17,6 +17,7 @@
 #if STACK_HAS_TABLES && defined(DLFO_STRUCT_HAS_EH_DBASE) /* glibc 2.35: tables are found */
 #define HAS_TABLES 1
 #include <execinfo.h>
+#include <gnu/libc-version.h>
 #else
 #define HAS_TABLES 0
 #endif
@@ -354,7 +355,7 @@ static void tables_leave_memory_after_a_walk(void **state) {
   (void)state;
   struct dl_find_object libc;
   size_t page = os_page_size(), resident;
-  assert_true(object_of((uintptr_t)qsort, &libc));
+  assert_true(object_of((uintptr_t)gnu_get_libc_version, &libc)); /* sanitizers do not replace it */
   char *first = (char *)((uintptr_t)libc.dlfo_eh_frame / page * page);
   sink += *(const volatile uint8_t *)libc.dlfo_eh_frame;
   if (!os_resident_part(first, page, &resident) || resident == 0)
