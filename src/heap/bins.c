@@ -210,7 +210,7 @@ void *bin_pass_on(struct heap *heap, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - heap->bins);
   uint32_t size = class_size(size_class);
   if (heap->overflows[size_class] < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
-      !homes_is_shared(heap) || !leaves_unsorted(heap))
+      !homes_is_shared(heap) || slabs_waiting(heap->home) >= WAITING_MOST)
     return NULL;
   void *block = bin_pop(bin);
   heap->freed_in_a_row += size;

@@ -111,8 +111,8 @@ extern struct lock engine_pass_lock HAK_HIDDEN, engine_batch_lock HAK_HIDDEN;
  * Before engine_pass_lock in the order of locks. Relaxed: a hint. */
 extern struct lock engine_limit_lock HAK_HIDDEN;
 extern _Atomic size_t engine_limit_due HAK_HIDDEN;
-/** Have calls of the program read the files of its control group, and may do so again? A filter that kills for it is none then (hakmem(5), System
- * calls). False in a small program, and with HAKMEM_CONTAINER=0. */
+/** Do calls of the program read files of the kernel now and then, those of its control group? A program whose filter kills for that has to set
+ * options anyway (hakmem(5), System calls). False until 8 MiB were taken, and with HAKMEM_CONTAINER=0. */
 HAK_INLINE bool engine_reads_files(void) {
   size_t due = atomic_load_explicit(&engine_limit_due, memory_order_relaxed);
   return due != RELEASE_MOST && due != SIZE_MAX;

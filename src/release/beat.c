@@ -5,8 +5,8 @@
 #include "release/background.h"
 #include "release/look.h"
 
-/* The most between two beats: as much as so many calls like this one ask for, within these bounds. With 64 KiB for all, each third malloc of 20 KiB was a
- * beat, a quarter of its time; with 16 MiB, a program that goes on with few small calls after a burst kept what it had freed (docs/decisions/0045). */
+/* The most between two beats: what so many calls like this one ask for, within these bounds. With 64 KiB for all a beat came with each third malloc of
+ * 20 KiB. With 16 MiB a program that makes few small calls after many kept what it had freed (docs/decisions/0045). */
 enum { BEAT_CALLS = 128 };
 #define BEAT_BYTES_LEAST ((int64_t)(64 * KIB))
 #define BEAT_BYTES_MOST ((int64_t)(2 * MIB))
@@ -15,10 +15,9 @@ enum { BEAT_CALLS = 128 };
 static struct pass look = {.stage = PASS_DONE};
 static _Atomic uint64_t next_look_ms; /* relaxed: a hint, asked again under the lock */
 
-/* The thread's last beat. */
 static _Thread_local struct {
-  uint64_t ms;
-  int64_t bytes; /* that it asked for until the next */
+  uint64_t ms;   /* of the thread's last beat */
+  int64_t bytes; /* from there to the next one */
 } last __attribute__((tls_model("initial-exec")));
 
 /* Without a fence: the program may have a filter of system calls. */

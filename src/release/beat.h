@@ -1,9 +1,9 @@
 /* beat.h - the engine where there is no helper thread: pieces of a look in the program's own calls of malloc.
  *
- * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat: it reads the clock, and
- * does some pieces of the look that all threads share, if half the decay time has passed since the last look began. The first beat comes with the next
- * call; each that finds the clock where the last one found it doubles the bytes to the next, up to 128 calls of this size, or 64 KiB. So a program with few calls looks in each of them, and a busy
- * one spends a thousandth of its time on it. A free only asks for beats, it does none.
+ * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat. It reads the clock there. If half
+ * the decay time has passed since the last look ended, it does some pieces of the look that all threads share.
+ * The first beat comes with the next call. Each that finds the clock where the last one found it doubles the bytes to the next (BEAT_CALLS says how
+ * far). So a program with few calls looks in each of them, and a busy one seldom. A free only asks for beats.
  *
  * The fast variant has no count of bytes, so it counts calls: while memory waits its mallocs take the slow path (heap_call_soon), some
  * hundreds in a tick of the clock.

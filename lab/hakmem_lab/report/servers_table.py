@@ -16,6 +16,7 @@ from hakmem_lab.report.compare_tables import (
     print_columns,
     with_ratio,
 )
+from hakmem_lab.report.export import cell
 from hakmem_lab.report.tables import print_problems, run_count, say, show
 from hakmem_lab.run.results import Result, RowResult
 from hakmem_lab.run.server import FAILED
@@ -56,10 +57,6 @@ def print_servers(result: Result, console: Console) -> None:
     for row in result.rows:
         print_columns(result, row, console, title_of(row), server_columns(result, row))
     print_problems(result, console)
-
-
-def cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def as_markdown(result: Result) -> str:

@@ -18,6 +18,7 @@ from hakmem_lab.analysis.where import (
 )
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.base.printable import with_printable_texts
+from hakmem_lab.report.export import cell
 from hakmem_lab.report.tables import new_table, print_problems, say
 from hakmem_lab.run.results import Result, RowResult
 
@@ -82,10 +83,6 @@ def print_where(result: Result, console: Console) -> None:
     for line in [*where_words(result), *missed(result)]:
         say(console, line)
     print_problems(result, console)
-
-
-def cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def as_markdown(result: Result) -> str:

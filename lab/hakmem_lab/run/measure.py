@@ -187,6 +187,20 @@ def describe_failure(
 
 
 @contextmanager
+def working_directory(row: Row) -> Iterator[Path | None]:
+    """Where the row runs: its own directory is made anew, and removed behind the run."""
+    if row.work is None:
+        yield row.directory
+        return
+    shutil.rmtree(row.work, ignore_errors=True)
+    row.work.mkdir(parents=True)
+    try:
+        yield row.work
+    finally:
+        shutil.rmtree(row.work, ignore_errors=True)
+
+
+@contextmanager
 def interrupts_later() -> Iterator[None]:
     """Ctrl-C takes effect behind the block: who started a process has to know it, to end it."""
     came: list[tuple[int, FrameType | None]] = []
@@ -354,10 +368,11 @@ class Launcher:
         problem = preload_problem(row.command[0], allocator.library, environment.get("PATH"))
         if problem is not None:
             return Run(allocator.name, round_, position, failure=f"not preloaded: {problem}")
-        if row.work is not None:
-            shutil.rmtree(row.work, ignore_errors=True)
-            row.work.mkdir(parents=True)
-        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        with (
+            working_directory(row) as directory,
+            tempfile.TemporaryFile() as stdout,
+            tempfile.TemporaryFile() as stderr,
+        ):
             report = self.start(
                 row.command,
                 environment,
@@ -366,7 +381,7 @@ class Launcher:
                 stdout,
                 stderr,
                 row.stdin,
-                row.work or row.directory,
+                directory,
                 self.warm_for(row),
             )
             self.keep_peak(row, report)
@@ -377,8 +392,6 @@ class Launcher:
                 if throughput is None:
                     failure = "its output has no line on throughput"
             output = checksum(stdout, row.work) if row.checksum and failure is None else None
-        if row.work is not None:
-            shutil.rmtree(row.work, ignore_errors=True)
         return Run(
             allocator.name,
             round_,

@@ -5,9 +5,14 @@ from pathlib import Path
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.run.allocators import Allocator
-from hakmem_lab.run.measure import Launcher, describe_failure, environment_of, read_tail
+from hakmem_lab.run.measure import (
+    Launcher,
+    describe_failure,
+    environment_of,
+    read_tail,
+    working_directory,
+)
 from hakmem_lab.run.rows import Row
-from hakmem_lab.run.where import working_directory
 
 MOST_TRACES = 4  # of one command that are read: those of the processes with most calls
 

@@ -6,11 +6,8 @@ last look, the process is stopped, looked at, and goes on: the last look is the 
 of that run are worth nothing; those of the result are the first run's.
 """
 
-import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from hakmem_lab.run.measure import (
     describe_failure,
     environment_of,
     read_tail,
+    working_directory,
 )
 from hakmem_lab.run.rows import Row
 
@@ -34,20 +32,6 @@ GROWTH = 1.01
 
 def show_mib(kib: float) -> str:
     return f"{kib / 1024:.1f} MiB"
-
-
-@contextmanager
-def working_directory(row: Row) -> Iterator[Path | None]:
-    """As Launcher.run makes it."""
-    if row.work is None:
-        yield row.directory
-        return
-    shutil.rmtree(row.work, ignore_errors=True)
-    row.work.mkdir(parents=True)
-    try:
-        yield row.work
-    finally:
-        shutil.rmtree(row.work, ignore_errors=True)
 
 
 class Watch:
