@@ -1,7 +1,7 @@
 /* large.pml - a Large block that two threads free at once.
  *
  * Models: src/front/front.c (front_free_slow), src/front/block.c (block_find), src/large/large.c
- * (large_free, cache_take), src/superslab/superslab.c (span_acquire, span_release).
+ * (large_free), span_cache.c (span_cache_take), src/superslab/superslab.c (span_acquire, span_release).
  * Two threads free the Large block in slice 1, which is the program's error. The winner keeps it
  * in its cache for as long as it likes, then hands it out again or releases it; a third thread
  * acquires and releases slabs and Large blocks of one or two slices, which reuse the slice.
@@ -86,7 +86,7 @@ proctype frees(byte me) {
      :: won ->
         if
         :: span_release(ADDRESS)
-        :: kind[ADDRESS] = LARGE; excused = true /* cache_take: a new block at the address */
+        :: kind[ADDRESS] = LARGE; excused = true /* span_cache_take: a new block at the address */
         fi
      :: else -> excused = true
      fi

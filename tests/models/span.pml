@@ -1,6 +1,6 @@
 /* span.pml - cached Large blocks lose their pages while their thread may want them back.
  *
- * Models: src/large/large.c (large_free, claim, claim_and_release, cache_take, span_cache_claim_old,
+ * Models: src/large/large.c (large_free), span_cache.c (claim, claim_and_release, span_cache_take, span_cache_claim_old,
  * span_cache_given), src/release/release.c (look_at_spans).
  * A thread allocates, frees, takes again from its cache and evicts one span for ever; the release engine, which
  * has read the span's address some time before, claims it, gives the pages back and ends the claim.
@@ -38,7 +38,7 @@ endless:
   do
   :: d_step { kind == LARGE -> writable = false; kind = CACHED };
      do
-     :: /* cache_take: a span that is being given is passed over */
+     :: /* span_cache_take: a span that is being given is passed over */
 #ifdef TAKE_UNCLAIMED
         kind = LARGE; won = true;
 #else

@@ -1,4 +1,4 @@
-/* spans.c - cached Large blocks: src/large/large.c under all schedules, against the release engine and against a second free.
+/* spans.c - cached Large blocks: src/large under all schedules, against the release engine and against a second free.
  *
  * Whatever the order: a span's pages are written by one at a time, who sees what the one before it wrote: the program that has the
  * block, the engine that gives them back, whoever gets the slices next. A span is released once. Of two threads that free a block
@@ -24,9 +24,9 @@ static unsigned freed[SCHEDULE_THREADS]; /* successes */
 static _Atomic uint32_t next_step, engine_step;
 static struct lock lock;
 extern _Atomic size_t
-    cached_bytes; /* large.c's own, which a run that is cut short leaves as it is */
+    cached_bytes; /* span_cache.c's own, which a run that is cut short leaves as it is */
 
-/* --- what large.c calls ----------------------------------------------------------------------------------- */
+/* --- what src/large calls ----------------------------------------------------------------------------------- */
 
 static void write_pages(struct slab *span) {
   for (unsigned i = 0; i < span->slices; i++) pages[span->index + i]++;
