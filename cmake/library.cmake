@@ -26,7 +26,7 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES 
 # small library's code into each process that loads it, and every 4 KiB count there.
 set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
-     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|locked|place|guard_pages|libc|loaded|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|whole|warm|aligned|figures|guard_pages|random_place|lock_parts|huge_advice)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
+     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|locked|place|guard_pages|libc|loaded|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|dense|warm|aligned|figures|guard_pages|random_place|lock_parts|huge_advice)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
 
 # Files that read what others wrote (the environment, /proc, tables for unwinding, stacks) or write text

@@ -22,7 +22,7 @@ struct circumstances {
 /* As in policy/options.def. */
 enum { BACKGROUND_NEVER, BACKGROUND_ALWAYS, BACKGROUND_AUTO, PROFILE_LEAN = 2 };
 enum { LEAN_DECAY_MS = 100, BINS_KB_LITTLE = 256, MS_A_SECOND = 1000 };
-/* The engine is called for a share of what is mapped, within these: RELEASE_LEAST and the others in heap/engine.h. */
+/* The purger is called for a share of what is mapped, within these: RELEASE_LEAST and the others in heap/purger.h. */
 enum { HELPER_LEAST = 1 << 20, HELPER_MOST = 8 << 20, HELPER_SHARE = 64 };
 
 double explain_worth(const struct snapshot *snapshot) {

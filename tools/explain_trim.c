@@ -36,7 +36,7 @@ static uint64_t count_of(const struct remote *remote, uint64_t heap) {
 
 /* How many threads were asked; -1: they cannot be stopped. */
 static int ask_threads(const struct remote *remote) {
-  const int64_t asked = SAMPLE_LEFT_ASKED;
+  const int64_t asked = SAMPLE_LEFT_REQUESTED;
   struct stopped stopped;
   int count = 0;
   if (!stopped_begin(&stopped, remote->pid)) return -1;

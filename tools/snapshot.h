@@ -5,7 +5,7 @@
  *   live           of blocks that the program holds; what a block has more than was asked for is in it, since nobody keeps
  *                  the size that was asked for
  *   slack          behind the last block of a slab, and behind the end of a Huge block
- *   caches         free and kept to be handed out fast: in bins, outgoing batches, inboxes and piles, Large blocks and free
+ *   caches         free and kept to be handed out fast: in bins, outgoing batches, inboxes and drained lists, Large blocks and free
  *                  slices that were not given back, the warm pool
  *   fragmentation  free blocks of slabs that are partly in use, and memory of slabs that was no block yet
  *   metadata       descriptors, heaps, the address map, and the library itself where it is a file of its own
@@ -23,7 +23,7 @@ struct class_figures {
   uint32_t size;
   uint64_t slabs, slab_bytes;
   uint64_t carved, free; /* bytes of blocks ever made, and of those that are free in their slabs */
-  uint64_t kept;         /* blocks in bins, outgoing batches, inboxes and piles */
+  uint64_t kept;         /* blocks in bins, outgoing batches, inboxes and drained lists */
   /* Resident bytes. */
   double out; /* of blocks that are not in their slabs: live and kept */
   double live, caches, fragmentation, slack;

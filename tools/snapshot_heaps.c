@@ -85,7 +85,7 @@ static void add_inbox(struct snapshot *snapshot, const struct remote *remote, st
   int64_t told = (int64_t)copy_get(heap, layout->heap.inbox_bytes);
   for (uint32_t c = 0; c < layout->heap.classes; c++) {
     chains[count++] = (struct chain){copy_get_at(heap, layout->heap.inbox, c, word), c};
-    chains[count++] = (struct chain){copy_get_at(heap, layout->heap.pile, c, word), c};
+    chains[count++] = (struct chain){copy_get_at(heap, layout->heap.drained, c, word), c};
   }
   for (int i = 0; i < BATCHES_MOST && !snapshot_is_late(snapshot); i++)
     if (!step(remote, chains, count, blocks)) break;
@@ -143,7 +143,7 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
   figures->cached = copy_get(heap, layout->heap.cached);
   figures->free = copy_get(heap, layout->heap.free_bytes);
-  figures->given = copy_get(heap, layout->heap.given_bytes);
+  figures->given = copy_get(heap, layout->heap.decommitted_bytes);
   add_bins(snapshot, layout, heap, figures);
   add_outgoing(snapshot, layout, heap, layout->heap.outgoing, figures);
   add_more_outgoing(snapshot, remote, copy_get(heap, layout->heap.more_outgoing), figures);

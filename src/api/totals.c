@@ -42,7 +42,7 @@ static void fill(struct totals *totals, bool deep) {
   uint64_t not_live = totals->in_bins + totals->lost;
   totals->in_use = (out > not_live ? out - not_live : 0) + s->large_bytes + s->huge_bytes;
   totals->in_use += guarded_live_bytes();
-  totals->given = s->hole_bytes + s->given_bytes;
+  totals->given = s->hole_bytes + s->decommitted_bytes;
   totals->pinned = s->block_bytes_free > s->hole_bytes ? s->block_bytes_free - s->hole_bytes : 0;
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);
 }

@@ -2,11 +2,11 @@
 #ifndef HAK_SAMPLED_H
 #define HAK_SAMPLED_H
 
-#include "front/asked.h"
 #include "front/block.h"
+#include "front/control.h"
 #include "release/beat.h"
 
-/* Larger ones fail. With a tool's question (SAMPLE_LEFT_ASKED) they would count below what the number can hold. */
+/* Larger ones fail. With a tool's question (SAMPLE_LEFT_REQUESTED) they would count below what the number can hold. */
 HAK_INLINE bool crosses(size_t size) { return size <= PTRDIFF_MAX / 4 && sample_crosses(size); }
 
 /* Where a Large or Huge block's mark is; NULL for others. */
@@ -30,7 +30,7 @@ HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
 
 /* After sample_crosses. The thread may have been brought here for something else: a tool's question, or memory that waits. */
 HAK_INLINE bool is_sample(size_t size) {
-  if (sample_is_asked()) asked_answer();
+  if (sample_has_request()) control_answer();
   bool is_due = sample_is_due(size);
   if (release_has_beats() && heap_if_any() != NULL) release_beat(size);
   return is_due;

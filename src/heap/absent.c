@@ -85,7 +85,7 @@ bool absent_take_over(struct heap *heap) {
   heap->quarantine = quarantine;
   atomic_store_explicit(&heap->in_doubt, true, memory_order_relaxed);
   atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
-  atomic_store_explicit(&heap->mover, MOVER_GONE, memory_order_relaxed);
+  atomic_store_explicit(&heap->in_transition, TRANSITION_GONE, memory_order_relaxed);
   return true;
 }
 

@@ -4,7 +4,7 @@
  * process forked: their blocks would be lost to it otherwise, and to its children again, generation after generation
  * (docs/decisions/0018).
  *
- *   before the fork  under the heap's lock: a sum of what the thread uses without a lock is noted, and its inbox is moved to the pile.
+ *   before the fork  under the heap's lock: a sum of what the thread uses without a lock is noted, and its inbox is moved to the drained list.
  *   in the child     the sum is the same: the heap is parked as it is, in doubt. Else the bins and slots are emptied, and what they
  *                    held is counted as lost.
  *   at its first use under the heap's lock: each list is followed once, and kept if it can be nothing but what it should be.

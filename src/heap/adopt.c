@@ -3,10 +3,10 @@
 
 #include "heap/absent.h"
 #include "heap/bins.h"
-#include "heap/engine.h"
 #include "heap/homes.h"
-#include "heap/offers.h"
 #include "heap/parked.h"
+#include "heap/purger.h"
+#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
@@ -42,8 +42,8 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
     take_slab(heap, from, slab);
     taken++;
   }
-  for (; parked && slabs->given != NULL && taken < ADOPT_SLABS; taken++)
-    take_slab(heap, from, slabs->given);
+  for (; parked && slabs->decommitted != NULL && taken < ADOPT_SLABS; taken++)
+    take_slab(heap, from, slabs->decommitted);
   return taken;
 }
 
@@ -51,7 +51,7 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
  * somebody has to take them again. */
 static void take_slabs_of_batches(struct heap *heap, struct heap *from, unsigned size_class,
                                   bool parked) {
-  const struct batch *batch = heap->pile[size_class];
+  const struct batch *batch = heap->drained[size_class];
   for (; batch != NULL; batch = batch_follow(batch, size_class)) {
     if (map_bin(batch) != &from->bins[size_class]) continue; /* adopted before */
     struct slab *slab = slab_head(map_slab(batch));
@@ -65,7 +65,7 @@ static bool take_from(struct heap *heap, struct heap *from, unsigned size_class,
   /* Read under the lock: only now is a parked heap sure to stay parked. */
   bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
   *more = true;
-  /* A pile is taken as it is: sorting it into slabs waits for every link, which another processor wrote. Of a heap without a
+  /* A drained list is taken as it is: sorting it into slabs waits for every link, which another processor wrote. Of a heap without a
    * thread a short one is sorted all the same: that empties slabs. */
   if (remote_steal(heap, from, size_class, !parked)) {
     take_slabs_of_batches(heap, from, size_class, parked);
@@ -86,8 +86,8 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
     lock_release(&from->lock);
   }
   /* It may have more; or another has it just now, who may leave something. */
-  if (taken) offers_enter_again(from, size_class);
-  else if (more) offers_enter(from, size_class);
+  if (taken) reclaim_enter_again(from, size_class);
+  else if (more) reclaim_enter(from, size_class);
   return taken ? TAKEN : more ? LATER : NOTHING;
 }
 
@@ -95,16 +95,16 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
 static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
   struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
   unsigned asked = 0;
-  for (unsigned looks = 0; looks < ADOPT_LOOKS && asked < ADOPT_HEAPS; looks++) {
-    struct heap *from = offers_take(node, size_class);
+  for (unsigned idle_scans = 0; idle_scans < ADOPT_LOOKS && asked < ADOPT_HEAPS; idle_scans++) {
+    struct heap *from = reclaim_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {
-      offers_enter(from, size_class);
+      reclaim_enter(from, size_class);
       return false;
     }
-    if (from == heap || !offers_sleeps(from)) continue;
+    if (from == heap || !reclaim_has_backlog(from)) continue;
     if (HAK_UNLIKELY(heap_node(from) != node)) {
-      offers_enter(from, size_class); /* its thread has moved: into the other node's list */
+      reclaim_enter(from, size_class); /* its thread has moved: into the other node's list */
       continue;
     }
     asked++;
@@ -123,10 +123,10 @@ static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
 static bool fetch_moved(unsigned size_class, unsigned node) {
   bool fetched = false;
   for (unsigned other = 0; other < node_end(); other++) {
-    struct heap *from = other != node ? offers_take(other, size_class) : NULL;
-    if (from == NULL || !offers_sleeps(from)) continue;
+    struct heap *from = other != node ? reclaim_take(other, size_class) : NULL;
+    if (from == NULL || !reclaim_has_backlog(from)) continue;
     fetched = fetched || heap_node(from) == node;
-    offers_enter(from, size_class);
+    reclaim_enter(from, size_class);
   }
   return fetched;
 }

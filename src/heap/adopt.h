@@ -4,7 +4,7 @@
 
 #include "heap/heap.h"
 
-/** Takes over memory of the class from one heap that sleeps: slabs, or a large part of its pile; false: none was found. The
+/** Takes over memory of the class from one heap that sleeps: slabs, or a large part of its drained list; false: none was found. The
  * caller holds heap->lock. Other heaps' locks are only tried, so two heaps that adopt from each other cannot deadlock.
  * `far`: also from heaps of other nodes. */
 bool adopt_slabs(struct heap *heap, unsigned size_class, bool far);

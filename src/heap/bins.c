@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "heap/engine.h"
 #include "heap/homes.h"
+#include "heap/purger.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
@@ -34,26 +34,26 @@ void bins_count(struct heap *heap) {
 
 /* Blocks went into slabs of the home. Releases its lock. */
 static void end_put(struct heap *heap) {
-  bool due = engine_is_due(heap->home);
+  bool due = purger_is_due(heap->home);
   lock_release(&heap->home->lock);
   superslab_settle();
-  heap->wants |= HAK_UNLIKELY(due) ? WANTS_ENGINE : WANTS_LOOK;
+  heap->deferred |= HAK_UNLIKELY(due) ? DEFERRED_PURGE : DEFERRED_CHECK;
 }
 
 static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
   struct heap *home = heap->home;
   lock_acquire(&home->lock);
-  home->quiet[size_class] = 0;
+  home->idle_scans[size_class] = 0;
   slabs_put_list(home, size_class, list, true);
   end_put(heap);
 }
 
 static void send_home(struct heap *heap, unsigned size_class, void *list) {
   struct bin *owner = &heap->home->bins[size_class];
-  heap->wants |= remote_send_home(owner, size_class, list) ? WANTS_ENGINE : WANTS_LOOK;
+  heap->deferred |= remote_send_home(owner, size_class, list) ? DEFERRED_PURGE : DEFERRED_CHECK;
 }
 
-/* Where threads share a home it is left to who needs blocks, or to the engine, to sort them into slabs; but not where so much waits already
+/* Where threads share a home it is left to who needs blocks, or to the purger, to sort them into slabs; but not where so much waits already
  * that nobody seems to need it: now the blocks are warm. */
 static bool leaves_unsorted(const struct heap *heap) {
   return (heap_is_guest(heap) || homes_is_shared(heap)) && slabs_waiting(heap->home) < WAITING_MOST;

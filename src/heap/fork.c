@@ -1,17 +1,17 @@
 /* fork.c - pthread_atfork handlers.
  *
  * The forking thread takes every lock, in the order in which all code takes them (start, release batch,
- * heap list, heaps, lists of offers, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
+ * heap list, heaps, reclaim lists, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
  * copied. It holds them for the fork: os/lock.h says who may take one away, and that the child sees it.
  *
  * In the child
  *   - what a lock guards is whole if this thread holds the lock. Else it is left out: a heap is no more in any list, the
  *     SuperSlabs, the pool or the metadata start anew. The memory stays where it is, lost to the child.
- *   - the lists of offers are made anew: every heap without a thread is entered.
+ *   - the reclaim lists are made anew: every heap without a thread is entered.
  *   - bins and outgoing batches of threads that are not in the child were in use without a lock. The child takes over those that
  *     nobody touched meanwhile, and looks at each list before it uses it (absent.h). The others are emptied; their blocks are lost to the
  *     child, which counts them.
- *   - what was sent to a heap before the fork was moved to its pile, under its lock. What was sent meanwhile is lost to the child.
+ *   - what was sent to a heap before the fork was moved to its drained list, under its lock. What was sent meanwhile is lost to the child.
  *   - this thread's own are as it left them.
  *
  * Nothing is deduced from the order of another thread's stores to the program's pages. A child would not see a prefix of them: pages
@@ -29,7 +29,7 @@
 
 #include <pthread.h>
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "heap/start.h"
 #include "os/lock.h"
 #include "superslab/superslab.h"
@@ -42,14 +42,14 @@ static _Thread_local int parent;   /* its process */
 
 static void each_lock_in_use(lock_visit *visit, void *argument) {
   start_each_lock(visit, argument);
-  engine_each_lock(visit, argument);
+  purger_each_lock(visit, argument);
   heap_each_lock_in_use(visit, argument);
   superslab_each_lock(visit, argument);
 }
 
 static void each_lock(lock_visit *visit, void *argument) {
   start_each_lock(visit, argument);
-  engine_each_lock(visit, argument);
+  purger_each_lock(visit, argument);
   heap_each_lock(visit, argument);
   superslab_each_lock(visit, argument);
 }
@@ -78,7 +78,7 @@ static void settle_child(void) {
   settled = true;
   superslab_fork_child();
   heap_fork_child();
-  engine_fork_child();
+  purger_fork_child();
   start_fork_child();
 }
 

@@ -11,13 +11,13 @@
 #include "heap/absent.h"
 #include "heap/adopt.h"
 #include "heap/bins.h"
-#include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/homes.h"
 #include "heap/named.h"
-#include "heap/offers.h"
 #include "heap/parked.h"
+#include "heap/purger.h"
 #include "heap/quarantine.h"
+#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/start.h"
@@ -54,7 +54,7 @@ struct heap *heap_first(void) {
   return atomic_load_explicit(&heap_all, memory_order_acquire);
 }
 
-/* seq_cst: see engine_hurry. */
+/* seq_cst: see purger_wake. */
 uint64_t heap_active(void) { return atomic_load_explicit(&active, memory_order_seq_cst); }
 
 void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
@@ -79,21 +79,21 @@ static void set_state(struct heap *heap, enum heap_state state) {
  * the helper is started else: no libc holds a lock when it calls a key's destructor. */
 static void call_for_parked_bins(bool wanted) {
   if (heap_active() == 0) return; /* the program ends */
-  if (!wanted && parked_bin_bytes() < RELEASE_MOST && !engine_is_unheard()) return;
-  void (*call)(void) = atomic_load_explicit(&engine_when_parked, memory_order_relaxed);
+  if (!wanted && parked_bin_bytes() < RELEASE_MOST && !purger_is_unheard()) return;
+  void (*call)(void) = atomic_load_explicit(&purger_when_parked, memory_order_relaxed);
   if (call != NULL) call();
 }
 
-/* The caller is the heap's mover (parked_begin_to_move). True: so much waits now that the release engine is wanted. */
+/* The caller has the heap in transition (parked_begin_to_move). True: so much waits now that the purger is wanted. */
 static bool park(struct heap *heap) {
   quarantine_flush(heap);
   remote_flush(heap);
   span_cache_flush(&heap->spans);
   if (heap_is_guest(heap)) bins_send_home(heap);
-  bool wanted = (heap->wants & WANTS_ENGINE) != 0;
+  bool wanted = (heap->deferred & DEFERRED_PURGE) != 0;
   parked_count_bins(heap, bins_bytes(heap));
   set_state(heap, HEAP_PARKED);
-  offers_enter_all(heap);
+  reclaim_enter_all(heap);
   homes_leave(heap);
   lock_acquire(&heap_list_lock);
   parked_put(heap);
@@ -102,8 +102,8 @@ static bool park(struct heap *heap) {
   /* A program ends with its last thread, which must not be the helper, waiting; and one that has its main thread alone again has no
    * thread of ours. */
   uint64_t before = atomic_fetch_sub_explicit(&active, 1, memory_order_seq_cst);
-  if (before <= 2) engine_hurry();
-  if (before == 1) engine_see_helper_end();
+  if (before <= 2) purger_wake();
+  if (before == 1) purger_see_helper_end();
   return wanted;
 }
 
@@ -120,12 +120,12 @@ static void use_heap(struct heap *heap) {
 }
 
 /* With 10 ns each a thousandth of the time of a busy program, in a tick of 4 ms. Beyond that it is left to slow paths that it takes anyway. */
-enum { VEILED_CALLS = 512, UNVEILED_CALLS = 16 };
+enum { SLOW_PATH_CALLS = 512, FAST_PATH_CALLS = 16 };
 
-static void call_soon_by_veil(int64_t calls) {
-  bool veiled = calls < VEILED_CALLS;
-  malloc_thread.heap = veiled ? &heap_none : thread_heap;
-  malloc_thread.sample_left = veiled ? calls : UNVEILED_CALLS;
+static void call_soon_by_slow_path(int64_t calls) {
+  bool is_forced = calls < SLOW_PATH_CALLS;
+  malloc_thread.heap = is_forced ? &heap_none : thread_heap;
+  malloc_thread.sample_left = is_forced ? calls : FAST_PATH_CALLS;
 }
 
 void heap_call_never(void) {
@@ -137,7 +137,7 @@ void heap_call_never(void) {
 void heap_call_soon(int64_t bytes) {
   if (HAK_FAST) {
     bool is_later = malloc_thread.sample_left < 0 || malloc_thread.sample_left > bytes;
-    if (is_later) call_soon_by_veil(bytes);
+    if (is_later) call_soon_by_slow_path(bytes);
     return;
   }
   if (malloc_thread.sample_left <= bytes) return;
@@ -154,9 +154,9 @@ static void leave_heap(void) {
 static _Thread_local unsigned calls_from_inside;
 
 /* While a library is told of pages that go, which may allocate, the thread may hold the lock of its home, and slabs and cached spans of the
- * heap may be in the engine's hands. So it borrows a heap for each call, as at its end; one with slabs of its own that has no guests, for it would
+ * heap may be in the purger's hands. So it borrows a heap for each call, as at its end; one with slabs of its own that has no guests, for it would
  * wait for a guest's lock, or its home's, while it holds another. Where it forks meanwhile it goes on with its heap
- * in the child, which `mover` says. */
+ * in the child, which `in_transition` says. */
 static void beside_program(struct os_beside *beside, bool begins) {
   struct heap *mine = heap_if_any();
   if (begins) {
@@ -257,7 +257,7 @@ static struct heap *new_heap(struct heap *home) {
   if (counts) heap->counters = counters;
   lock_init(&heap->lock);
   heap->home = home != NULL ? home : heap;
-  engine_set_mark(heap);
+  purger_set_mark(heap);
   parked_begin_to_move(heap, false);
   heap_list(heap);
   return heap;
@@ -311,7 +311,7 @@ static struct heap *take_heap(bool alone) {
   homes_use(heap);
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
   parked_begin_to_move(heap, true); /* from now on it is counted */
-  engine_forget_refusal();
+  purger_forget_refusal();
   return heap;
 }
 
@@ -328,7 +328,7 @@ struct heap *heap_made_for_thread(void) {
   if ((heap = heap_if_any()) != NULL) return heap;
   heap = take_heap(false);
   if (heap == NULL) return NULL;
-  heap->wants |= WANTS_READY; /* memory may have waited for a second thread */
+  heap->deferred |= DEFERRED_READY; /* memory may have waited for a second thread */
   use_heap(heap);
   /* From here on this thread may allocate, and the call below may do so. */
   if (key_made && pthread_setspecific(key, heap) != 0) {

@@ -5,11 +5,11 @@
  *              without a lock. The block that was freed last is the first to be handed out.
  *   outgoing   blocks freed here that belong to another heap, gathered until a batch is worth sending.
  *   inbox      batches that others sent: one lock-free stack for each class.
- *   pile       batches taken from the inbox and not used yet.
- *   offers     lists of heaps that may have memory of a class for others (offers.h).
+ *   drained    batches taken from the inbox and not used yet.
+ *   reclaim    lists of heaps that may have memory of a class for others (reclaim.h).
  *   parked     the heap of an ended thread, with all it holds, waiting for the next thread.
  *
- * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one pile.
+ * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one drained list.
  * Any of them may hold blocks of slabs that another heap owns (a slab may be adopted while
  * its blocks are under way); such a block finds its owner when it goes back to its slab.
  *
@@ -31,8 +31,9 @@ struct bin {
 struct class_slabs {
   struct slab *first; /* slabs with free blocks or uncarved memory, to be used in this order */
   struct slab *last;
-  struct slab *given;     /* slabs of which nothing can be had but what was given back: used last */
-  struct slab *next_look; /* where the release engine goes on (release.c) */
+  struct slab
+      *decommitted; /* slabs of which nothing can be had but what was given back: used last */
+  struct slab *next_scanned; /* where the purger goes on (release.c) */
   _Atomic uint32_t
       count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
   _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
@@ -52,8 +53,8 @@ struct outgoing {
 struct batch;      /* remote.c */
 struct quarantine; /* quarantine.c */
 
-/* In heap->mover: the heap is in no list of parked ones, and its thread is not in this process. No lock_self(). */
-enum { MOVER_GONE = 1 };
+/* In heap->in_transition: the heap is in no list of parked ones, and its thread is not in this process. No lock_self(). */
+enum { TRANSITION_GONE = 1 };
 
 enum heap_state {
   HEAP_ACTIVE,
@@ -80,40 +81,41 @@ struct heap {
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
   uint8_t overflows[CLASS_COUNT]; /* of the bin since it was last empty, saturating */
   uint8_t refills[CLASS_COUNT];   /* in a shared home, saturating (refill.c) */
-  uint8_t loans; /* blocks of larger classes that may be taken before a new page (refill.c) */
-  uint8_t borrowed[CLASS_COUNT]; /* loans in a row, of classes that have their own */
-  uint64_t loans_since;          /* milliseconds of os_clock_ms */
-  size_t freed_in_a_row;         /* bytes that bins returned to slabs since a bin was last empty */
-  uint8_t wants;                 /* what its thread is to ask of the release engine (engine.h) */
+  uint8_t fallbacks; /* blocks of larger classes that may be taken before a new page (refill.c) */
+  uint8_t own_fallbacks[CLASS_COUNT]; /* fallbacks in a row, of classes that have their own */
+  uint64_t fallbacks_since;           /* milliseconds of os_clock_ms */
+  size_t freed_in_a_row; /* bytes that bins returned to slabs since a bin was last empty */
+  uint8_t deferred;      /* what its thread is to ask of the purger (purger.h) */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
   uint32_t uses;                      /* threads that had it so far */
   struct quarantine *quarantine;      /* hardened: freed blocks that wait; NULL: none did so far */
   struct sample_pace pace;            /* the next thread that has the heap goes on with it */
 
-  /* The heap's thread, and the engine, which empties the slots of a thread that sleeps (slots.h). */
+  /* The heap's thread, and the purger, which empties the slots of a thread that sleeps (slots.h). */
   atomic_bool in_slots;      /* the thread is at one of them */
-  atomic_bool slots_claimed; /* the engine is about to empty them */
+  atomic_bool slots_claimed; /* the purger is about to empty them */
 
   /* Under `lock`. Its thread takes it on slow paths only. Others only try it while they hold one of their
    * own; who holds none (release_purge) may wait for it. */
   struct class_slabs classes[CLASS_COUNT];
-  struct batch *pile[CLASS_COUNT];
-  size_t given_bytes; /* of the slabs: slab_given_bytes */
+  struct batch *drained[CLASS_COUNT];
+  size_t decommitted_bytes; /* of the slabs: slab_decommitted_bytes */
   size_t
-      reopened_bytes;  /* of these, taken back into use since the engine last gave something back */
-  size_t most_bytes;   /* most that the slabs owned, less given_bytes, ever were */
-  size_t trade_most;   /* most_bytes from which it gives back as it grows (release/trade.h) */
-  bool traded;         /* what is in holes was given back by that, not because it rested */
-  uint8_t trade_class; /* where it goes on; its thread's, under engine_pass_lock */
-  uint8_t turn;        /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
+      recommitted_bytes; /* of these, taken back into use since the purger last gave something back */
+  size_t peak_committed; /* most that the slabs owned, less decommitted_bytes, ever were */
+  size_t
+      growth_purge_from; /* peak_committed from which it gives back as it grows (release/growth.h) */
+  bool growth_purged;    /* what is in holes was given back by that, not because it rested */
+  uint8_t growth_purge_class; /* where it goes on; its thread's, under purger_scan_lock */
+  uint8_t turn; /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
   bool sorts[CLASS_COUNT]; /* refills put batches of the class back into slabs (refill.c) */
   size_t free_bytes;       /* in the slabs' free lists */
   _Atomic uint32_t
       free_blocks[CLASS_COUNT]; /* the same by class; relaxed: hints for front/move.c */
   uint64_t sum_at_fork;         /* of what its thread uses without a lock (absent.h) */
-  size_t free_least; /* least free_bytes since the engine last looked, about (engine_is_due) */
-  uint8_t
-      quiet[CLASS_COUNT]; /* looks of the engine since the last refill or overflow, saturating */
+  size_t free_low; /* least free_bytes since the purger last scanned, about (purger_is_due) */
+  uint8_t idle_scans
+      [CLASS_COUNT]; /* scans of the purger since the last refill or overflow, saturating */
   _Atomic size_t
       slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
 
@@ -124,8 +126,8 @@ struct heap {
   /* Under heap_list_lock. */
   struct heap *next_parked;
 
-  /* Under the lock of the class's list of offers (offers.h). */
-  struct heap *next_offer[CLASS_COUNT];
+  /* Under the lock of the class's reclaim list (reclaim.h). */
+  struct heap *next_reclaim[CLASS_COUNT];
 
   /* Any thread. */
   _Alignas(64) struct lock lock;
@@ -134,14 +136,16 @@ struct heap {
   _Atomic uint32_t users; /* threads whose home it is; relaxed: a hint for who chooses one */
   /* The thread (lock_self) that has the heap, and whose thread_heap it is not: it takes it just now, has borrowed it, or parks it. A handler
    * that interrupts this may fork, and the child goes on with it. Relaxed: that thread's own. */
-  _Atomic uint32_t mover;
-  atomic_bool mover_counts; /* among the active ones */
+  _Atomic uint32_t in_transition;
+  atomic_bool transition_counts; /* among the active ones */
   /* In a fork's child: what its thread left was not looked at so far (absent.h). Written under `lock`; relaxed: a hint without it. */
   atomic_bool in_doubt;
-  _Atomic size_t parked_bins;  /* relaxed: a hint; about the bytes in its bins while it is parked */
-  _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and piles */
+  _Atomic size_t parked_bins; /* relaxed: a hint; about the bytes in its bins while it is parked */
+  _Atomic int64_t
+      inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and drained lists */
   _Atomic(struct batch *) inbox[CLASS_COUNT]; /* push release, take acquire */
-  atomic_bool offered[CLASS_COUNT]; /* in the class's list of offers, or about to be; acq_rel */
+  atomic_bool
+      in_reclaim_list[CLASS_COUNT]; /* in the class's reclaim list, or about to be; acq_rel */
 };
 
 /* The calling thread's heap; `heap_none`, whose bins are empty and stay so, before it has one, after it has
@@ -229,7 +233,7 @@ HAK_INLINE struct heap *heap_of_thread(void) {
 }
 
 /** The calling thread leaves malloc's fast path once, after at most so many bytes that it asks for: by its count of bytes to the
- * next sample. The fast variant has no such count: it is veiled, and each call of malloc's slow half counts as a byte. */
+ * next sample. The fast variant has no such count: its slow path is forced, and each call of malloc's slow half counts as a byte. */
 void heap_call_soon(int64_t bytes);
 /** In the fast variant it does so no more, until heap_call_soon. In others there is nothing to undo. */
 void heap_call_never(void);

@@ -3,8 +3,8 @@
 #include "heap/bins.h"
 #include "heap/homes.h"
 #include "heap/named.h"
-#include "heap/offers.h"
 #include "heap/parked.h"
+#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 
@@ -12,7 +12,7 @@ void heap_each_lock(lock_visit *visit, void *argument) {
   visit(&heap_list_lock, argument);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     visit(&heap->lock, argument);
-  offers_each_lock(visit, argument);
+  reclaim_each_lock(visit, argument);
 }
 
 /* To lock 10,000 heaps is to have the kernel copy 10,000 pages after the fork. */
@@ -20,7 +20,7 @@ void heap_each_lock_in_use(lock_visit *visit, void *argument) {
   visit(&heap_list_lock, argument);
   for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
     if (!heap_is_bare(heap)) visit(&heap->lock, argument);
-  offers_each_lock(visit, argument);
+  reclaim_each_lock(visit, argument);
 }
 
 void heap_fork_prepare(void) {
@@ -42,7 +42,7 @@ static bool is_whole_in_child(struct heap *heap) {
   bool was_free = !lock_is_taken(&heap->lock);
   if (lock_is_whole_in_child(&heap->lock)) return true;
   if (!was_free || !heap_is_bare(heap)) return false;
-  remote_forget_piles(heap);
+  remote_forget_drained(heap);
   return true;
 }
 
@@ -69,12 +69,13 @@ static bool settle_heap(struct heap *heap) {
   remote_forget_inbox(heap);
   if (is_mine(heap)) {
     parked_count_bins(heap, 0);
-    offers_enter_in_child(heap, false);
-    return heap == heap_if_any() || atomic_load_explicit(&heap->mover_counts, memory_order_relaxed);
+    reclaim_enter_in_child(heap, false);
+    return heap == heap_if_any() ||
+           atomic_load_explicit(&heap->transition_counts, memory_order_relaxed);
   }
   /* The bins of a parked heap are under its lock. */
   if (absent_take_over(heap)) parked_count_bins(heap, bins_bytes(heap));
-  offers_enter_in_child(heap, true);
+  reclaim_enter_in_child(heap, true);
   return false;
 }
 
@@ -83,7 +84,7 @@ void heap_fork_child(void) {
   struct heap *mine = heap_if_any(), *first = NULL, *last = NULL, *next;
   uint64_t active_now = 0;
   bool mine_is_whole = false, parked_are_whole = lock_is_whole_in_child(&heap_list_lock);
-  offers_fork_child();
+  reclaim_fork_child();
   for (struct heap *heap = heap_first(); heap != NULL; heap = next) {
     next = heap->next;
     if (!is_whole_in_child(heap)) {

@@ -107,8 +107,9 @@ static bool becomes_home(const struct heap *heap) {
 
 /* Is it this thread's, or one that it has taken besides? */
 static bool is_in_use(const struct heap *heap) {
-  return heap == heap_if_any() || (parked_is_moved_here(heap) &&
-                                   atomic_load_explicit(&heap->mover_counts, memory_order_relaxed));
+  return heap == heap_if_any() ||
+         (parked_is_moved_here(heap) &&
+          atomic_load_explicit(&heap->transition_counts, memory_order_relaxed));
 }
 
 /* Nothing is written to a guest that stays one. */

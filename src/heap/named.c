@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "heap/refill.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
@@ -84,7 +84,7 @@ static struct hak_heap *new_heap(void) {
   set_capacities(&named->heap);
   atomic_store_explicit(&named->heap.state, HEAP_NAMED, memory_order_relaxed);
   named->heap.home = &named->heap;
-  engine_set_mark(&named->heap);
+  purger_set_mark(&named->heap);
   heap_list(&named->heap);
   return named;
 }
@@ -129,14 +129,14 @@ void named_lock(struct hak_heap *named) {
   }
 }
 
-/* Nothing is held while it waits: the visitor of the other walk may call the engine. */
-void named_lock_beside_engine(struct hak_heap *named) {
+/* Nothing is held while it waits: the visitor of the other walk may call the purger. */
+void named_lock_beside_purger(struct hak_heap *named) {
   for (;;) {
-    lock_acquire(&engine_batch_lock);
+    lock_acquire(&purger_batch_lock);
     lock_acquire(&named->heap.lock);
     if (!others_walk(named)) return;
     lock_release(&named->heap.lock);
-    lock_release(&engine_batch_lock);
+    lock_release(&purger_batch_lock);
     wait_for_walk();
   }
 }
@@ -169,7 +169,7 @@ static void count_out(struct hak_heap *named, size_t bytes) {
 static struct slab *slab_to_use(struct hak_heap *named, unsigned size_class) {
   struct heap *heap = &named->heap;
   struct class_slabs *slabs = &heap->classes[size_class];
-  if (slabs->first != NULL || refill_take_back(heap, size_class)) return slabs->first;
+  if (slabs->first != NULL || refill_recommit(heap, size_class)) return slabs->first;
   enum span_pages pages = slabs_owned(heap) < HUGE_PAGES_FROM ? PAGES_SMALL : PAGES_HUGE;
   struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
   if (slab == NULL) return NULL;
@@ -192,8 +192,8 @@ static bool fill(struct hak_heap *named, unsigned size_class) {
   if (count == 0) count = slab_carve(slab, wanted > 0 ? wanted : 1, 0, &list);
   heap->bins[size_class].head = list;
   heap->bins[size_class].room -= (int32_t)count;
-  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
-  if (slab_is_given(slab)) slabs_enlist(heap, slab);
+  if (slab_is_decommitted(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
+  if (slab_is_decommitted(slab)) slabs_enlist(heap, slab);
   else if (!slab_has_room(slab)) slabs_enter_ring(&named->full, slab, LIST_FULL);
   return count > 0;
 }
@@ -305,7 +305,7 @@ static struct slab *any_slab(struct hak_heap *named) {
   const struct heap *heap = &named->heap;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     if (heap->classes[c].first != NULL) return heap->classes[c].first;
-    if (heap->classes[c].given != NULL) return heap->classes[c].given;
+    if (heap->classes[c].decommitted != NULL) return heap->classes[c].decommitted;
   }
   if (is_ring_empty(&named->full)) return NULL;
   struct slab *slab = named->full.next;
@@ -313,11 +313,11 @@ static struct slab *any_slab(struct hak_heap *named) {
   return slab;
 }
 
-/* A fork and the engine wait for both locks: some slabs at a time. False: there are no more. */
+/* A fork and the purger wait for both locks: some slabs at a time. False: there are no more. */
 static bool drop_slabs(struct hak_heap *named) {
   enum { SLABS_AT_ONCE = 32 };
   struct slab *slab = NULL;
-  named_lock_beside_engine(named);
+  named_lock_beside_purger(named);
   refuse_in_walk(named);
   set_capacities(&named->heap); /* what is in bins goes with its slabs */
   memset(named->walked_free, 0, sizeof named->walked_free);
@@ -327,7 +327,7 @@ static bool drop_slabs(struct hak_heap *named) {
     slab_drop(slab);
   }
   lock_release(&named->heap.lock);
-  lock_release(&engine_batch_lock);
+  lock_release(&purger_batch_lock);
   superslab_settle();
   return slab != NULL;
 }

@@ -56,8 +56,8 @@ void named_destroy(struct hak_heap *named);
 
 /** The heap's lock, when no other thread walks. */
 void named_lock(struct hak_heap *named);
-/** The same, and engine_batch_lock: no slab of the heap is in the release engine's hands, in no list. */
-void named_lock_beside_engine(struct hak_heap *named);
+/** The same, and purger_batch_lock: no slab of the heap is in the purger's hands, in no list. */
+void named_lock_beside_purger(struct hak_heap *named);
 
 /** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, without: no memory. */
 void *named_take(struct hak_heap *named, unsigned size_class, bool *refused);
@@ -74,7 +74,7 @@ bool named_may_grow(struct hak_heap *named, size_t bytes);
 void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable);
 
 /** Calls `visit` for each live block, without a lock, until it says false. False: it has. Other threads that use the heap wait meanwhile, the
- * release engine passes it by; `visit` may free the block that it is given. */
+ * purger passes it by; `visit` may free the block that it is given. */
 typedef bool named_visit(void *block, size_t usable, void *argument);
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument);
 

@@ -1,6 +1,6 @@
 /* named_walk.c - the live blocks of a named heap; see named.h. */
-#include "heap/engine.h"
 #include "heap/named.h"
+#include "heap/purger.h"
 #include "heap/slabs.h"
 #include "slab/holes.h"
 
@@ -84,7 +84,7 @@ static bool walk_all(const struct walk *walk) {
   const struct heap *heap = &named->heap;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (!walk_list(walk, heap->classes[c].first, NULL) ||
-        !walk_list(walk, heap->classes[c].given, NULL))
+        !walk_list(walk, heap->classes[c].decommitted, NULL))
       return false;
   if (!walk_list(walk, named->full.next, &named->full)) return false;
   for (struct slab *span = named->blocks.next, *next; span != &named->blocks; span = next) {
@@ -133,10 +133,10 @@ static void put_all_walked(struct hak_heap *named) {
  * in this child of a fork. */
 static void lock_for_walk(struct hak_heap *named) {
   for (;;) {
-    named_lock_beside_engine(named); /* later the engine passes the heap by */
+    named_lock_beside_purger(named); /* later the purger passes the heap by */
     if (named->lost || named->walker != 0 || !any_walked(named)) return;
     lock_release(&named->heap.lock);
-    lock_release(&engine_batch_lock);
+    lock_release(&purger_batch_lock);
     put_all_walked(named);
   }
 }
@@ -149,7 +149,7 @@ bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
   if (walks) named->walker = lock_self();
   named->walked = NULL;
   lock_release(&named->heap.lock);
-  lock_release(&engine_batch_lock);
+  lock_release(&purger_batch_lock);
   if (!walks) return true;
   bool all = walk_all(&(struct walk){named, visit, argument, before != 0});
   lock_acquire(&named->heap.lock);

@@ -56,12 +56,12 @@ static void forget_all(void) {
   atomic_store_explicit(&count, 0, memory_order_relaxed);
 }
 
-/* A heap without a mover that is parked is in a list: both change under heap_list_lock. */
+/* A parked heap that is not in transition is in a list: both change under heap_list_lock. */
 void parked_fork_child(struct heap *first, bool whole) {
   if (!whole) forget_all();
   for (struct heap *heap = first; heap != NULL; heap = heap->next) {
     if (atomic_load_explicit(&heap->state, memory_order_relaxed) != HEAP_PARKED) continue;
-    bool moves = atomic_load_explicit(&heap->mover, memory_order_relaxed) != 0;
+    bool moves = atomic_load_explicit(&heap->in_transition, memory_order_relaxed) != 0;
     if ((whole && !moves) || parked_is_moved_here(heap)) continue;
     if (moves) parked_end_to_move(heap);
     parked_put(heap);
@@ -79,14 +79,14 @@ size_t parked_bin_bytes(void) {
 }
 
 void parked_begin_to_move(struct heap *heap, bool counts) {
-  atomic_store_explicit(&heap->mover_counts, counts, memory_order_relaxed);
-  atomic_store_explicit(&heap->mover, lock_self(), memory_order_relaxed);
+  atomic_store_explicit(&heap->transition_counts, counts, memory_order_relaxed);
+  atomic_store_explicit(&heap->in_transition, lock_self(), memory_order_relaxed);
 }
 
 void parked_end_to_move(struct heap *heap) {
-  atomic_store_explicit(&heap->mover, 0, memory_order_relaxed);
+  atomic_store_explicit(&heap->in_transition, 0, memory_order_relaxed);
 }
 
 bool parked_is_moved_here(const struct heap *heap) {
-  return atomic_load_explicit(&heap->mover, memory_order_relaxed) == lock_self();
+  return atomic_load_explicit(&heap->in_transition, memory_order_relaxed) == lock_self();
 }

@@ -10,9 +10,9 @@
 
 #include "heap/adopt.h"
 #include "heap/bins.h"
-#include "heap/engine.h"
+#include "heap/fallback.h"
 #include "heap/homes.h"
-#include "heap/loans.h"
+#include "heap/purger.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "observe/report.h"
@@ -39,7 +39,7 @@ enum { REFILL_BLOCKS = 64 };
  * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
  * times what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
 #define COMES_BACK_BYTES (2 * MIB)
-#define GIVEN_LEFT_BYTES (8 * MIB)
+#define DECOMMITTED_LEFT_BYTES (8 * MIB)
 enum { SPREAD_MOST = 3 };
 
 /* A block with an alignment is hardly used if it is a quarter of what its class gives, in pages of its own. */
@@ -85,24 +85,25 @@ static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
 
 /* Are new pages wanted rather than those that were given back? */
 static bool prefers_fresh(const struct heap *heap) {
-  return HAK_UNLIKELY(heap->reopened_bytes >= COMES_BACK_BYTES) && !heap->traded &&
-         heap->given_bytes >= GIVEN_LEFT_BYTES && slabs_owned(heap) >= HUGE_PAGES_FROM &&
-         slabs_owned(heap) < SPREAD_MOST * heap->most_bytes && !option_value(SS_MEM_LEAN) &&
+  return HAK_UNLIKELY(heap->recommitted_bytes >= COMES_BACK_BYTES) && !heap->growth_purged &&
+         heap->decommitted_bytes >= DECOMMITTED_LEFT_BYTES &&
+         slabs_owned(heap) >= HUGE_PAGES_FROM &&
+         slabs_owned(heap) < SPREAD_MOST * heap->peak_committed && !option_value(SS_MEM_LEAN) &&
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
 }
 
-bool refill_take_back(struct heap *heap, unsigned size_class) {
-  struct slab *slab = heap->classes[size_class].given;
+bool refill_recommit(struct heap *heap, unsigned size_class) {
+  struct slab *slab = heap->classes[size_class].decommitted;
   if (slab == NULL) return false;
   slabs_unlist(heap, slab);
-  size_t before = slab_given_bytes(slab);
+  size_t before = slab_decommitted_bytes(slab);
   hole_open(slab);
-  size_t opened = before - slab_given_bytes(slab);
-  heap->given_bytes -= opened;
+  size_t opened = before - slab_decommitted_bytes(slab);
+  heap->decommitted_bytes -= opened;
   slabs_count_free(heap, slab, slab_free_count(slab));
   unit_take(opened);
-  heap->reopened_bytes += opened;
-  if (HAK_UNLIKELY(heap->traded)) engine_trade_back(heap);
+  heap->recommitted_bytes += opened;
+  if (HAK_UNLIKELY(heap->growth_purged)) purger_growth_recommitted(heap);
   slabs_enlist(heap, slab);
   return true;
 }
@@ -143,7 +144,7 @@ static unsigned take_from_slabs(struct heap *home, unsigned size_class, unsigned
   while (count < wanted) {
     struct slab *slab = slab_to_use(home, size_class);
     if (slab == NULL) {
-      if (count > 0 || prefers_fresh(home) || !refill_take_back(home, size_class)) break;
+      if (count > 0 || prefers_fresh(home) || !refill_recommit(home, size_class)) break;
       continue;
     }
     void *blocks;
@@ -194,7 +195,7 @@ static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
   if (is_own) heap_set_node(home, node_now());
   bool adopted = adopt_slabs(home, size_class, false);
   if (!adopted && !add_slab(home, size_class)) {
-    if (refill_take_back(home, size_class)) return true;
+    if (refill_recommit(home, size_class)) return true;
     adopted = node_are_many() && adopt_slabs(home, size_class, true);
     if (!adopted) return false;
   }
@@ -231,7 +232,7 @@ static bool sort_sent_back(struct heap *heap, unsigned size_class) {
     lock_acquire(&home->lock);
   }
   home->sorts[size_class] = more;
-  if (HAK_UNLIKELY(due)) heap->wants |= engine_is_due(home) ? WANTS_ENGINE : WANTS_LOOK;
+  if (HAK_UNLIKELY(due)) heap->deferred |= purger_is_due(home) ? DEFERRED_PURGE : DEFERRED_CHECK;
   return due;
 }
 
@@ -283,10 +284,10 @@ static void to_bin(struct bin *bin, void *first, unsigned count) {
 }
 
 /* What else is to be done after a refill that made the home grow, or opened what was given back. Under the home's lock. */
-static unsigned wants_after(struct heap *home, bool grew) {
-  unsigned wants = grew ? WANTS_READY : 0;
-  if (grew && HAK_UNLIKELY(engine_trade_is_due(home))) wants |= WANTS_TRADE;
-  return wants;
+static unsigned deferred_after(struct heap *home, bool grew) {
+  unsigned deferred = grew ? DEFERRED_READY : 0;
+  if (grew && HAK_UNLIKELY(purger_growth_is_due(home))) deferred |= DEFERRED_GROWTH_PURGE;
+  return deferred;
 }
 
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
@@ -297,27 +298,27 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
   heap->overflows[size_class] = 0;
   heap->freed_in_a_row = 0;
   lock_acquire(&home->lock);
-  home->quiet[size_class] = 0;
+  home->idle_scans[size_class] = 0;
   bool settles = sort_sent_back(heap, size_class);
   unsigned count = take_batches(home, size_class, &list);
   if (count == 0 && needs_new_page(home, size_class)) {
-    if (any_larger) list = loan_take(heap, size_class);
-    if (list == NULL) loan_end(heap, size_class);
+    if (any_larger) list = fallback_take(heap, size_class);
+    if (list == NULL) fallback_end(heap, size_class);
     if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM) {
       count = adopt_blocks(home, size_class, wanted, &list);
       settles = true;
     }
   }
-  bool lent = count == 0 && list != NULL;
-  if (count == 0 && !lent) count = take_from_slabs(home, size_class, wanted, &list, zeroed);
-  if (count == 0 && !lent && get_memory(home, size_class, home == heap)) {
+  bool fell_back = count == 0 && list != NULL;
+  if (count == 0 && !fell_back) count = take_from_slabs(home, size_class, wanted, &list, zeroed);
+  if (count == 0 && !fell_back && get_memory(home, size_class, home == heap)) {
     settles = grew = true;
     count = take_blocks(home, size_class, wanted, &list, zeroed);
   }
-  heap->wants |= (uint8_t)wants_after(home, grew);
+  heap->deferred |= (uint8_t)deferred_after(home, grew);
   lock_release(&home->lock);
   if (settles || list == NULL) superslab_settle();
-  if (lent || list == NULL) return list;
+  if (fell_back || list == NULL) return list;
   probe_refill(heap, class_size(size_class), count);
   to_bin(&heap->bins[size_class], list, count);
   return list;

@@ -13,6 +13,6 @@ void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zero
 void refill_note_aligned(unsigned size_class, size_t size);
 
 /** Makes a slab whose pages were given back a partial one; false: there is none. Under heap->lock. */
-bool refill_take_back(struct heap *heap, unsigned size_class);
+bool refill_recommit(struct heap *heap, unsigned size_class);
 
 #endif

@@ -4,7 +4,7 @@
  * one compare-and-swap to that heap's inbox of the class. The inbox is a stack of batches whose only
  * operations are push (any thread) and take-all (whoever holds the heap's lock): with no single pop
  * there is no ABA problem, since a push whose head went away and came back still links to a head
- * that is there. tests/models/inbox.pml checks it exhaustively. What was taken is the heap's pile, from which
+ * that is there. tests/models/inbox.pml checks it exhaustively. What was taken is the heap's drained list, from which
  * batches are used one by one without being walked.
  *
  * A batch of 64 to 128 small blocks costs a block 1.8-2.0 ns, of 8 blocks 3.5 (docs/decisions/0003).
@@ -12,10 +12,10 @@
 #include "heap/remote.h"
 
 #include "heap/bins.h"
-#include "heap/engine.h"
 #include "heap/homes.h"
 #include "heap/named.h"
-#include "heap/offers.h"
+#include "heap/purger.h"
+#include "heap/reclaim.h"
 #include "heap/slots.h"
 #include "observe/report.h"
 
@@ -34,12 +34,13 @@ static int64_t count_inbox(struct heap *heap, unsigned size_class, int64_t block
 }
 
 /* A batch was sent to a heap: others may want it. Who takes the heap over the mark speaks for what was sent before. */
-static HAK_COLD void offer(struct heap *to, unsigned size_class, int64_t waits, int64_t more) {
-  if (waits >= SLEEPING_INBOX_BYTES && waits - more < SLEEPING_INBOX_BYTES) offers_enter_all(to);
-  offers_enter(to, size_class);
+static HAK_COLD void list_for_reclaim(struct heap *to, unsigned size_class, int64_t waits,
+                                      int64_t more) {
+  if (waits >= BACKLOG_BYTES && waits - more < BACKLOG_BYTES) reclaim_enter_all(to);
+  reclaim_enter(to, size_class);
 }
 
-/* True: so much waits there that the engine is to be called, without a lock. */
+/* True: so much waits there that the purger is to be called, without a lock. */
 static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
   old = atomic_load_explicit(&to->inbox[size_class], memory_order_relaxed);
@@ -49,9 +50,9 @@ static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned co
   while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
                                                 memory_order_release, memory_order_relaxed));
   int64_t waits = count_inbox(to, size_class, count);
-  if (HAK_UNLIKELY(offers_sleeps(to)))
-    offer(to, size_class, waits, (int64_t)count * class_size(size_class));
-  return waits > SLEEPING_INBOX_BYTES && engine_inbox_is_due(to, (size_t)waits);
+  if (HAK_UNLIKELY(reclaim_has_backlog(to)))
+    list_for_reclaim(to, size_class, waits, (int64_t)count * class_size(size_class));
+  return waits > BACKLOG_BYTES && purger_inbox_is_due(to, (size_t)waits);
 }
 
 static bool send(struct outgoing *slot) {
@@ -65,7 +66,7 @@ static bool send(struct outgoing *slot) {
 }
 
 static void send_of(struct heap *heap, struct outgoing *slot) {
-  if (HAK_UNLIKELY(send(slot))) heap->wants |= WANTS_ENGINE;
+  if (HAK_UNLIKELY(send(slot))) heap->deferred |= DEFERRED_PURGE;
 }
 
 /* False: a handler of signals has interrupted its thread there, and uses no slot. */
@@ -109,18 +110,18 @@ static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block, 
 }
 
 /* A named heap gets each block at once: gathered ones would still be linked when it is destroyed. */
-static bool freed_to_named(struct bin *owner, void *block, bool *wants_look) {
+static bool freed_to_named(struct bin *owner, void *block, bool *check_is_due) {
   unsigned size_class = map_slab(block)->size_class;
   struct hak_heap *named = named_of_bin(owner, size_class);
-  if (named != NULL) *wants_look = named_put(named, size_class, block);
+  if (named != NULL) *check_is_due = named_put(named, size_class, block);
   return named != NULL;
 }
 
 /* A block for which there is no slot goes past them? */
 static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
-  bool wants_look = false;
-  if (!freed_to_named(owner, block, &wants_look)) return false;
-  if (wants_look) heap->wants |= WANTS_LOOK;
+  bool check_is_due = false;
+  if (!freed_to_named(owner, block, &check_is_due)) return false;
+  if (check_is_due) heap->deferred |= DEFERRED_CHECK;
   return true;
 }
 
@@ -192,8 +193,8 @@ bool remote_send_home(struct bin *owner, unsigned size_class, void *list) {
   return due;
 }
 
-void remote_send_strays(struct strays *strays) {
-  for (unsigned i = 0; i < STRAY_SLOTS; i++) (void)send(&strays->slots[i]);
+void remote_send_misrouted(struct misrouted *misrouted) {
+  for (unsigned i = 0; i < MISROUTED_SLOTS; i++) (void)send(&misrouted->slots[i]);
 }
 
 /* Heaps often lie at a fixed distance. Whatever that is, their bins have to be spread as by chance: one multiplication
@@ -205,8 +206,9 @@ static uint64_t mixed(const struct bin *owner) {
   return ((key ^ key >> 32) * odd) >> 32;
 }
 
-void remote_gather_strays(struct strays *strays, struct bin *owner, void *first, unsigned count) {
-  struct outgoing *slot = &strays->slots[mixed(owner) % STRAY_SLOTS];
+void remote_gather_misrouted(struct misrouted *misrouted, struct bin *owner, void *first,
+                             unsigned count) {
+  struct outgoing *slot = &misrouted->slots[mixed(owner) % MISROUTED_SLOTS];
   if (slot->owner != owner) {
     (void)send(slot);
     give_slot_to(slot, owner, first, BATCH_BYTES);
@@ -218,27 +220,27 @@ void remote_gather_strays(struct strays *strays, struct bin *owner, void *first,
 }
 
 void remote_free_now(struct bin *owner, void *block) {
-  bool wants_look;
-  if (!freed_to_named(owner, block, &wants_look)) remote_send_list(owner, block, 1);
+  bool check_is_due;
+  if (!freed_to_named(owner, block, &check_is_due)) remote_send_list(owner, block, 1);
 }
 
-/* Of so many slots: with `looks` above 0 what was there when they were last looked at. Bytes of the rest. */
-static size_t send_older_of(struct outgoing *slots, unsigned count, unsigned looks) {
-  size_t young = 0;
+/* Of so many slots: with `idle_scans` above 0 what was there when they were last looked at. Bytes of the rest. */
+static size_t send_older_of(struct outgoing *slots, unsigned count, unsigned idle_scans) {
+  size_t unexpired = 0;
   for (struct outgoing *slot = slots; slot < slots + count; slot++) {
     if (slot->head == NULL) continue;
-    if (looks == 0 || slot->waited) {
+    if (idle_scans == 0 || slot->waited) {
       (void)send(slot);
     } else {
       slot->waited = true;
-      young += (size_t)slot->count * class_size(slot->size_class);
+      unexpired += (size_t)slot->count * class_size(slot->size_class);
     }
   }
-  return young;
+  return unexpired;
 }
 
-size_t remote_send_older(struct heap *heap, unsigned looks) {
-  return send_older_of(heap->outgoing, OUTGOING_SLOTS, looks);
+size_t remote_send_older(struct heap *heap, unsigned idle_scans) {
+  return send_older_of(heap->outgoing, OUTGOING_SLOTS, idle_scans);
 }
 
 void remote_flush(struct heap *heap) {
@@ -255,10 +257,10 @@ static struct batch *take_inbox(struct heap *heap, unsigned size_class) {
   return atomic_exchange_explicit(&heap->inbox[size_class], NULL, memory_order_acquire);
 }
 
-/* The heap's pile of the class, with what came meanwhile when it is empty. */
-static struct batch *pile_of(struct heap *heap, unsigned size_class) {
-  if (heap->pile[size_class] == NULL) heap->pile[size_class] = take_inbox(heap, size_class);
-  return heap->pile[size_class];
+/* The heap's drained list of the class, with what came meanwhile when it is empty. */
+static struct batch *drained_of(struct heap *heap, unsigned size_class) {
+  if (heap->drained[size_class] == NULL) heap->drained[size_class] = take_inbox(heap, size_class);
+  return heap->drained[size_class];
 }
 
 /* While a batch waits nothing covers the link of its first block, and the second word was made anew from whatever the first one is: it has
@@ -271,11 +273,11 @@ static void check_restored(const struct batch *batch, unsigned count, unsigned s
 }
 
 unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) {
-  struct batch *batch = pile_of(heap, size_class);
+  struct batch *batch = drained_of(heap, size_class);
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
   if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
-  heap->pile[size_class] = batch_follow(batch, size_class);
+  heap->drained[size_class] = batch_follow(batch, size_class);
   link_restore(batch);
   check_restored(batch, count, size_class);
   (void)count_inbox(heap, size_class, -(int64_t)count);
@@ -284,13 +286,13 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) 
 }
 
 bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches) {
-  const struct batch *batch = pile_of(heap, size_class);
+  const struct batch *batch = drained_of(heap, size_class);
   for (; batch != NULL && batches > 0; batches--) batch = batch_follow(batch, size_class);
   return batches == 0;
 }
 
 bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few) {
-  struct batch *first = pile_of(from, size_class), *last = first;
+  struct batch *first = drained_of(from, size_class), *last = first;
   if (first == NULL) return false;
   few = few && count_of(first) >= STEAL_LONG;
   int64_t blocks = count_of(first);
@@ -301,10 +303,10 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, boo
     last = next;
     blocks += count_of(last);
   }
-  from->pile[size_class] = batch_follow(last, size_class);
+  from->drained[size_class] = batch_follow(last, size_class);
   last->next_and_count = (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
-  HAK_CHECK(heap->pile[size_class] == NULL);
-  heap->pile[size_class] = first;
+  HAK_CHECK(heap->drained[size_class] == NULL);
+  heap->drained[size_class] = first;
   (void)count_inbox(from, size_class, -blocks);
   (void)count_inbox(heap, size_class, blocks);
   return true;
@@ -312,23 +314,24 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, boo
 
 /* --- around fork ------------------------------------------------------------------------------------------ */
 
-/* Where a pile is left it comes behind what was sent since. */
+/* Where a drained list is left it comes behind what was sent since. */
 void remote_settle(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     struct batch *first = take_inbox(heap, c), *last = first;
     if (first == NULL) continue;
     for (struct batch *next; (next = batch_follow(last, c)) != NULL;) last = next;
-    last->next_and_count = (uintptr_t)heap->pile[c] | (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
-    heap->pile[c] = first;
+    last->next_and_count = (uintptr_t)heap->drained[c] | (uint64_t)count_of(last)
+                                                             << BATCH_COUNT_SHIFT;
+    heap->drained[c] = first;
   }
 }
 
-void remote_forget_piles(struct heap *heap) {
+void remote_forget_drained(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (heap->pile[c] != NULL) heap->pile[c] = NULL;
+    if (heap->drained[c] != NULL) heap->drained[c] = NULL;
 }
 
-/* However long the piles are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a
+/* However long the drained lists are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a
  * batch counts it afterwards. Nothing is written where nothing changes, for each page that is costs a copy. */
 void remote_forget_inbox(struct heap *heap) {
   int64_t bytes = 0;
@@ -336,7 +339,7 @@ void remote_forget_inbox(struct heap *heap) {
     if (atomic_load_explicit(&heap->inbox[c], memory_order_relaxed) != NULL)
       atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
     int64_t size = class_size(c);
-    for (struct batch *batch = heap->pile[c]; batch != NULL; batch = batch_follow(batch, c))
+    for (struct batch *batch = heap->drained[c]; batch != NULL; batch = batch_follow(batch, c))
       bytes += count_of(batch) * size;
   }
   if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) != bytes)

@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct batch) <= BLOCK_ALIGNMENT, "has to fit into every b
 #define BATCH_COUNT_SHIFT 48
 enum { BATCH_BLOCKS = 128 }; /* at most */
 
-/** The batch behind it in an inbox or a pile. */
+/** The batch behind it in an inbox or a drained list. */
 HAK_INLINE struct batch *batch_next(const struct batch *batch) {
   return (struct batch *)(uintptr_t)(batch->next_and_count &
                                      ((UINT64_C(1) << BATCH_COUNT_SHIFT) - 1));
@@ -50,7 +50,7 @@ HAK_INLINE unsigned remote_gather(struct outgoing *slot, void *block) {
 }
 
 /** Sends what a slot of the heap has gathered, which is full; another, in which blocks have waited for long, may go with it. The release
- * engine is wanted when much waits there. The heap's thread only, which calls release_answer after it. */
+ * purger is wanted when much waits there. The heap's thread only, which calls release_answer after it. */
 void remote_send_full(struct heap *heap, struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
@@ -60,18 +60,19 @@ void remote_free(struct heap *heap, struct bin *owner, void *block);
 void remote_send_list(struct bin *owner, void *first, unsigned count);
 
 /** Sends a list of blocks of the class, which ends with NULL, in batches to the heap of `owner`, whoever owns their slabs. True: the release
- * engine is wanted. */
+ * purger is wanted. */
 bool remote_send_home(struct bin *owner, unsigned size_class, void *list);
 
 /** Where others' blocks of a class are gathered, so that they do not go home one by one. All zero at first. */
-enum { STRAY_SLOTS = 8 };
-struct strays {
-  struct outgoing slots[STRAY_SLOTS];
+enum { MISROUTED_SLOTS = 8 };
+struct misrouted {
+  struct outgoing slots[MISROUTED_SLOTS];
 };
 /** As remote_send_list, with all that is there. */
-void remote_send_strays(struct strays *strays);
+void remote_send_misrouted(struct misrouted *misrouted);
 /** Gathers `count` linked blocks of one slice, whose slab belongs to the heap of `owner`. */
-void remote_gather_strays(struct strays *strays, struct bin *owner, void *first, unsigned count);
+void remote_gather_misrouted(struct misrouted *misrouted, struct bin *owner, void *first,
+                             unsigned count);
 
 /** remote_send_list of one block, for callers without a heap. */
 void remote_free_now(struct bin *owner, void *block);
@@ -79,9 +80,9 @@ void remote_free_now(struct bin *owner, void *block);
 /** Sends everything gathered. The heap's thread only. */
 void remote_flush(struct heap *heap);
 
-/** Sends what is in the slots, with `looks` above 0 only what was there when it was last asked. Whoever may touch the slots (slots.h). Returns
+/** Sends what is in the slots, with `idle_scans` above 0 only what was there when it was last asked. Whoever may touch the slots (slots.h). Returns
  * the bytes that stay. */
-size_t remote_send_older(struct heap *heap, unsigned looks);
+size_t remote_send_older(struct heap *heap, unsigned idle_scans);
 
 /** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
  * is lost to the child. */
@@ -91,8 +92,8 @@ void remote_settle(struct heap *heap);
  * need not be whole. */
 void remote_forget_inbox(struct heap *heap);
 
-/** The same of piles and inbox, where the lock was not held. */
-void remote_forget_piles(struct heap *heap);
+/** The same of drained lists and inbox, where the lock was not held. */
+void remote_forget_drained(struct heap *heap);
 
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
  * heap->lock. */
@@ -101,7 +102,7 @@ unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
 /** Do others' frees of the class fill so many batches? The caller holds heap->lock. */
 bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches);
 
-/** Moves STEAL_BATCHES batches from one heap's pile to another's, which is empty; false, and nothing moves, when there are
+/** Moves STEAL_BATCHES batches from one heap's drained list to another's, which is empty; false, and nothing moves, when there are
  * fewer. `few`: fewer will do where the first of them has STEAL_LONG blocks. The caller holds the locks of both. */
 bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few);
 /* Shorter batches cost more to follow one by one than their blocks cost to sort, and hold more memory (docs/decisions/0034). */

@@ -1,7 +1,7 @@
 /* samples.c - see samples.h. */
 #include "heap/samples.h"
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "heap/quarantine.h"
 #include "heap/refill.h"
 #include "heap/slabs.h"
@@ -26,7 +26,7 @@ bool heap_samples_start(void) {
   lock_init(&heap_samples.lock);
   atomic_store_explicit(&heap_samples.state, HEAP_SAMPLES, memory_order_relaxed);
   heap_samples.home = &heap_samples;
-  engine_set_mark(&heap_samples);
+  purger_set_mark(&heap_samples);
   heap_list(&heap_samples);
   atomic_store_explicit(&state, THERE, memory_order_release);
   return true;
@@ -77,7 +77,7 @@ static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
 
 void *heap_samples_take(unsigned size_class) {
   struct class_slabs *slabs = &heap_samples.classes[size_class];
-  if (slabs->first == NULL && !refill_take_back(&heap_samples, size_class)) new_slab(size_class);
+  if (slabs->first == NULL && !refill_recommit(&heap_samples, size_class)) new_slab(size_class);
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
   int64_t free_before = slab_free_count(slab);

@@ -1,4 +1,4 @@
-/* samples.h - the heap that no thread has: slabs for the sampler's blocks (sample/sample.h). The release engine treats it
+/* samples.h - the heap that no thread has: slabs for the sampler's blocks (sample/sample.h). The purger treats it
  * like the others. */
 #ifndef HAK_HEAP_SAMPLES_H
 #define HAK_HEAP_SAMPLES_H

@@ -18,11 +18,11 @@ static void count_partial(struct class_slabs *slabs, int sign) {
 
 void slabs_unlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
-  if (slabs->next_look == slab) slabs->next_look = slab->next;
+  if (slabs->next_scanned == slab) slabs->next_scanned = slab->next;
   bool partial = slab->listed == LIST_PARTIAL;
   if (slab->prev != NULL) slab->prev->next = slab->next;
   else if (partial) slabs->first = slab->next;
-  else slabs->given = slab->next;
+  else slabs->decommitted = slab->next;
   if (slab->next != NULL) slab->next->prev = slab->prev;
   else if (partial) slabs->last = slab->prev;
   slab->next = slab->prev = NULL;
@@ -30,19 +30,19 @@ void slabs_unlist(struct heap *heap, struct slab *slab) {
   if (partial) count_partial(slabs, -1);
 }
 
-static void enlist_given(struct class_slabs *slabs, struct slab *slab) {
+static void enlist_decommitted(struct class_slabs *slabs, struct slab *slab) {
   slab->prev = NULL;
-  slab->next = slabs->given;
+  slab->next = slabs->decommitted;
   if (slab->next != NULL) slab->next->prev = slab;
-  slabs->given = slab;
-  slab->listed = LIST_GIVEN;
+  slabs->decommitted = slab;
+  slab->listed = LIST_DECOMMITTED;
 }
 
 /* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
 void slabs_enlist(struct heap *heap, struct slab *slab) {
   struct class_slabs *slabs = &heap->classes[slab->size_class];
-  if (HAK_UNLIKELY(slab_is_given(slab))) {
-    enlist_given(slabs, slab);
+  if (HAK_UNLIKELY(slab_is_decommitted(slab))) {
+    enlist_decommitted(slabs, slab);
     return;
   }
   slab->prev = slabs->last;
@@ -59,9 +59,9 @@ void slabs_own(struct heap *heap, struct slab *slab) {
   atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
   slabs_count_free(heap, slab, slab_free_count(slab));
-  heap->given_bytes += slab_given_bytes(slab);
-  size_t in_memory = slabs_owned(heap) - heap->given_bytes;
-  if (in_memory > heap->most_bytes) heap->most_bytes = in_memory;
+  heap->decommitted_bytes += slab_decommitted_bytes(slab);
+  size_t in_memory = slabs_owned(heap) - heap->decommitted_bytes;
+  if (in_memory > heap->peak_committed) heap->peak_committed = in_memory;
 }
 
 void slabs_disown(struct heap *heap, struct slab *slab) {
@@ -70,7 +70,7 @@ void slabs_disown(struct heap *heap, struct slab *slab) {
   atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
   slabs_count_free(heap, slab, -(int64_t)slab_free_count(slab));
-  heap->given_bytes -= slab_given_bytes(slab);
+  heap->decommitted_bytes -= slab_decommitted_bytes(slab);
 }
 
 void slabs_give_up(struct heap *heap, struct slab *slab) {
@@ -82,9 +82,9 @@ void slabs_give_up(struct heap *heap, struct slab *slab) {
 
 /* The slab changed owners while they were under way. */
 static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count,
-                                   struct strays *strays) {
+                                   struct misrouted *misrouted) {
   if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
-  if (strays != NULL) remote_gather_strays(strays, bin, first, count);
+  if (misrouted != NULL) remote_gather_misrouted(misrouted, bin, first, count);
   else remote_send_list(bin, first, count);
 }
 
@@ -103,7 +103,7 @@ void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last
       return;
     }
   }
-  if (slab->listed == LIST_GIVEN) slabs_unlist(heap, slab);
+  if (slab->listed == LIST_DECOMMITTED) slabs_unlist(heap, slab);
   if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
 }
 
@@ -124,11 +124,11 @@ static bool are_blocks(const struct slab *slice, const void *first, const void *
 
 /* `count` blocks of one slice, linked from `first` to `last`. */
 HAK_INLINE void put_run(struct heap *heap, struct slab *slice, void *first, void *last,
-                        unsigned count, bool keep_last, struct strays *strays) {
+                        unsigned count, bool keep_last, struct misrouted *misrouted) {
   struct bin *bin = map_bin(first);
   if (HAK_LIKELY(heap_owns_bin(heap, bin)))
     slabs_put_run(heap, slab_head(slice), first, last, count, keep_last);
-  else put_elsewhere(bin, first, count, strays);
+  else put_elsewhere(bin, first, count, misrouted);
 }
 
 /* Does the second lie in the slice of the first, at a place that a block may have? */
@@ -139,9 +139,9 @@ static bool may_follow(const void *first, const void *second) {
 /* Takes blocks off the list and puts them back, BLOCKS_A_HOLD and what is left of the last run; returns how many.
  * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked, and is looked up once. No link
  * is followed that leads out of our memory. A block that was freed twice may link a list to itself: a run ends where no slice has more
- * blocks, and slab_put finds them too many. `strays`: where others' blocks are gathered; NULL: they are sent run by run. */
+ * blocks, and slab_put finds them too many. `misrouted`: where others' blocks are gathered; NULL: they are sent run by run. */
 static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last,
-                         struct strays *strays) {
+                         struct misrouted *misrouted) {
   void *next = *list;
   const void *from = next;
   unsigned put = 0;
@@ -156,7 +156,7 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
       count++;
     } while (next != NULL && may_follow(first, next) && count < SLICE_BYTES / BLOCK_ALIGNMENT);
     if (HAK_UNLIKELY(!are_blocks(slice, first, last, size_class))) link_report(from);
-    put_run(heap, slice, first, last, count, keep_last, strays);
+    put_run(heap, slice, first, last, count, keep_last, misrouted);
     from = last;
     put += count;
   }
@@ -165,10 +165,10 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
 }
 
 static void put_all(struct heap *heap, unsigned size_class, void *list, bool keep_last,
-                    struct strays *strays) {
+                    struct misrouted *misrouted) {
   for (;;) {
     slabs_count(heap, size_class, COUNT_TO_SLABS,
-                put_some(heap, size_class, &list, keep_last, strays));
+                put_some(heap, size_class, &list, keep_last, misrouted));
     if (HAK_LIKELY(list == NULL)) return;
     lock_release_in_turn(&heap->lock);
     lock_acquire(&heap->lock);
@@ -180,20 +180,20 @@ void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool kee
 }
 
 void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
-  struct strays strays = {0};
-  put_all(heap, size_class, list, keep_last, &strays);
-  remote_send_strays(&strays);
+  struct misrouted misrouted = {0};
+  put_all(heap, size_class, list, keep_last, &misrouted);
+  remote_send_misrouted(&misrouted);
 }
 
 bool slabs_put_batches(struct heap *heap, unsigned size_class) {
-  struct strays strays = {0};
+  struct misrouted misrouted = {0};
   unsigned put = 0, count = 1;
   void *list;
   while (put < BLOCKS_A_HOLD && (count = remote_take_batch(heap, size_class, &list)) > 0) {
-    while (list != NULL) (void)put_some(heap, size_class, &list, true, &strays);
+    while (list != NULL) (void)put_some(heap, size_class, &list, true, &misrouted);
     put += count;
   }
-  remote_send_strays(&strays);
+  remote_send_misrouted(&misrouted);
   return count > 0;
 }
 
@@ -203,7 +203,7 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
 enum { FREE_OF_4 = 3, HOLDS_MOST = 8 };
 
 static bool is_mostly_free(const struct heap *home) {
-  size_t in_memory = slabs_owned(home) - home->given_bytes;
+  size_t in_memory = slabs_owned(home) - home->decommitted_bytes;
   return in_memory >= WAITING_MOST &&
          slabs_waiting(home) + home->free_bytes >= in_memory / 4 * FREE_OF_4;
 }
@@ -231,9 +231,9 @@ void slabs_put_waiting(struct heap *home, size_t bytes) {
 bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last) {
   absent_prove(heap);
   struct bin *bin = &heap->bins[size_class];
-  struct strays strays = {0};
-  unsigned put = put_some(heap, size_class, &bin->head, keep_last, &strays);
-  remote_send_strays(&strays);
+  struct misrouted misrouted = {0};
+  unsigned put = put_some(heap, size_class, &bin->head, keep_last, &misrouted);
+  remote_send_misrouted(&misrouted);
   bin->room += (int32_t)put;
   slabs_count(heap, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;

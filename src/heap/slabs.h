@@ -16,7 +16,7 @@ HAK_INLINE size_t slabs_owned(const struct heap *heap) {
 /* More of a home's memory does not wait for refills unsorted, if the home's own threads free it. */
 #define WAITING_MOST ((size_t)8 * MIB)
 
-/** Bytes that were freed and wait in the inboxes and piles. A hint. */
+/** Bytes that were freed and wait in the inboxes and drained lists. A hint. */
 HAK_INLINE size_t slabs_waiting(const struct heap *home) {
   int64_t bytes = atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed);
   return bytes > 0 ? (size_t)bytes : 0;
@@ -43,8 +43,8 @@ void slabs_enlist(struct heap *heap, struct slab *slab);
 
 /** After blocks were taken out of a listed slab: into the list where it belongs now, or none. */
 HAK_INLINE void slabs_list_again(struct heap *heap, struct slab *slab) {
-  if (slab_is_given(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
-  if (slab_is_given(slab)) slabs_enlist(heap, slab);
+  if (slab_is_decommitted(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
+  if (slab_is_decommitted(slab)) slabs_enlist(heap, slab);
 }
 
 /** A slab, or a Large or Huge block by its descriptor, in no list, into a ring; or out of the one that it is in. */

@@ -5,7 +5,7 @@
 
 void slots_take_back(struct heap *heap) {
   lock_acquire(&heap->lock);
-  /* relaxed: this thread's next look finds it, and the engine looks under the lock */
+  /* relaxed: this thread's next scan finds it, and the purger looks under the lock */
   atomic_store_explicit(&heap->slots_claimed, false, memory_order_relaxed);
   lock_release(&heap->lock);
 }
@@ -25,13 +25,13 @@ static bool may_send(const struct heap *heap) {
          !atomic_load_explicit(&heap->in_slots, memory_order_acquire);
 }
 
-size_t slots_send_claimed(struct heap *heap, unsigned looks) {
+size_t slots_send_claimed(struct heap *heap, unsigned idle_scans) {
   /* A hint: what was not claimed is not looked at under its lock. */
   if (!atomic_load_explicit(&heap->slots_claimed, memory_order_relaxed)) return 0;
   lock_acquire(&heap->lock);
-  size_t young = may_send(heap) ? remote_send_older(heap, looks) : 0;
+  size_t unexpired = may_send(heap) ? remote_send_older(heap, idle_scans) : 0;
   /* release: what was done to the slots is seen by the thread that sees this */
   atomic_store_explicit(&heap->slots_claimed, false, memory_order_release);
   lock_release(&heap->lock);
-  return young;
+  return unexpired;
 }

@@ -1,18 +1,18 @@
 /* slots.h - who may touch the slots in which a thread gathers blocks for others (remote.h).
  *
- * A thread uses the slots of its heap without a lock, and without an instruction that orders its processor's stores. The engine
+ * A thread uses the slots of its heap without a lock, and without an instruction that orders its processor's stores. The purger
  * empties those of a thread that sleeps, in three steps:
  *
  *   the thread    in_slots = 1; if slots_claimed: in_slots = 0, and it takes the claim back under the heap's lock; else it uses the
  *                 slots; in_slots = 0
- *   the engine    slots_claimed = 1 in all heaps; os_fence_threads(); then for each heap, under its lock: if the claim stands and
+ *   the purger    slots_claimed = 1 in all heaps; os_fence_threads(); then for each heap, under its lock: if the claim stands and
  *                 in_slots is 0, it sends what is in the slots; slots_claimed = 0
  *
- * What the thread stored before the fence is seen by the engine after it, and a thread that comes to the slots after the fence sees
+ * What the thread stored before the fence is seen by the purger after it, and a thread that comes to the slots after the fence sees
  * the claim: so one of the two sees the other, as with a seq_cst fence between the thread's store and its load. Who sees the claim
  * waits for the lock. Where the kernel has no such fence the slots stay as they are. tests/models/slots.pml is a model of it.
  *
- * The engine writes neither a slot's owner nor its limit and class, so the thread reads these as it likes.
+ * The purger writes neither a slot's owner nor its limit and class, so the thread reads these as it likes.
  */
 #ifndef HAK_SLOTS_H
 #define HAK_SLOTS_H
@@ -31,25 +31,25 @@ HAK_INLINE bool slots_enter(struct heap *heap) {
   /* relaxed: os_fence_threads orders it before the load for everybody else, if the compiler leaves it there. */
   atomic_store_explicit(&heap->in_slots, true, memory_order_relaxed);
   __asm__ volatile("" : : : "memory");
-  /* acquire: where the engine has let go of the slots, what it did to them is seen. */
+  /* acquire: where the purger has let go of the slots, what it did to them is seen. */
   if (HAK_LIKELY(!atomic_load_explicit(&heap->slots_claimed, memory_order_acquire))) return true;
   atomic_store_explicit(&heap->in_slots, false, memory_order_relaxed); /* nothing was changed */
   return false;
 }
 
 HAK_INLINE void slots_leave(struct heap *heap) {
-  /* release: an engine that sees this sees the slots as they are now. */
+  /* release: a purger that sees this sees the slots as they are now. */
   atomic_store_explicit(&heap->in_slots, false, memory_order_release);
 }
 
-/** Ends a claim, after the engine is done where it has begun. The heap's thread, which does not hold its lock. */
+/** Ends a claim, after the purger is done where it has begun. The heap's thread, which does not hold its lock. */
 void slots_take_back(struct heap *heap);
 
-/** Claims the slots of a heap for slots_send_claimed; false: no thread has it. One engine at a time. */
+/** Claims the slots of a heap for slots_send_claimed; false: no thread has it. One purger at a time. */
 bool slots_claim(struct heap *heap);
 
-/** After os_fence_threads: sends what the slots of a claimed heap hold, with `looks` above 0 only what was there at the last call. Leaves a
+/** After os_fence_threads: sends what the slots of a claimed heap hold, with `idle_scans` above 0 only what was there at the last call. Leaves a
  * heap whose thread is at them, or has been. Returns the bytes that stay. Takes the heap's lock. */
-size_t slots_send_claimed(struct heap *heap, unsigned looks);
+size_t slots_send_claimed(struct heap *heap, unsigned idle_scans);
 
 #endif

@@ -5,8 +5,8 @@
  */
 #include "heap/start.h"
 
-#include "heap/engine.h"
 #include "heap/fork.h"
+#include "heap/purger.h"
 #include "observe/report.h"
 #include "os/libc.h"
 #include "policy/options.h"
@@ -33,7 +33,7 @@ static void refuse_libc_where_there_is_none(void) {
 
 static void read_options_and_make_key(void) {
   options_read();
-  engine_note_process();
+  purger_note_process();
   refuse_libc_where_there_is_none();
   link_start(); /* before the next call, during which blocks may be allocated */
   heap_make_key();

@@ -107,10 +107,11 @@ static bool is_kept(const struct span_cache *cache, const struct slab *span) {
 bool large_free(struct span_cache *cache, struct slab *span) {
   bool kept = is_kept(cache, span);
   uint8_t kind = KIND_LARGE;
-  /* It decides who of several callers goes on. What is not kept must not be claimed any more by the engine, which may
-   * still know of it from a cache that had it before. release: pairs with the engine's claim; otherwise the span
+  /* It decides who of several callers goes on. What is not kept must not be claimed any more by the purger, which may
+   * still know of it from a cache that had it before. release: pairs with the purger's claim; otherwise the span
    * passes to others under locks. */
-  if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, kept ? KIND_CACHED : KIND_GIVEN,
+  if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind,
+                                               kept ? KIND_CACHED : KIND_DECOMMITTED,
                                                memory_order_release, memory_order_relaxed))
     return false;
   if (span->offset != 0) { /* freed and handed out again meanwhile, as a part of another block */

@@ -23,7 +23,7 @@ HAK_INLINE size_t bytes_of(const struct slab *span) { return (size_t)span->slice
 static atomic_bool memory_is_tight;
 
 void large_set_tight(bool tight) {
-  /* A look first: the line is read at each free of a Large block. */
+  /* A scan first: the line is read at each free of a Large block. */
   if (atomic_load_explicit(&memory_is_tight, memory_order_relaxed) != tight)
     atomic_store_explicit(&memory_is_tight, tight, memory_order_relaxed);
 }
@@ -37,7 +37,7 @@ size_t large_cached_bytes(void) {
   return bytes > PTRDIFF_MAX ? 0 : bytes;
 }
 
-/* Of spans that have their pages. Also read in passing by the engine. */
+/* Of spans that have their pages. Also read in passing by the purger. */
 __attribute__((no_sanitize("thread"))) static size_t dirty_bytes(const struct span_cache *cache) {
   size_t bytes = 0;
   uint32_t count = span_count(cache);
@@ -51,30 +51,30 @@ __attribute__((no_sanitize("thread"))) static size_t dirty_bytes(const struct sp
 
 static void tell(struct span_cache *cache, size_t told, size_t bytes) {
   if (told == bytes) return;
-  /* Relaxed: hints. Compared, since the engine lowers it as well; what one of them misses, the next look finds. */
+  /* Relaxed: hints. Compared, since the purger lowers it as well; what one of them misses, the next scan finds. */
   if (atomic_compare_exchange_strong_explicit(&cache->told, &told, bytes, memory_order_relaxed,
                                               memory_order_relaxed))
     atomic_fetch_add_explicit(&cached_bytes, bytes - told, memory_order_relaxed); /* may wrap */
 }
 
-/* Relaxed: the engine may set it a moment late, or for a span that left meanwhile. */
-static void set_given(struct span_cache *cache, bool given) {
-  atomic_store_explicit(&cache->given, given, memory_order_relaxed);
+/* Relaxed: the purger may set it a moment late, or for a span that left meanwhile. */
+static void set_decommitted(struct span_cache *cache, bool decommitted) {
+  atomic_store_explicit(&cache->decommitted, decommitted, memory_order_relaxed);
 }
 
-static bool any_given(const struct span_cache *cache) {
-  return atomic_load_explicit(&cache->given, memory_order_relaxed) != 0;
+static bool any_decommitted(const struct span_cache *cache) {
+  return atomic_load_explicit(&cache->decommitted, memory_order_relaxed) != 0;
 }
 
 /* More is told at once, or the little of each of a hundred threads would never be known. Less only from so much on: a program
- * that frees and allocates Large blocks by turns seldom writes to a line that others write to. Told too much costs a look of the
- * engine, which corrects it. */
+ * that frees and allocates Large blocks by turns seldom writes to a line that others write to. Told too much costs a scan of the
+ * purger, which corrects it. */
 #define TELL_BYTES (4 * MIB)
 
 static void tell_change(struct span_cache *cache) {
   size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
   if (cache->bytes > told) {
-    size_t dirty = any_given(cache) ? dirty_bytes(cache) : cache->bytes;
+    size_t dirty = any_decommitted(cache) ? dirty_bytes(cache) : cache->bytes;
     if (dirty > told) tell(cache, told, dirty);
   } else if (told - cache->bytes > TELL_BYTES) {
     tell(cache, told, cache->bytes);
@@ -98,22 +98,22 @@ static void cache_remove(struct span_cache *cache, uint32_t at) {
   for (; at + 1 < count; at++)
     atomic_store_explicit(&cache->spans[at], span_at(cache, at + 1), memory_order_relaxed);
   atomic_store_explicit(&cache->count, count - 1, memory_order_relaxed);
-  if (count == 1 && any_given(cache)) set_given(cache, false);
+  if (count == 1 && any_decommitted(cache)) set_decommitted(cache, false);
 }
 
 /* Makes a cached span the caller's; false: its pages are being given back just now. */
 static bool claim(struct slab *span) {
   uint8_t kind = atomic_load_explicit(&span->kind, memory_order_relaxed);
-  /* acquire: pairs with span_cache_given, so that the pages are gone before they are written again */
-  while (kind != KIND_GIVING)
+  /* acquire: pairs with span_cache_decommitted, so that the pages are gone before they are written again */
+  while (kind != KIND_DECOMMITTING)
     if (atomic_compare_exchange_weak_explicit(&span->kind, &kind, KIND_LARGE, memory_order_acquire,
                                               memory_order_relaxed))
       return true;
   return false;
 }
 
-/* The engine has it for one system call. A real-time thread has to sleep for that: where it only gave way to threads of its own
- * rank, an engine on the same processor would never go on. */
+/* The purger has it for one system call. A real-time thread has to sleep for that: where it only gave way to threads of its own
+ * rank, a purger on the same processor would never go on. */
 static void claim_and_release(struct slab *span) {
   enum { YIELDS = 16 };
   static _Atomic uint32_t nobody_changes;
@@ -147,7 +147,7 @@ static void note_visit(struct span_cache *cache) {
 }
 
 /* Where the cache does not serve what the program asks for, its oldest span goes as long as it holds more than so small a share of what
- * is mapped. Not one that the engine has just now; nor in the hardened variant, where each span costs two guards. */
+ * is mapped. Not one that the purger has just now; nor in the hardened variant, where each span costs two guards. */
 enum { MISSED_SHARE = 32 };
 void span_cache_miss(struct span_cache *cache) {
   note_visit(cache);
@@ -217,7 +217,7 @@ size_t span_cache_flush(struct span_cache *cache) {
   return bytes;
 }
 
-/* --- for the release engine ----------------------------------------------------------------------------- */
+/* --- for the purger ----------------------------------------------------------------------------- */
 
 /* Slices of the unit that nobody uses, in this cache or any other: a hint, read in passing. */
 __attribute__((no_sanitize("thread"))) static unsigned
@@ -234,13 +234,13 @@ idle_slices(const struct superslab *superslab) {
   return idle;
 }
 
-unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct slab **spans,
-                              size_t *young) {
+unsigned span_cache_claim_old(struct span_cache *cache, unsigned idle_scans, struct slab **spans,
+                              size_t *unexpired) {
   unsigned claimed = 0;
   uint32_t changes = atomic_load_explicit(&cache->changes, memory_order_relaxed);
-  cache->quiet = changes != cache->seen     ? 0
-                 : cache->quiet < UINT8_MAX ? cache->quiet + 1
-                                            : UINT8_MAX;
+  cache->idle_scans = changes != cache->seen          ? 0
+                      : cache->idle_scans < UINT8_MAX ? cache->idle_scans + 1
+                                                      : UINT8_MAX;
   cache->seen = changes;
   uint32_t count = span_count(cache);
   for (uint32_t i = 0; i < count && i < SPANS_CACHED; i++) {
@@ -250,27 +250,27 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned looks, struct s
      * acquire: what its thread wrote to the pages comes before they go. */
     uint8_t kind = KIND_CACHED;
     if (span == NULL || atomic_load_explicit(&span->kind, memory_order_relaxed) != kind) continue;
-    if (cache->quiet < looks) {
-      *young += LARGE_MAX; /* at most */
+    if (cache->idle_scans < idle_scans) {
+      *unexpired += LARGE_MAX; /* at most */
       continue;
     }
-    if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_GIVING,
+    if (!atomic_compare_exchange_strong_explicit(&span->kind, &kind, KIND_DECOMMITTING,
                                                  memory_order_acquire, memory_order_relaxed))
       continue;
     struct superslab *superslab = superslab_of(span);
     if (superslab_may_split(superslab, idle_slices(superslab), false)) spans[claimed++] = span;
     else atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_release);
   }
-  if (claimed > 0) set_given(cache, true);
+  if (claimed > 0) set_decommitted(cache, true);
   size_t told = atomic_load_explicit(&cache->told, memory_order_relaxed);
   size_t dirty = dirty_bytes(cache);
   if (dirty < told) tell(cache, told, dirty);
   return claimed;
 }
 
-void span_cache_given(struct slab *span) {
+void span_cache_decommitted(struct slab *span) {
   /* release: see claim */
-  atomic_store_explicit(&span->kind, KIND_GIVEN, memory_order_release);
+  atomic_store_explicit(&span->kind, KIND_DECOMMITTED, memory_order_release);
 }
 
 /* --- in the child of a fork ------------------------------------------------------------------------------- */
@@ -280,7 +280,8 @@ void span_cache_fork_child(struct span_cache *cache) {
   uint32_t count = atomic_load_explicit(&cache->count, memory_order_relaxed);
   for (uint32_t i = 0; i < count && i < SPANS_CACHED; i++) {
     struct slab *span = atomic_load_explicit(&cache->spans[i], memory_order_relaxed);
-    if (span != NULL && atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_GIVING)
+    if (span != NULL &&
+        atomic_load_explicit(&span->kind, memory_order_relaxed) == KIND_DECOMMITTING)
       atomic_store_explicit(&span->kind, KIND_CACHED, memory_order_relaxed);
   }
 }

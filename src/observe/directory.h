@@ -47,7 +47,7 @@ struct directory {
   directory_distance samples;  /* observe/samples.h */
   directory_distance requests; /* observe/requests.h */
   directory_distance
-      heap_none; /* the heap of threads that have none, and of veiled ones in `thread.heap` */
+      heap_none; /* the heap of threads that have none, and of those on the forced slow path in `thread.heap` */
   directory_distance option_sources; /* a byte for each option: policy/sources.h */
   directory_distance lost; /* bytes of free blocks that were lost at forks: heap/absent.h */
 };
@@ -85,9 +85,10 @@ struct directory_layout {
   struct {
     uint32_t bytes, classes;
     struct directory_field next, state, slab_bytes, inbox_bytes, counters, more_outgoing, cached,
-        free_bytes, given_bytes, thread; /* address of a thread-local variable of its thread */
+        free_bytes, decommitted_bytes,
+        thread;               /* address of a thread-local variable of its thread */
     uint32_t parked, samples; /* values of `state`: its thread has ended; it is the sampler's */
-    struct directory_array bins, outgoing, inbox, pile;
+    struct directory_array bins, outgoing, inbox, drained;
     uint32_t more_outgoing_count;
     struct directory_field bin_room, bin_capacity, outgoing_owner, outgoing_count, outgoing_class;
   } heap;

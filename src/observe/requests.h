@@ -1,7 +1,7 @@
 /* requests.h - what a tool may ask of a running process: hakmem explain --trim.
  *
  * The tool writes a number, and then takes threads out of malloc's fast path once, by their count of bytes to the next sample
- * (SAMPLE_LEFT_ASKED). What the threads find then is numbers that differ. So nobody pays for a question that is not asked.
+ * (SAMPLE_LEFT_REQUESTED). What the threads find then is numbers that differ. So nobody pays for a question that is not asked.
  */
 #ifndef HAK_REQUESTS_H
 #define HAK_REQUESTS_H
@@ -11,7 +11,7 @@
 
 /* Written to malloc_thread.sample_left; what is below half of it was asked. A thread counts down so far by itself only with a
  * request of 2^61 bytes and more, which fails. */
-#define SAMPLE_LEFT_ASKED (-(INT64_MAX / 2))
+#define SAMPLE_LEFT_REQUESTED (-(INT64_MAX / 2))
 
 struct requests {
   _Atomic uint32_t caches; /* a tool's: each thread that sees a new number empties its own caches */

@@ -156,7 +156,7 @@ void os_thread_follow_process(void) {
 
 /* --- starting it --------------------------------------------------------------------------------------- */
 
-/* Enough for the release engine and a large static TLS; only what is used takes memory. */
+/* Enough for the purger and a large static TLS; only what is used takes memory. */
 #define STACK_BYTES (256 * KIB)
 
 static void *thread_main(void *body) {

@@ -1,10 +1,10 @@
 /* container.h - what the control groups of this process allow it, and how near it is to that.
  *
  * A group may be used up while the machine has memory left: the kernel then reclaims from that
- * group alone, and kills in it when there is nothing to reclaim. The release engine asks here how
+ * group alone, and kills in it when there is nothing to reclaim. The purger asks here how
  * early to give memory back. Figures and reasons: docs/decisions/0011.
  *
- * Three ask: the engine's own thread, which has descriptors of its own (os/file.h), a thread of the
+ * Three ask: the purger's own thread, which has descriptors of its own (os/file.h), a thread of the
  * program that has taken much memory (release/limit.h), and, where there are more than four processors, the fifth thread that
  * allocates (heap/homes.c). Nothing is read when a program starts.
  * Whatever is missing, forbidden, too long or not understood counts as "no limit" and nothing is

@@ -1,13 +1,13 @@
-/* background.h - the helper thread that runs the release engine (release.h), and what happens where there is none. */
+/* background.h - the helper thread that runs the purger (release.h), and what happens where there is none. */
 #ifndef HAK_BACKGROUND_H
 #define HAK_BACKGROUND_H
 
-#include "heap/engine.h"
 #include "heap/heap.h"
+#include "heap/purger.h"
 
 /** Is anything to be given back at all before the program asks for it? */
 bool release_is_on(void);
-/** Calls the engine: the helper, or asks for beats (beat.h). Starts no thread. Holds no lock. */
+/** Calls the purger: the helper, or asks for beats (beat.h). Starts no thread. Holds no lock. */
 void release_wake(void);
 /** Starts the helper, unless there is one, or none may be: to be called by slow paths of malloc while memory grows, and when a thread is
  * new (`grew`), or when a call was not heard. Never within free(): glibc's pthread_join frees the TLS of cached stacks while it holds a lock that pthread_create takes. The
@@ -15,9 +15,9 @@ void release_wake(void);
 void release_get_ready(bool grew);
 /** The same, for a slow path of malloc by the thread that has the heap, if there is a reason to. */
 HAK_INLINE void release_be_ready(struct heap *heap) {
-  if (HAK_LIKELY((heap->wants & WANTS_READY) == 0 && !engine_is_unheard())) return;
-  bool grew = (heap->wants & WANTS_READY) != 0;
-  heap->wants &= (uint8_t)~WANTS_READY; /* first: starting a thread allocates */
+  if (HAK_LIKELY((heap->deferred & DEFERRED_READY) == 0 && !purger_is_unheard())) return;
+  bool grew = (heap->deferred & DEFERRED_READY) != 0;
+  heap->deferred &= (uint8_t)~DEFERRED_READY; /* first: starting a thread allocates */
   release_get_ready(grew);
 }
 #endif

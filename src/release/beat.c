@@ -3,7 +3,7 @@
 
 #include "policy/options.h"
 #include "release/background.h"
-#include "release/look.h"
+#include "release/scan.h"
 
 /* The most between two beats: what so many calls like this one ask for, within these bounds. With 64 KiB for all a beat came with each third malloc of
  * 20 KiB. With 16 MiB a program that makes few small calls after many kept what it had freed (docs/decisions/0045). */
@@ -11,9 +11,9 @@ enum { BEAT_CALLS = 128 };
 #define BEAT_BYTES_LEAST ((int64_t)(64 * KIB))
 #define BEAT_BYTES_MOST ((int64_t)(2 * MIB))
 
-/* Under engine_pass_lock. */
-static struct pass look = {.stage = PASS_DONE};
-static _Atomic uint64_t next_look_ms; /* relaxed: a hint, asked again under the lock */
+/* Under purger_scan_lock. */
+static struct scan scan = {.stage = SCAN_DONE};
+static _Atomic uint64_t next_scan_ms; /* relaxed: a hint, asked again under the lock */
 
 static _Thread_local struct {
   uint64_t ms;   /* of the thread's last beat */
@@ -21,35 +21,36 @@ static _Thread_local struct {
 } last __attribute__((tls_model("initial-exec")));
 
 /* Without a fence: the program may have a filter of system calls. */
-static void begin_look(void) {
-  look = (struct pass){.looks = LOOKS};
-  atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
-  atomic_store_explicit(&engine_beats, BEATS_GO_ON, memory_order_relaxed);
+static void begin_scan(void) {
+  scan = (struct scan){.idle_scans = IDLE_SCANS};
+  atomic_store_explicit(&purger_called_again, false, memory_order_relaxed);
+  atomic_store_explicit(&purger_beats, BEATS_GO_ON, memory_order_relaxed);
 }
 
-/* The next one comes half the decay time later, or when much waits again. What was called for meanwhile may be what this look has passed. */
-static void end_look(uint64_t now) {
+/* The next one comes half the decay time later, or when much waits again. What was called for meanwhile may be what this scan has passed. */
+static void end_scan(uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
-  atomic_store_explicit(&next_look_ms, now + half, memory_order_relaxed);
-  if (look.young <= RELEASE_LEFT_OVER &&
-      !atomic_load_explicit(&engine_called_again, memory_order_relaxed))
-    atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
+  atomic_store_explicit(&next_scan_ms, now + half, memory_order_relaxed);
+  if (scan.unexpired <= RELEASE_LEFT_OVER &&
+      !atomic_load_explicit(&purger_called_again, memory_order_relaxed))
+    atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
 }
 
 static bool is_time(uint64_t now) {
-  return now >= atomic_load_explicit(&next_look_ms, memory_order_relaxed);
+  return now >= atomic_load_explicit(&next_scan_ms, memory_order_relaxed);
 }
 
-static void go_on_with_look(uint64_t now) {
+static void go_on_with_scan(uint64_t now) {
   if (!is_time(now)) return; /* another thread has ended it just now */
-  if (look.stage == PASS_DONE ||
-      atomic_load_explicit(&engine_beats, memory_order_relaxed) == BEATS_ASKED)
-    begin_look();
-  size_t given = look.given;
+  if (scan.stage == SCAN_DONE ||
+      atomic_load_explicit(&purger_beats, memory_order_relaxed) == BEATS_REQUESTED)
+    begin_scan();
+  size_t decommitted = scan.decommitted;
   bool more = true;
-  for (unsigned i = 0; more && i < PIECES_AT_ONCE && look.given - given < GIVEN_AT_ONCE; i++)
-    more = pass_step(&look);
-  if (!more) end_look(now);
+  for (unsigned i = 0;
+       more && i < PIECES_AT_ONCE && scan.decommitted - decommitted < DECOMMITTED_AT_ONCE; i++)
+    more = scan_step(&scan);
+  if (!more) end_scan(now);
 }
 
 static int64_t most_to_next(size_t size) {
@@ -70,25 +71,25 @@ static void ask_for_next(uint64_t now, size_t size) {
 void release_beat(size_t size) {
   /* A helper knows by now, or comes: the program has a second thread perhaps. */
   release_get_ready(false);
-  if (atomic_load_explicit(&engine_helper, memory_order_relaxed) != HELPER_NONE)
-    atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
+  if (atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE)
+    atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
   uint64_t now = os_clock_ms();
-  if (release_has_beats() && is_time(now) && lock_try(&engine_pass_lock)) {
-    go_on_with_look(now);
-    lock_release(&engine_pass_lock);
+  if (release_has_beats() && is_time(now) && lock_try(&purger_scan_lock)) {
+    go_on_with_scan(now);
+    lock_release(&purger_scan_lock);
   }
   if (release_has_beats()) ask_for_next(now, size);
   else heap_call_never();
 }
 
 /* All threads that ask share the beats; each has its own again with its next sample at the latest. */
-void release_ask_for_beats(void) {
+void release_request_beats(void) {
   if (!release_has_beats()) {
-    atomic_store_explicit(&engine_beats, BEATS_ASKED, memory_order_relaxed);
+    atomic_store_explicit(&purger_beats, BEATS_REQUESTED, memory_order_relaxed);
     heap_call_soon(1);
   } else {
-    if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
-      atomic_store_explicit(&engine_called_again, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&purger_called_again, memory_order_relaxed))
+      atomic_store_explicit(&purger_called_again, true, memory_order_relaxed);
     heap_call_soon(BEAT_BYTES_LEAST);
   }
 }

@@ -1,7 +1,7 @@
-/* beat.h - the engine where there is no helper thread: pieces of a look in the program's own calls of malloc.
+/* beat.h - the purger where there is no helper thread: pieces of a scan in the program's own calls of malloc.
  *
  * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat. It reads the clock there. If half
- * the decay time has passed since the last look ended, it does some pieces of the look that all threads share.
+ * the decay time has passed since the last scan ended, it does some pieces of the scan that all threads share.
  * The first beat comes with the next call. Each that finds the clock where the last one found it doubles the bytes to the next (BEAT_CALLS says how
  * far). So a program with few calls looks in each of them, and a busy one seldom. A free only asks for beats.
  *
@@ -11,15 +11,15 @@
 #ifndef HAK_BEAT_H
 #define HAK_BEAT_H
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 
 /** Memory waits, and there is no helper: asks for beats. Holds no lock. */
-void release_ask_for_beats(void);
+void release_request_beats(void);
 /** A beat of the calling thread, which has a heap and holds no lock; within a malloc of `size` bytes, for it may start the helper. */
 void release_beat(size_t size);
 
 HAK_INLINE bool release_has_beats(void) {
-  return HAK_UNLIKELY(atomic_load_explicit(&engine_beats, memory_order_relaxed) != BEATS_NONE);
+  return HAK_UNLIKELY(atomic_load_explicit(&purger_beats, memory_order_relaxed) != BEATS_NONE);
 }
 
 /** In the slow half of a malloc of a small block: a call of the fast variant's. */

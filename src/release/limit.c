@@ -3,7 +3,7 @@
 
 #include "release/release.h"
 
-/* Under engine_limit_lock: the groups, and when they were found. An operator may change limits, or move the process. */
+/* Under purger_limit_lock: the groups, and when they were found. An operator may change limits, or move the process. */
 static struct container container;
 static uint64_t found_ms;
 enum { FOUND_FOR_MS = 1000 };
@@ -16,8 +16,8 @@ void limit_note(const struct container *found) {
 
 static void find_groups(void) {
   uint64_t now = os_clock_ms();
-  /* In the child of a fork that left another thread's search half done, engine_limit_due is 0. */
-  bool anew = atomic_load_explicit(&engine_limit_due, memory_order_relaxed) == 0;
+  /* In the child of a fork that left another thread's search half done, purger_limit_due is 0. */
+  bool anew = atomic_load_explicit(&purger_limit_due, memory_order_relaxed) == 0;
   if (!anew && found_ms != 0 && now - found_ms < FOUND_FOR_MS) return;
   found_ms = now;
   container_read(&container);
@@ -33,7 +33,7 @@ static size_t next_after(uint64_t left, size_t taken) {
   return taken + (size_t)(left / 2 > UNIT_BYTES ? left / 2 : UNIT_BYTES);
 }
 
-static void look(size_t coming) {
+static void check_room(size_t coming) {
   find_groups();
   struct container_room room = container_room(&container, coming);
   uint64_t left = room.tight;
@@ -43,16 +43,17 @@ static void look(size_t coming) {
     /* Where all of it lives, another purge helps only when much was freed again. */
     left = room.tight > 0 ? room.tight : room.limit;
   }
-  atomic_store_explicit(&engine_limit_due, next_after(left, unit_taken()), memory_order_relaxed);
+  atomic_store_explicit(&purger_limit_due, next_after(left, unit_taken()), memory_order_relaxed);
 }
 
 /* A thread that comes while another gives memory back waits for it: otherwise it would take the rest meanwhile. */
-void limit_look(size_t coming) {
+void limit_check_now(size_t coming) {
   if (heap_if_any() == NULL)
     return; /* past its end, or within a library that is told of pages that go */
-  if (lock_holder(&engine_limit_lock) == LOCK_MINE || lock_holder(&engine_pass_lock) == LOCK_MINE)
+  if (lock_holder(&purger_limit_lock) == LOCK_MINE || lock_holder(&purger_scan_lock) == LOCK_MINE)
     return; /* in a handler that has interrupted this */
-  lock_acquire(&engine_limit_lock);
-  if (unit_taken() >= atomic_load_explicit(&engine_limit_due, memory_order_relaxed)) look(coming);
-  lock_release(&engine_limit_lock);
+  lock_acquire(&purger_limit_lock);
+  if (unit_taken() >= atomic_load_explicit(&purger_limit_due, memory_order_relaxed))
+    check_room(coming);
+  lock_release(&purger_limit_lock);
 }

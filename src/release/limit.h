@@ -7,20 +7,20 @@
 #ifndef HAK_LIMIT_H
 #define HAK_LIMIT_H
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "policy/container.h"
 #include "superslab/unit_os.h"
 
 /** The groups of this process were found: has it a limit? */
 void limit_note(const struct container *found);
 /** The rest of limit_check. */
-void limit_look(size_t coming);
+void limit_check_now(size_t coming);
 
 /** After the thread has taken memory, of which `coming` bytes were not touched so far. Holds no lock. Keeps errno. */
 HAK_INLINE void limit_check(size_t coming) {
-  /* relaxed: a hint; limit_look asks again under its lock */
-  if (HAK_UNLIKELY(unit_taken() >= atomic_load_explicit(&engine_limit_due, memory_order_relaxed)))
-    limit_look(coming);
+  /* relaxed: a hint; limit_check_now asks again under its lock */
+  if (HAK_UNLIKELY(unit_taken() >= atomic_load_explicit(&purger_limit_due, memory_order_relaxed)))
+    limit_check_now(coming);
 }
 
 #endif

@@ -2,11 +2,11 @@
 #include "release/marks.h"
 
 #include "release/background.h"
-#include "release/trade.h"
+#include "release/growth.h"
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
-static _Atomic size_t below_least; /* since the engine last looked */
+static _Atomic size_t below_least; /* since the purger last scanned */
 
 /* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
 static size_t waiting_below_heaps(void) {
@@ -18,7 +18,7 @@ void release_mark_below(void) {
 }
 
 static bool enough_waits_below(size_t least, size_t waiting) {
-  return waiting >= least + RELEASE_LEAST && waiting >= least + engine_worth();
+  return waiting >= least + RELEASE_LEAST && waiting >= least + purger_worth();
 }
 
 void release_check_below(void) {
@@ -29,9 +29,9 @@ void release_check_below(void) {
 }
 
 void release_answer_now(struct heap *heap) {
-  unsigned wants = heap->wants;
-  heap->wants &= WANTS_READY; /* that is malloc's to answer, by release_be_ready */
-  if ((wants & WANTS_ENGINE) != 0) release_wake();
-  else if ((wants & WANTS_LOOK) != 0) release_check_below();
-  if ((wants & WANTS_TRADE) != 0) release_trade(heap);
+  unsigned deferred = heap->deferred;
+  heap->deferred &= DEFERRED_READY; /* that is malloc's to answer, by release_be_ready */
+  if ((deferred & DEFERRED_PURGE) != 0) release_wake();
+  else if ((deferred & DEFERRED_CHECK) != 0) release_check_below();
+  if ((deferred & DEFERRED_GROWTH_PURGE) != 0) release_growth_purge(heap);
 }

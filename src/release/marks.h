@@ -1,20 +1,20 @@
-/* marks.h - when the release engine (release.h) is called: what slow halves of malloc and free ask after their work. */
+/* marks.h - when the purger (release.h) is called: what slow halves of malloc and free ask after their work. */
 #ifndef HAK_MARKS_H
 #define HAK_MARKS_H
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 
-/** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the engine when enough has
+/** After memory went below the heaps (slices of SuperSlabs, the warm pool): calls the purger when enough has
  * gathered there. Holds no lock. */
 void release_check_below(void);
 /** Takes what is there now for the least, above which release_check_below counts. */
 void release_mark_below(void);
 
 void release_answer_now(struct heap *heap);
-/** Does what heap->wants says, after a call into the heap room; WANTS_READY is left for release_be_ready. The calling thread's heap;
+/** Does what heap->deferred says, after a call into the heap room; DEFERRED_READY is left for release_be_ready. The calling thread's heap;
  * holds no lock. */
 HAK_INLINE void release_answer(struct heap *heap) {
-  if (HAK_UNLIKELY((heap->wants & ~WANTS_READY) != 0)) release_answer_now(heap);
+  if (HAK_UNLIKELY((heap->deferred & ~DEFERRED_READY) != 0)) release_answer_now(heap);
 }
 
 #endif

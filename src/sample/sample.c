@@ -1,7 +1,7 @@
 /* sample.c - see sample.h. */
 #include "sample/sample.h"
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "heap/samples.h"
 #include "os/probe.h"
 #include "policy/options.h"
@@ -115,7 +115,7 @@ bool sample_is_due(size_t size) {
     mine.random = seed(heap);
     go_on_with_pace(heap);
     if (!crosses_anew(size)) return false;
-  } else if (sample_is_asked()) {
+  } else if (sample_has_request()) {
     if (!crosses_anew(size)) return false;
   } else if (takes_rest()) {
     return false;
@@ -170,7 +170,7 @@ struct call {
 };
 
 static void take_call(struct call *call) {
-  call->depth = stack_take(call->addresses, DEPTH, engine_reads_files());
+  call->depth = stack_take(call->addresses, DEPTH, purger_reads_files());
 }
 
 static struct guarded_call guarded_call(const struct call *call) {

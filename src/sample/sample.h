@@ -20,8 +20,8 @@
 #include "observe/samples.h"
 
 /** Has a tool asked this thread for something (observe/requests.h)? What sample_crosses has found is no sample then. */
-HAK_INLINE bool sample_is_asked(void) {
-  return HAK_UNLIKELY(malloc_thread.sample_left < SAMPLE_LEFT_ASKED / 2);
+HAK_INLINE bool sample_has_request(void) {
+  return HAK_UNLIKELY(malloc_thread.sample_left < SAMPLE_LEFT_REQUESTED / 2);
 }
 
 /** Counts an allocation of `size` bytes; true: sample_is_due has to be asked. */

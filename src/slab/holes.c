@@ -119,7 +119,7 @@ size_t purge_find(struct purge *purge, bool all) {
   uint32_t size = slab_block_size(slab), page = (uint32_t)os_page_size();
   unsigned per_slice = pages_of_slice();
   static struct bits
-      is_free; /* 512 bytes that a small stack has no room for; one engine at a time */
+      is_free; /* 512 bytes that a small stack has no room for; one purger at a time */
   size_t pages = 0;
   memset(purge->fresh, 0, sizeof purge->fresh);
   get_holes(slab, purge->holes);
@@ -173,7 +173,8 @@ void purge_end(struct purge *purge, bool gone) {
   atomic_store_explicit(&slab->carved, (uint16_t)purge->carved, memory_order_relaxed);
   if (gone && purge->tail < slab->touched) slab->touched = purge->tail;
   if (HAK_HARDENED) slab->was_used = true;
-  if (purge->tail_end > purge->tail && purge->carved < slab->capacity) slab->tail_given = true;
+  if (purge->tail_end > purge->tail && purge->carved < slab->capacity)
+    slab->tail_decommitted = true;
   /* Blocks that came back meanwhile go in front: they are the warm ones. */
   if (slab->free_list == NULL) slab->free_list = purge->list;
   else link_set(link_last(slab->free_list, returned), purge->list);
@@ -196,7 +197,7 @@ static void populate(const struct slab *slab, const uint16_t *holes, unsigned fi
 
 void hole_open(struct slab *slab) {
   if (slab_hole_count(slab) == 0) {
-    slab->tail_given = false;
+    slab->tail_decommitted = false;
     return;
   }
   size_t page = os_page_size();

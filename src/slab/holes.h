@@ -51,7 +51,7 @@ void purge_each(const struct purge *purge, void (*give)(void *, char *, size_t),
 void purge_end(struct purge *purge, bool gone);
 
 /** Moves the blocks of a few pages of holes into the slab's free list; without holes, lets blocks be made again behind the
- * last one. The caller holds the owner's lock, and slab_is_given(slab). */
+ * last one. The caller holds the owner's lock, and slab_is_decommitted(slab). */
 void hole_open(struct slab *slab);
 
 /** Does the block of this number, a free one then, touch a hole? */

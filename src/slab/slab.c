@@ -32,7 +32,7 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages page
   slab->free_list = NULL;
   slab->next = slab->prev = NULL;
   slab->listed = LIST_NONE;
-  slab->purging = slab->tail_given = false;
+  slab->purging = slab->tail_decommitted = false;
   slab->age = 0;
   atomic_store_explicit(&slab->hole_count, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->free_count, 0, memory_order_relaxed);
@@ -130,7 +130,7 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   if (wanted > left) wanted = left;
   if (os_locks_parts_now()) wanted = lock_next(slab, carved, wanted);
   if (wanted == 0) return 0;
-  HAK_CHECK(!slab->tail_given);
+  HAK_CHECK(!slab->tail_decommitted);
   uint32_t size = slab_block_size(slab);
   char *first = slab_base(slab) + (size_t)carved * size;
   /* Free blocks of the hardened variant hold zeros. */
@@ -147,7 +147,8 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
 void *slab_carve_untouched(struct slab *slab) {
   unsigned carved = slab_carved(slab);
   uint32_t size = slab_block_size(slab);
-  if (carved == slab->capacity || slab->tail_given || carved * size < slab->touched) return NULL;
+  if (carved == slab->capacity || slab->tail_decommitted || carved * size < slab->touched)
+    return NULL;
   if (option_guard() != GUARD_OFF && slab->was_used) return NULL;
   if (os_locks_parts_now() && lock_next(slab, carved, 1) == 0) return NULL;
   slab->touched = (carved + 1) * size; /* by the program, from here on */

@@ -59,8 +59,8 @@ HAK_INLINE unsigned slab_carved(const struct slab *slab) {
 }
 
 /** Bytes of blocks whose pages were given back: those in holes, and those that may be made behind the last one. */
-HAK_INLINE size_t slab_given_bytes(const struct slab *slab) {
-  unsigned behind = slab->tail_given ? slab->capacity - slab_carved(slab) : 0;
+HAK_INLINE size_t slab_decommitted_bytes(const struct slab *slab) {
+  unsigned behind = slab->tail_decommitted ? slab->capacity - slab_carved(slab) : 0;
   return (size_t)(slab_hole_count(slab) + behind) * slab_block_size(slab);
 }
 
@@ -70,8 +70,8 @@ HAK_INLINE bool slab_is_empty(const struct slab *slab) {
 }
 
 /** Blocks can be had from it, but none without pages that were given back. */
-HAK_INLINE bool slab_is_given(const struct slab *slab) {
-  return slab->free_list == NULL && (slab_hole_count(slab) > 0 || slab->tail_given);
+HAK_INLINE bool slab_is_decommitted(const struct slab *slab) {
+  return slab->free_list == NULL && (slab_hole_count(slab) > 0 || slab->tail_decommitted);
 }
 
 /** A block can be had from it. */

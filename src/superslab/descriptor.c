@@ -19,12 +19,12 @@ static void clear_word(_Atomic uint64_t *word) {
   atomic_store_explicit(word, 0, memory_order_relaxed); /* argued at clear */
 }
 
-/* The engine may read a descriptor that is being cleared: a thread's cache can still name a span that has left it
+/* The purger may read a descriptor that is being cleared: a thread's cache can still name a span that has left it
  * (span_cache_claim_old). It reads kinds and lengths of slices without a lock. Any mix of old and new is harmless. No slice has
- * KIND_CACHED, neither before (its SuperSlab was given up when all were free) nor after (0 is KIND_FREE), so the engine claims none;
+ * KIND_CACHED, neither before (its SuperSlab was given up when all were free) nor after (0 is KIND_FREE), so the purger claims none;
  * and a length of 0 counts as one slice.
  * relaxed: superslab_lock, which `unused` is under, puts the last user's writes before these. Words are stored whole, so that the
- * engine's bytes are never torn; C11 has no rule for a load of one byte of a word, the processors do. */
+ * purger's bytes are never torn; C11 has no rule for a load of one byte of a word, the processors do. */
 static void clear(struct superslab *superslab) {
   _Static_assert(sizeof *superslab % 64 == 0, "cleared by lines");
   _Atomic uint64_t *word = (_Atomic uint64_t *)(void *)superslab;

@@ -42,30 +42,30 @@ static struct superslab *list_numbered(unsigned number) {
   return number % LISTS == 0 ? NULL : lists_of(number / LISTS)->of[number % LISTS];
 }
 
-unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
-                              struct dirty_slices *sets, unsigned most, size_t *young) {
-  enum { LOOKS_AT_ONCE = 64 }; /* in one hold of the lock, for which others may have to wait */
-  unsigned taken = 0, looked = 0;
+unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned idle_scans,
+                              struct dirty_slices *sets, unsigned most, size_t *unexpired) {
+  enum { SCANNED_AT_ONCE = 64 }; /* in one hold of the lock, for which others may have to wait */
+  unsigned taken = 0, scanned = 0;
   lock_acquire(&superslab_lock);
-  if (!cursor->started) superslab_lists.next_look = NULL;
+  if (!cursor->started) superslab_lists.next_scanned = NULL;
   cursor->started = true;
   while (taken < most) {
-    if (++looked % LOOKS_AT_ONCE == 0) {
+    if (++scanned % SCANNED_AT_ONCE == 0) {
       lock_release_in_turn(&superslab_lock);
       lock_acquire(&superslab_lock);
     }
-    if (superslab_lists.next_look == NULL) {
+    if (superslab_lists.next_scanned == NULL) {
       if (cursor->list == node_end() * LISTS - 1) break;
-      superslab_lists.next_look = list_numbered(++cursor->list);
+      superslab_lists.next_scanned = list_numbered(++cursor->list);
       continue;
     }
-    struct superslab *superslab = superslab_lists.next_look;
-    superslab_lists.next_look = superslab->next;
+    struct superslab *superslab = superslab_lists.next_scanned;
+    superslab_lists.next_scanned = superslab->next;
     unsigned dirty = dirty_slices_of(superslab);
-    if (dirty == 0 || !superslab_may_split(superslab, dirty, looks == 0)) continue;
-    if (superslab->age < looks) {
+    if (dirty == 0 || !superslab_may_split(superslab, dirty, idle_scans == 0)) continue;
+    if (superslab->age < idle_scans) {
       superslab->age++;
-      *young += (size_t)dirty << SLICE_SHIFT;
+      *unexpired += (size_t)dirty << SLICE_SHIFT;
       continue;
     }
     uint32_t mask = dirty_mask_of(superslab);
@@ -89,7 +89,7 @@ void superslab_put_clean(struct dirty_slices set, bool zeroed) {
   unsigned before = dirty_slices_of(superslab);
   superslab->free_mask |= set.mask;
   if (zeroed) superslab->dirty_mask &= ~set.mask;
-  else superslab->given_mask |= set.mask;
+  else superslab->lazily_freed_mask |= set.mask;
   /* A slice that still has a guard of a former use keeps its mark: it says whose guard that may be. */
   superslab->ends &= ~set.mask | superslab->guards;
   lists_count_dirty(before, dirty_slices_of(superslab));

@@ -10,14 +10,14 @@ struct dirty_slices {
   uint32_t mask;
 };
 
-/** Takes up to `most` sets of dirty slices that have been free for `looks` looks (0: all); call it until it
+/** Takes up to `most` sets of dirty slices that have been free for `idle_scans` scans (0: all); call it until it
  * returns 0 for one look at everything. `*cursor` starts as {0}. `*young` grows by the bytes that are left. */
 struct dirty_cursor {
   unsigned list;
   bool started;
 };
-unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned looks,
-                              struct dirty_slices *sets, unsigned most, size_t *young);
+unsigned superslab_take_dirty(struct dirty_cursor *cursor, unsigned idle_scans,
+                              struct dirty_slices *sets, unsigned most, size_t *unexpired);
 /** Puts them back. `zeroed`: their pages are gone for good; otherwise the kernel may take them. */
 void superslab_put_clean(struct dirty_slices set, bool zeroed);
 /** May `slices` slices of the unit be given back, which would break up its huge page? Transparent ones go

@@ -2,12 +2,12 @@
 #include "superslab/emptied.h"
 
 #include "policy/options.h"
+#include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
 #include "superslab/lists.h"
 #include "superslab/map.h"
 #include "superslab/unit.h"
-#include "superslab/whole.h"
 
 bool emptied_or_listed(struct superslab *superslab) {
   if (superslab->free_mask != slices_of(superslab)) {
@@ -16,7 +16,7 @@ bool emptied_or_listed(struct superslab *superslab) {
   }
   lists_count_dirty(dirty_slices_of(superslab), 0);
   lists_remove(superslab);
-  whole_forget(superslab);
+  dense_forget(superslab);
   map_clear(superslab->base, 1);
   lists_uncount_live(superslab);
   return true;
@@ -51,7 +51,7 @@ void emptied_release(struct superslab *superslab) {
     size_t resident;
     bool told = os_resident_part(superslab->base, UNIT_BYTES, &resident);
     /* What was given back a moment ago is not for keeping. */
-    bool dirty = (superslab->dirty_mask & ~superslab->given_mask) != 0;
+    bool dirty = (superslab->dirty_mask & ~superslab->lazily_freed_mask) != 0;
     if (told && dirty && resident <= LEAN_SPARSE_BYTES && put_in(superslab)) return;
     keep = is_worth_keeping(told ? resident : 0);
   }

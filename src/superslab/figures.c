@@ -55,8 +55,8 @@ static void add_spans(const struct superslab *superslab, struct superslab_stats 
     uint8_t kind = atomic_load_explicit(&span->kind, memory_order_relaxed);
     uint64_t bytes = (uint64_t)span->slices << SLICE_SHIFT;
     if (kind == KIND_LARGE) stats->large_bytes += bytes;
-    else if (kind == KIND_CACHED || kind == KIND_GIVING) stats->cached_bytes += bytes;
-    else if (kind == KIND_GIVEN) stats->given_bytes += bytes;
+    else if (kind == KIND_CACHED || kind == KIND_DECOMMITTING) stats->cached_bytes += bytes;
+    else if (kind == KIND_DECOMMITTED) stats->decommitted_bytes += bytes;
     else if (kind == KIND_SLAB) add_slab(span, bytes, stats);
   }
 }

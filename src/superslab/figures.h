@@ -14,8 +14,8 @@ struct superslab_stats {
   uint64_t large_bytes, cached_bytes; /* Large blocks in use; freed ones that keep their pages */
   /* bytes of blocks: ever made; of these, free in their slabs */
   uint64_t block_bytes_carved, block_bytes_free;
-  uint64_t hole_bytes;  /* pages given back inside slabs, where blocks are free */
-  uint64_t given_bytes; /* freed Large blocks whose pages were given back: in no slab */
+  uint64_t hole_bytes;        /* pages given back inside slabs, where blocks are free */
+  uint64_t decommitted_bytes; /* freed Large blocks whose pages were given back: in no slab */
 };
 /** `deep`: also walks every SuperSlab for the last six figures, a few in one hold of the lock. */
 void superslab_stats_get(struct superslab_stats *stats, bool deep);

@@ -4,7 +4,7 @@
 #if HAK_HARDENED
 
 #include "superslab/lists.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
 /* Where each guard is a mapping of its own (os_guards_cut), the kernel's limit of 65,530 mappings is what counts. A SuperSlab has up to 32
@@ -117,9 +117,9 @@ bool units_unfence(char *base, size_t units, size_t usable) {
 }
 
 void units_discard(char *base, size_t units) {
-  places_set(base, units, PLACE_NONE);
+  mappings_set(base, units, MAPPING_NONE);
   if (os_unmap(base, units << UNIT_SHIFT)) unit_account(-(ptrdiff_t)units);
-  else places_set(base, units, PLACE_PLAIN);
+  else mappings_set(base, units, MAPPING_PLAIN);
 }
 
 #endif

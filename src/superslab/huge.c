@@ -4,15 +4,15 @@
 #include "observe/counters.h"
 #include "observe/report.h"
 #include "policy/options.h"
+#include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
 #include "superslab/huge_advice.h"
 #include "superslab/huge_cut.h"
 #include "superslab/lock_parts.h"
 #include "superslab/map.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/unit.h"
-#include "superslab/whole.h"
 
 /* Under superslab_lock. */
 static uint64_t huge_live HAK_START_DATA, huge_bytes HAK_START_DATA;
@@ -39,14 +39,14 @@ static void count_out(const struct superslab *superslab) {
 }
 
 /* Are new units for a block likely to be written altogether? One that grows was. */
-static enum whole_answer expectation(struct superslab *superslab, struct unit_run run,
+static enum dense_answer expectation(struct superslab *superslab, struct unit_run run,
                                      size_t to_come) {
   size_t units = superslab->huge_units;
-  if (to_come > 0 || units > WHOLE_UNITS_MOST) return WHOLE_YES;
+  if (to_come > 0 || units > DENSE_UNITS_MOST) return DENSE_YES;
   if (run.huge_pages || run.used == units || option_value(SS_HUGEPAGE) != HUGEPAGE_THP)
-    return WHOLE_NO;
+    return DENSE_NO;
   /* Pages that were in use before would tell nothing. */
-  return whole_expected((enum whole_kind)units, run.used > 0 ? NULL : superslab);
+  return dense_expected((enum dense_kind)units, run.used > 0 ? NULL : superslab);
 }
 
 /* Units for a block, behind one that will be guarded if it is fenced. */
@@ -127,9 +127,9 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->node = run.node;
     if (map_set(run.base, units, superslab)) {
       if (HAK_HARDENED && fenced) fence(superslab, run);
-      enum whole_answer whole = expectation(superslab, run, to_come);
-      size_t but = whole == WHOLE_BUT_SAMPLE ? whole_sample_unit(units) : NO_UNIT;
-      if (whole != WHOLE_NO && !run.huge_pages)
+      enum dense_answer dense = expectation(superslab, run, to_come);
+      size_t but = dense == DENSE_BUT_SAMPLE ? dense_sample_unit(units) : NO_UNIT;
+      if (dense != DENSE_NO && !run.huge_pages)
         huge_advise(run.base, to_come + run.used, bytes, but);
       if (to_come == 0) huge_cut(superslab, run.from_os);
       lock_acquire(&superslab_lock);
@@ -178,13 +178,13 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   size_t units = superslab->huge_units;
   struct fenced_run run = {base - UNIT_BYTES, units + 1, superslab->huge_usable, superslab->node};
   bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
-  whole_last_look(superslab);
+  dense_last_check(superslab);
   os_unlock_part(base, units << UNIT_SHIFT);
   struct huge_rest rest = huge_mend_for_pool(superslab);
   map_clear(base, units);
   lock_acquire(&superslab_lock);
   count_out(superslab);
-  whole_forget(superslab);
+  dense_forget(superslab);
   descriptor_free_huge(superslab);
   lock_release(&superslab_lock);
   huge_descriptors_settle();
@@ -197,7 +197,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
 static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
   lock_acquire(&superslab_lock);
   huge_bytes += ((uint64_t)units - superslab->huge_units) << UNIT_SHIFT;
-  whole_forget(superslab);
+  dense_forget(superslab);
   superslab->huge_units = (uint32_t)units;
   lock_release(&superslab_lock);
   superslab->huge_usable = round_to_page(bytes);
@@ -270,7 +270,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   }
   to->node = from->node;
   lock_acquire(&superslab_lock);
-  whole_forget(from);
+  dense_forget(from);
   descriptor_free_huge(from);
   lock_release(&superslab_lock);
   return to;
@@ -280,7 +280,7 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
 static void advise_grown(struct superslab *superslab, size_t from, size_t bytes) {
   size_t units = superslab->huge_units, huge = huge_units_to_advise(bytes);
   huge_advise(superslab->base, from, bytes, NO_UNIT);
-  if (huge >= from && huge < units && places_any_huge(superslab->base, units))
+  if (huge >= from && huge < units && mappings_any_huge(superslab->base, units))
     unit_advise_small(superslab->base + (huge << UNIT_SHIFT), units - huge);
 }
 
@@ -294,7 +294,7 @@ static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
   map_clear(superslab->base + UNIT_BYTES, old - 1); /* the first is out by the claim */
   lock_acquire(&superslab_lock);
   count_out(superslab);
-  whole_forget(superslab);
+  dense_forget(superslab);
   lock_release(&superslab_lock);
   char *from = superslab->base - (ahead << UNIT_SHIFT);
   size_t used = (ahead << UNIT_SHIFT) + superslab->huge_usable;

@@ -2,7 +2,7 @@
 #include "superslab/huge_cut.h"
 
 #include "superslab/guard_pages.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
 /* Less than an eighth of the block is no reason for two system calls, and for one more mapping. */
@@ -31,7 +31,7 @@ void huge_cut(struct superslab *superslab, bool from_os) {
   size_t tail = tail_bytes(superslab), front = front_bytes(superslab);
   if ((tail + front) * WORTH_SHARE < superslab->huge_usable || superslab->explicit_pages) return;
   if (!from_os && !unit_was_refused()) return;
-  if (!os_memory_is_limited() || !places_have_room()) return;
+  if (!os_memory_is_limited() || !mappings_have_room()) return;
   if (tail > 0 && os_unmap(end_of(superslab) - tail, tail)) superslab->huge_cuts |= HUGE_CUT_TAIL;
   if (front > 0 && os_unmap(superslab->base - UNIT_BYTES, front))
     superslab->huge_cuts |= HUGE_CUT_FRONT;
@@ -63,12 +63,12 @@ struct huge_rest huge_mend_for_pool(struct superslab *superslab) {
 
 void huge_rest_release(struct huge_rest rest) {
   unit_count(&unit_counts.released, 1);
-  places_set(rest.base, rest.units, PLACE_NONE);
+  mappings_set(rest.base, rest.units, MAPPING_NONE);
   if (os_unmap(rest.from, (size_t)(rest.to - rest.from))) {
     unit_account(-(ptrdiff_t)rest.units);
     return;
   }
   /* Refused, it stays mapped for ever, as in units_discard: the pool takes whole units only. */
   os_decommit(rest.from, (size_t)(rest.to - rest.from));
-  places_set(rest.base, rest.units, PLACE_PLAIN);
+  mappings_set(rest.base, rest.units, MAPPING_PLAIN);
 }

@@ -51,7 +51,7 @@ void lists_insert(struct superslab *superslab) {
 void lists_remove(struct superslab *superslab) {
   struct node_lists *lists = lists_of(superslab->node);
   unsigned list = superslab->list;
-  if (superslab_lists.next_look == superslab) superslab_lists.next_look = superslab->next;
+  if (superslab_lists.next_scanned == superslab) superslab_lists.next_scanned = superslab->next;
   if (superslab->prev != NULL) superslab->prev->next = superslab->next;
   else lists->of[list] = superslab->next;
   if (superslab->next != NULL) superslab->next->prev = superslab->prev;

@@ -27,12 +27,12 @@ struct node_lists {
 };
 
 struct superslab_lists {
-  struct node_lists first;      /* of node 0 */
-  struct superslab *next_look;  /* where superslab_take_dirty goes on */
-  uint64_t live, peak;          /* SuperSlabs */
-  _Atomic size_t slices_in_use; /* handed out as spans; relaxed, as the next */
-  _Atomic size_t dirty_slices;  /* of all; relaxed: read without the lock as a hint */
-  uint8_t era;                  /* of the lists; lists_forget */
+  struct node_lists first;        /* of node 0 */
+  struct superslab *next_scanned; /* where superslab_take_dirty goes on */
+  uint64_t live, peak;            /* SuperSlabs */
+  _Atomic size_t slices_in_use;   /* handed out as spans; relaxed, as the next */
+  _Atomic size_t dirty_slices;    /* of all; relaxed: read without the lock as a hint */
+  uint8_t era;                    /* of the lists; lists_forget */
 };
 extern struct superslab_lists superslab_lists;
 extern struct node_lists superslab_more_lists[NODES - 1] HAK_HIDDEN; /* of the other nodes */
@@ -48,7 +48,7 @@ HAK_INLINE uint32_t slices_mask(unsigned first, unsigned count) {
 
 /** Free slices that hold something, and were not given back lazily. */
 HAK_INLINE uint32_t dirty_mask_of(const struct superslab *superslab) {
-  return superslab->free_mask & superslab->dirty_mask & ~superslab->given_mask;
+  return superslab->free_mask & superslab->dirty_mask & ~superslab->lazily_freed_mask;
 }
 
 HAK_INLINE unsigned dirty_slices_of(const struct superslab *superslab) {

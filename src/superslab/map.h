@@ -17,7 +17,7 @@
  *
  * `states`, by unit, hardened: where a SuperSlab's states are, less the unit's address / STATE_BYTES. Those of one that is gone stay.
  *
- * `places`, by unit: how it is mapped (places.h).
+ * `mappings`, by unit: how it is mapped (mappings.h).
  *
  * map.root says where the leaf of each 4 GiB is: its distance from map.none in entries of 8 bytes. Where there is none
  * yet it is 0, which leads to map.none, whose entries are NULL for ever. So nothing has to be made before the first
@@ -32,18 +32,18 @@ struct map_leaf {
 #if HAK_HARDENED
   _Atomic uintptr_t states[LEAF_UNITS];
 #endif
-  /* unit_lock; places.c alone: */
-  uint8_t places[LEAF_UNITS]; /* enum place of each unit, and whether it is kept */
-  uint32_t kept;              /* units that are */
+  /* unit_lock; mappings.c alone: */
+  uint8_t mappings[LEAF_UNITS]; /* enum mapping of each unit, and whether it is kept */
+  uint32_t kept;                /* units that are */
 };
 
 /* How a unit is mapped. Neighbours that are mapped alike are one mapping to the kernel. */
-enum place {
-  PLACE_NONE,  /* it is not */
-  PLACE_PLAIN, /* as it came */
-  PLACE_HUGE,  /* huge pages are asked for, or explicit */
-  PLACE_SMALL, /* none are wanted */
-  PLACE_MOVED  /* by mremap */
+enum mapping {
+  MAPPING_NONE,  /* it is not */
+  MAPPING_PLAIN, /* as it came */
+  MAPPING_HUGE,  /* huge pages are asked for, or explicit */
+  MAPPING_SMALL, /* none are wanted */
+  MAPPING_MOVED  /* by mremap */
 };
 
 #if defined(__aarch64__)

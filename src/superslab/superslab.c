@@ -6,13 +6,13 @@
 #include "observe/report.h"
 #include "os/locked.h"
 #include "policy/options.h"
+#include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/emptied.h"
 #include "superslab/guard_pages.h"
 #include "superslab/lists.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/random_place.h"
-#include "superslab/whole.h"
 
 struct lock superslab_lock HAK_START_DATA;
 
@@ -23,15 +23,15 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
   superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
   /* Of the pool: a Huge block's, say. It need not be in memory, or goes from there in parts: then one touch would bring 2 MiB. What is a huge
    * page stays one. */
-  if (!run.zeroed && !run.huge_pages && places_any_huge(run.base, 1))
+  if (!run.zeroed && !run.huge_pages && mappings_any_huge(run.base, 1))
     unit_advise_small(run.base, 1);
   /* What has a guarded page cannot be a huge one. */
   if (superslab->fenced || guard_pages_behind_slabs()) return;
   if (!run.zeroed || run.huge_pages || option_value(SS_HUGEPAGE) != HUGEPAGE_THP ||
       option_value(SS_MEM_LEAN))
     return;
-  if (as_sample && wanted) wanted = whole_expected(WHOLE_SPANS, superslab) == WHOLE_YES;
-  else if (as_sample) whole_offer(WHOLE_SPANS, superslab);
+  if (as_sample && wanted) wanted = dense_expected(DENSE_SPANS, superslab) == DENSE_YES;
+  else if (as_sample) dense_offer(DENSE_SPANS, superslab);
   if (wanted) superslab->huge_pages = unit_advise_huge(run.base, 1);
 }
 
@@ -70,7 +70,7 @@ static struct slab *span_take(struct superslab *superslab, unsigned first, unsig
   HAK_CHECK((superslab->free_mask & mask) == mask);
   unsigned dirty = dirty_slices_of(superslab);
   superslab->free_mask &= ~mask;
-  superslab->given_mask &= ~mask;
+  superslab->lazily_freed_mask &= ~mask;
   lists_count_in_use((ptrdiff_t)slices);
   unsigned still_dirty = dirty_slices_of(superslab);
   lists_count_dirty(dirty, still_dirty);
@@ -303,7 +303,7 @@ void superslab_each_lock(lock_visit *visit, void *argument) {
 static void forget_lists(void) {
   lists_forget();
   descriptors_forget();
-  whole_forget_all();
+  dense_forget_all();
 }
 
 void superslab_fork_child(void) {

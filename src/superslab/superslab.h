@@ -41,21 +41,21 @@ enum span_pages {
 };
 
 enum slab_kind {
-  KIND_FREE = 0,   /* slice is not handed out */
-  KIND_SLAB = 1,   /* blocks of a size class */
-  KIND_LARGE = 2,  /* one Large block */
-  KIND_CACHED = 3, /* a freed Large block in some thread's span cache */
-  KIND_GIVING = 4, /* the same, its pages are being given back: not to be taken now */
-  KIND_GIVEN = 5,  /* the same, without pages; or on its way back to its SuperSlab */
+  KIND_FREE = 0,         /* slice is not handed out */
+  KIND_SLAB = 1,         /* blocks of a size class */
+  KIND_LARGE = 2,        /* one Large block */
+  KIND_CACHED = 3,       /* a freed Large block in some thread's span cache */
+  KIND_DECOMMITTING = 4, /* the same, its pages are being given back: not to be taken now */
+  KIND_DECOMMITTED = 5,  /* the same, without pages; or on its way back to its SuperSlab */
 };
 
 /* Which list of its heap a slab is in. */
 enum slab_list {
   LIST_NONE,
-  LIST_PARTIAL, /* has free blocks, or memory that is no blocks yet */
-  LIST_GIVEN,   /* all that can be had from it was given back (slab/holes.h) */
-  LIST_FULL,    /* of a named heap: nothing can be had from it (heap/named.h) */
-  LIST_NAMED    /* a named heap's Large or Huge block; the heap's number is in `capacity` */
+  LIST_PARTIAL,     /* has free blocks, or memory that is no blocks yet */
+  LIST_DECOMMITTED, /* all that can be had from it was given back (slab/holes.h) */
+  LIST_FULL,        /* of a named heap: nothing can be had from it (heap/named.h) */
+  LIST_NAMED        /* a named heap's Large or Huge block; the heap's number is in `capacity` */
 };
 
 struct bin; /* heap/heap.h: where the owner's freed blocks of this class go */
@@ -77,10 +77,10 @@ struct slab {
   uint8_t size_class;          /* once per use */
   uint8_t listed;              /* owner: enum slab_list */
   bool purging;   /* owner: its free blocks are with a purge (slab/holes.h); never listed then */
-  uint8_t age;    /* owner: looks of the release engine since a block went in or out; SLAB_CLEAN */
+  uint8_t age;    /* owner: scans of the purger since a block went in or out; SLAB_CLEAN */
   uint16_t holes; /* owner: bit i: page i of this slice is given back; in every slice of the slab */
   _Atomic uint16_t hole_count; /* owner (statistics read it): free blocks that touch such a page */
-  bool tail_given;             /* owner: the pages behind the last block were given back */
+  bool tail_decommitted;       /* owner: the pages behind the last block were given back */
   _Atomic uint8_t
       sampled; /* 1: a slab of the sampler's, or a Large or Huge block that is a sample (of a Huge one: in
                               slabs[0]); 0 in what is free. relaxed */
@@ -122,12 +122,12 @@ struct superslab {
     };
   };
   bool huge_pages;     /* once per use: explicit, or transparent huge pages are asked for */
-  _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (whole.h) */
-  uint8_t age;         /* superslab_lock: looks of the release engine since a slice became free */
+  _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (dense.h) */
+  uint8_t age;         /* superslab_lock: scans of the purger since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
   union {
     /* SuperSlab; superslab_lock: bit i: slice i is free and was given back lazily */
-    uint32_t given_mask;
+    uint32_t lazily_freed_mask;
     uint32_t
         huge_cuts; /* huge: which ends are not mapped; only its holder changes it (huge_cut.h) */
   };

@@ -7,7 +7,7 @@
 #include "policy/options.h"
 #include "superslab/guard_pages.h"
 #include "superslab/map.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
 enum { VICTIMS = 8, TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
@@ -92,7 +92,7 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
      * may get first. For one unit any piece would have done: the pool is empty, and nothing is given back here. */
     bool possible = run.base != NULL || unit_could_fit(units, alignment);
     for (int i = 0; i < TRIM_TRIES && run.base == NULL && possible; i++) {
-      if (trim(PLACES_MOST_IN_NEED) == 0) break;
+      if (trim(MAPPINGS_MOST_IN_NEED) == 0) break;
       run = unit_map_run(units, alignment, ahead, ahead > 0);
     }
   }
@@ -163,7 +163,7 @@ void unit_give_up(char *base, size_t units, bool huge_pages) {
   unit_give_back((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
 }
 
-size_t unit_trim(void) { return trim(PLACES_MOST); }
+size_t unit_trim(void) { return trim(MAPPINGS_MOST); }
 
 size_t unit_prewarm(size_t units) {
   size_t room = warm_budget(&unit_pool), wanted = units < room ? units : room;
@@ -186,18 +186,18 @@ size_t unit_prewarm(size_t units) {
 
 size_t unit_age(void) {
   struct warm_run victims[VICTIMS];
-  size_t picked = VICTIMS, young = 0;
+  size_t picked = VICTIMS, unexpired = 0;
   if (option_value(WARM_POOL_DECAY_MS) == 0) return 0;
   unit_free_lazily();
   for (int round = 0; round < WARM_RUNS / VICTIMS && picked == VICTIMS; round++) {
     unit_pool_lock();
     picked = warm_take_victims(&unit_pool, 0, unit_above_target(), victims, VICTIMS);
-    young = 0;
+    unexpired = 0;
     for (size_t i = 0; i < unit_pool.count; i++)
-      if (!unit_pool.runs[i].lazily_freed) young += unit_pool.runs[i].units << UNIT_SHIFT;
+      if (!unit_pool.runs[i].lazily_freed) unexpired += unit_pool.runs[i].units << UNIT_SHIFT;
     unit_pool_unlock();
     unit_give_back_all(victims, picked);
   }
-  if (places_have_room()) unit_unmap_kept(KEPT_AT_ONCE, PLACES_MOST);
-  return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : young;
+  if (mappings_have_room()) unit_unmap_kept(KEPT_AT_ONCE, MAPPINGS_MOST);
+  return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : unexpired;
 }

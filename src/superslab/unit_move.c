@@ -6,7 +6,7 @@
 #include "observe/report.h"
 #include "superslab/guard_pages.h"
 #include "superslab/map.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
 /* --- runs of Huge blocks that still have their guards ------------------------------------------------ */
@@ -55,13 +55,13 @@ enum { PIECES = 8 };
  * mprotect), and hence the check. Left: another thread's mmap() that takes the cleared place before we do. */
 enum unit_move unit_move(char *from, char *to) {
   enum { TRIES = 3 };
-  if (!places_have_room() || os_is_heard()) return UNIT_STAYS;
-  places_set(from, 1, PLACE_NONE); /* first: another thread may get the place at once */
+  if (!mappings_have_room() || os_is_heard()) return UNIT_STAYS;
+  mappings_set(from, 1, MAPPING_NONE); /* first: another thread may get the place at once */
   if (os_move(from, UNIT_BYTES, to, UNIT_BYTES)) {
-    places_set(to, 1, PLACE_MOVED);
+    mappings_set(to, 1, MAPPING_MOVED);
     return UNIT_MOVED;
   }
-  places_set(from, 1, PLACE_PLAIN);
+  mappings_set(from, 1, MAPPING_PLAIN);
   for (int i = 0; i < TRIES; i++)
     if (os_map_at(to, UNIT_BYTES) != NULL) return UNIT_STAYS;
   return os_is_mapped(to) ? UNIT_STAYS : UNIT_PLACE_LOST;
@@ -145,18 +145,18 @@ static char *move_mapping(char *base, size_t units, size_t more, size_t used) {
 char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
   /* It is copied: whoever listens would not hear of a move; and one that the kernel had joined with its neighbours leaves them as two
    * mappings. */
-  if (!places_have_room() || os_is_heard()) return NULL;
-  bool huge = places_any_huge(base, units);
+  if (!mappings_have_room() || os_is_heard()) return NULL;
+  bool huge = mappings_any_huge(base, units);
   if (huge && !unit_advise_huge(base, units)) return NULL; /* else it is more than one mapping */
   /* First: a block that has moved to where the map has no leaf would be lost. */
   struct map_spares spares;
   if (!map_spares_make(&spares, units + more)) return NULL;
-  places_set(base, units, PLACE_NONE);
+  mappings_set(base, units, MAPPING_NONE);
   char *moved = move_mapping(base, units, more, used);
   char *at = moved != NULL ? moved : base;
   if (moved != NULL && !map_prepare_with(moved, units + more, &spares))
     report_corruption("realloc: the system chose a place beyond the address map");
-  places_set(at, moved != NULL ? units + more : units, huge ? PLACE_HUGE : PLACE_PLAIN);
+  mappings_set(at, moved != NULL ? units + more : units, huge ? MAPPING_HUGE : MAPPING_PLAIN);
   if (moved != NULL) unit_count(&unit_counts.mapped, more);
   map_spares_drop(&spares);
   return moved;
@@ -165,7 +165,7 @@ char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
 bool unit_extend(char *end, size_t units) {
   if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
   map_prepare(end, units);
-  places_set(end, units, PLACE_PLAIN);
+  mappings_set(end, units, MAPPING_PLAIN);
   unit_count(&unit_counts.mapped, units);
   size_t filled = 0;
   if (fill(end, units, &filled)) return true;

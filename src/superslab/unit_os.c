@@ -5,7 +5,7 @@
 #include "superslab/aligned.h"
 #include "superslab/guard_pages.h"
 #include "superslab/lock_parts.h"
-#include "superslab/places.h"
+#include "superslab/mappings.h"
 #include "superslab/random_place.h"
 
 struct lock unit_lock HAK_START_DATA;
@@ -39,7 +39,7 @@ size_t unit_mapped(void) {
 size_t unit_mapped_bytes(void) { return unit_mapped() << UNIT_SHIFT; }
 
 size_t unit_held(void) {
-  size_t mapped = unit_mapped(), kept = places_kept();
+  size_t mapped = unit_mapped(), kept = mappings_kept();
   return mapped > kept ? mapped - kept : 0;
 }
 
@@ -60,11 +60,11 @@ bool unit_may_cut_mappings(void) { return unit_mapped() <= CUT_BELOW; }
 
 /* Refused by the kernel, they are taken for what was asked for: too many mappings rather than too few. */
 bool unit_advise_huge(char *base, size_t units) {
-  return places_change(base, units, PLACE_HUGE) && os_advise_huge(base, units << UNIT_SHIFT);
+  return mappings_change(base, units, MAPPING_HUGE) && os_advise_huge(base, units << UNIT_SHIFT);
 }
 
 bool unit_advise_small(char *base, size_t units) {
-  return places_change(base, units, PLACE_SMALL) && os_advise_small(base, units << UNIT_SHIFT);
+  return mappings_change(base, units, MAPPING_SMALL) && os_advise_small(base, units << UNIT_SHIFT);
 }
 
 /* A short list: what is in it the kernel has refused to unmap, for which there is a reason only at the limit of mappings. */
@@ -92,7 +92,7 @@ bool unit_above_target(void) {
 static bool unmap(char *base, size_t units) {
   bool done = os_unmap(base, units << UNIT_SHIFT);
   if (done) unit_account(-(ptrdiff_t)units);
-  else places_set(base, units, PLACE_PLAIN);
+  else mappings_set(base, units, MAPPING_PLAIN);
   return done;
 }
 
@@ -103,15 +103,15 @@ static bool keep(struct warm_run *run) {
   if (run->fenced != 0 && !units_unfence(run->base + UNIT_BYTES, run->units - 1, run->fenced))
     return false;
   run->fenced = 0;
-  return os_decommit(run->base, run->units << UNIT_SHIFT) && places_keep(run->base, run->units);
+  return os_decommit(run->base, run->units << UNIT_SHIFT) && mappings_keep(run->base, run->units);
 }
 
 void unit_give_back(struct warm_run run) {
   char *base = run.base;
   size_t units = run.units;
-  if (!places_leave(&base, &units)) {
+  if (!mappings_leave(&base, &units)) {
     if (keep(&run)) return;
-    places_set(base, units, PLACE_NONE);
+    mappings_set(base, units, MAPPING_NONE);
   }
   if (unmap(base, units)) return;
   if (run.fenced != 0 && !units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) return;
@@ -173,10 +173,10 @@ size_t unit_unmap_kept(int stretches, size_t most_mappings) {
   size_t units, bytes = 0;
   bool done = true;
   for (int i = 0; i < stretches && done; i++) {
-    if (!places_take_to_unmap(&cursor, &base, &units, most_mappings)) break;
+    if (!mappings_take_to_unmap(&cursor, &base, &units, most_mappings)) break;
     done = unmap(base, units);
     if (done) bytes += units << UNIT_SHIFT;
-    else places_keep(base, units);
+    else mappings_keep(base, units);
   }
   return bytes;
 }
@@ -187,7 +187,7 @@ void unit_give_back_all(const struct warm_run *runs, size_t count_runs) {
 
 static char *take_kept(size_t units) {
   bool huge;
-  char *base = places_take(units, &huge);
+  char *base = mappings_take(units, &huge);
   if (base != NULL && huge)
     unit_advise_small(base, units); /* else 2 MiB may come at the first touch */
   return base;
@@ -219,7 +219,7 @@ struct unit_run unit_map_run(size_t units, size_t alignment, size_t ahead, bool 
   }
   unlock_unused();
   map_prepare(run.base, units); /* refused: entering them will be, too */
-  places_set(run.base, units, run.huge_pages ? PLACE_HUGE : PLACE_PLAIN);
+  mappings_set(run.base, units, run.huge_pages ? MAPPING_HUGE : MAPPING_PLAIN);
   unit_count(&unit_counts.mapped, units);
   return run;
 }

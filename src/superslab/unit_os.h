@@ -38,7 +38,7 @@ bool unit_was_refused(void);
 /** May parts of the units get states of their own, with which the kernel needs a mapping for each? Not above 32 GiB. */
 bool unit_may_cut_mappings(void);
 /** Asks for huge pages in units of ours (os_advise_huge), or for none (os_advise_small). False: the kernel refuses, or it would make too many mappings
- * (places.h). */
+ * (mappings.h). */
 bool unit_advise_huge(char *base, size_t units);
 bool unit_advise_small(char *base, size_t units);
 

@@ -168,20 +168,20 @@ size_t warm_budget(const struct warm_pool *pool) {
 }
 
 void warm_no_room_for(struct warm_pool *pool, size_t units) {
-  pool->given_units += units;
+  pool->evicted_units += units;
   pool->gone_units += units;
-  pool->given_ms = os_clock_ms();
+  pool->evicted_ms = os_clock_ms();
 }
 
 void warm_missed(struct warm_pool *pool, size_t units, size_t in_use) {
   if (units > 0) pool->gone_units = 0;
-  if (pool->given_units == 0 || units == 0) return;
-  if (os_clock_ms() - pool->given_ms > REGRET_MS) {
-    pool->given_units = 0;
+  if (pool->evicted_units == 0 || units == 0) return;
+  if (os_clock_ms() - pool->evicted_ms > REGRET_MS) {
+    pool->evicted_units = 0;
     return;
   }
-  if (units > pool->given_units) units = pool->given_units;
-  pool->given_units -= units;
+  if (units > pool->evicted_units) units = pool->evicted_units;
+  pool->evicted_units -= units;
   pool->grown_units += units;
   /* Whatever the pattern, no more than half of what the program itself uses. */
   if (pool->grown_units > in_use / 2) pool->grown_units = in_use / 2;

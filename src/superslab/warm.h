@@ -30,11 +30,11 @@ enum { WARM_RUNS = 64 };
 struct warm_pool {
   struct warm_run runs[WARM_RUNS]; /* what came last, or was joined with it, at the end */
   size_t count;
-  size_t units;       /* of all runs */
-  size_t grown_units; /* what it may hold beyond its first size */
-  size_t given_units; /* had to go for want of room and were not asked for again */
-  uint64_t given_ms;  /* when the last of them went */
-  size_t gone_units;  /* had to go since the OS was last asked for units */
+  size_t units;         /* of all runs */
+  size_t grown_units;   /* what it may hold beyond its first size */
+  size_t evicted_units; /* had to go for want of room and were not asked for again */
+  uint64_t evicted_ms;  /* when the last of them went */
+  size_t gone_units;    /* had to go since the OS was last asked for units */
 };
 
 HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count == WARM_RUNS; }

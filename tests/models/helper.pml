@@ -1,7 +1,7 @@
 /* helper.pml - the helper thread of a program with threads.
  *
  * Models: src/release/background.c (start_helper, is_heard, release_wake, release_get_ready, work, wait_for_call, comes_to,
- * helper_main) and src/heap/engine.c (engine_call, engine_call_again, engine_hurry, engine_end_is_told), and park of src/heap/heap.c.
+ * helper_main) and src/heap/purger.c (purger_call, purger_call_again, purger_wake, purger_end_is_reported), and park of src/heap/heap.c.
  * The main thread stays, and does nothing here. Others grow, which starts the helper, or free, which calls it, ROUNDS times, and end; so
  * the helper sleeps without a time-out and has to notice that the last of them has gone. The system may refuse a thread.
  * What a thread frees waits until the helper looks. A call for it that the helper is too busy to hear is noted for it; one that finds

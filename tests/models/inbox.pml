@@ -1,6 +1,6 @@
 /* inbox.pml - the stack in which other threads send batches of blocks back to a heap.
  *
- * Models: src/heap/remote.c (push, take_inbox, pile_of, remote_take_batch, count_inbox, remote_steal) and how
+ * Models: src/heap/remote.c (push, take_inbox, drained_of, remote_take_batch, count_inbox, remote_steal) and how
  * src/heap/refill.c calls them (refill, adopt, put_sent_back), for one class.
  * Senders send batches of one or two blocks to a heap for ever. The threads of two heaps take batch
  * by batch under their heap's lock; who finds none tries the other's lock, and steals or takes
@@ -12,11 +12,11 @@
  * reorder: ThreadSanitizer watches tests/stress for those).
  * Asserted: what is taken is one batch as it was sent, all of its blocks and no other, and its
  * count says how many; nobody changes a link of it while the taker walks it; nothing is stolen
- * onto a pile that is not empty; whenever no operation is under way at a heap, its inbox and pile
+ * onto a drained list that is not empty; whenever no operation is under way at a heap, its inbox and drained list
  * lead to each block that was sent there and not taken yet, none lost and none twice, and
  * inbox_bytes is how many these are.
  * Three blocks and two senders, who send to the first heap, and STEAL_BATCHES 1; FOUR_BLOCKS: four
- * blocks, one sender and STEAL_BATCHES 2, so that a part of a pile is stolen; BOTH_WAYS: three
+ * blocks, one sender and STEAL_BATCHES 2, so that a part of a drained list is stolen; BOTH_WAYS: three
  * blocks and one sender, who sends to either heap, so that each steals from the other.
  *
  * check: states 1,450,589
@@ -25,12 +25,12 @@
  * mutant PUSH_IN_TWO_STEPS: assertion violated (load, then store, for the swap)
  * mutant COUNT_APART: assertion violated (the count is written when the batch is in the inbox)
  * mutant TAKE_IN_TWO_STEPS: assertion violated (load, then store NULL, for the exchange)
- * mutant TAKE_ONTO_PILE: assertion violated (the inbox is taken before the pile is used up)
- * mutant TAKE_UNLOCKED: assertion violated (two take from one pile)
+ * mutant TAKE_ONTO_PILE: assertion violated (the inbox is taken before the drained list is used up)
+ * mutant TAKE_UNLOCKED: assertion violated (two take from one drained list)
  * mutant POP_ONE TAKE_UNLOCKED: assertion violated (takers pop single batches off the inbox: ABA)
  * mutant STEAL_UNLOCKED: assertion violated (without the lock of the heap stolen from)
  * mutant STEAL_UNCUT: assertion violated (the last stolen batch still leads to those that stay)
- * mutant FOUR_BLOCKS STEAL_WITHOUT_LOOK: assertion violated (the thief's own pile is not empty)
+ * mutant FOUR_BLOCKS STEAL_WITHOUT_LOOK: assertion violated (the thief's own drained list is not empty)
  * mutant STEAL_UNCOUNTED: assertion violated (inbox_bytes stays with the other heap)
  */
 #ifdef FOUR_BLOCKS
@@ -50,7 +50,7 @@
 #define PROGRAM 0 /* places of a block */
 #define SENDING 1
 #define TAKEN 2
-#define AT(heap) (3 + heap) /* in its inbox or pile */
+#define AT(heap) (3 + heap) /* in its inbox or drained list */
 
 byte rest[BLOCKS + 2]; /* first word of a block: the next one of its batch */
 byte next[BLOCKS + 2], count_in[BLOCKS + 2]; /* of a batch's first block: the second word */
@@ -233,7 +233,7 @@ inline lock_release(heap) { locked[heap] = false }
 #define NEEDS_MORE(heap) (pile[heap] == 0 && inbox[heap] != 0)
 #endif
 
-/* pile_of; then `list` is the first batch. */
+/* drained_of; then `list` is the first batch. */
 inline pile_of(heap) {
 #ifdef TAKE_IN_TWO_STEPS
   d_step {

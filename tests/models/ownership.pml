@@ -6,7 +6,7 @@
  * Two threads with heaps allocate, free any block the program has, overflow and adopt from each
  * other for ever; a third thread without a heap frees and purges. One size class.
  * Left out: the order of blocks in a list (a list is a set of bits); the inside of push, take and
- * steal (inbox.pml); piles: a take gets all that was sent, and what is stolen, blocks of another's
+ * steal (inbox.pml); drained lists: a take gets all that was sent, and what is stolen, blocks of another's
  * slab in the own bin, is as after an adoption; slabs are carved whole; which heaps look worth
  * adopting (any may); parked heaps, whose bins are adopted too (park.pml); map entries of slabs of
  * several slices, which get the new owner one after the other (a free that sees an old one is the

@@ -1,21 +1,21 @@
 /* purge.pml - pages go back from under a slab that is in use.
  *
  * Models: src/slab/holes.c (purge_begin, purge_find, purge_end, hole_open), src/slab/slab.c (slab_put,
- * slab_take_list), src/heap/slabs.c (put_run), src/heap/refill.c (take_back, take_from_slabs), src/release/release.c (look_at_slabs).
+ * slab_take_list), src/heap/slabs.c (put_run), src/heap/refill.c (take_back, take_from_slabs), src/release/release.c (scan_slabs).
  * A slab of two pages and three blocks, of which the middle one lies in both. Its owner takes blocks for the
- * program and puts them back for ever, under the heap's lock; the engine takes the free list under the
+ * program and puts them back for ever, under the heap's lock; the purger takes the free list under the
  * lock, looks and gives pages back without it, and brings back the rest under the lock.
  * Left out: carving and the tail behind it; that the slab may change owners (only listed slabs do, and this one
- * is not listed meanwhile); fork (it waits for the engine's batch).
+ * is not listed meanwhile); fork (it waits for the purger's batch).
  * Asserted: a page that is given back touches no block that is with the program or in a list; afterwards every
  * block is in one place, and touches a hole exactly if it is in one; the slab is released empty, and not
- * while the engine has it.
+ * while the purger has it.
  *
  * check: states 1,840
  * mutant STRADDLER_STAYS: assertion violated (a block across a hole's end stays in the list)
  * mutant OPEN_ALL: assertion violated (opening a page also hands out a block that touches another hole)
- * mutant RELEASE_BUSY: assertion violated (emptiness counts what the engine has)
- * mutant LISTED: assertion violated (the owner opens holes of a slab that the engine has)
+ * mutant RELEASE_BUSY: assertion violated (emptiness counts what the purger has)
+ * mutant LISTED: assertion violated (the owner opens holes of a slab that the purger has)
  */
 #define PROGRAM 0
 #define LIST 1
@@ -77,7 +77,7 @@ active proctype owner() {
   byte b;
 endless:
   do
-  :: take_lock(); /* refill: the slab is not listed while the engine has it */
+  :: take_lock(); /* refill: the slab is not listed while the purger has it */
      d_step {
        if
 #ifdef LISTED

@@ -1,8 +1,8 @@
-/* slots.pml - the engine empties the slots of a thread that may come back to them at any moment.
+/* slots.pml - the purger empties the slots of a thread that may come back to them at any moment.
  *
  * Models: src/heap/slots.h (slots_enter, slots_leave), src/heap/slots.c (slots_take_back, slots_claim, slots_send_claimed, may_send),
- * src/release/release.c (look_at_unsent), src/os/thread.c (os_fence_threads).
- * A thread frees BLOCKS blocks into one slot, which is full with two; the engine looks twice. What the thread stores lies in its
+ * src/release/release.c (scan_unsent), src/os/thread.c (os_fence_threads).
+ * A thread frees BLOCKS blocks into one slot, which is full with two; the purger looks twice. What the thread stores lies in its
  * processor's buffer, from which it comes to memory in order, at any later time; its loads pass by that. The fence empties the buffer, and
  * so does the thread when it takes the lock.
  * Left out: several slots and heaps (a claim is for all of a heap's); the inbox (inbox.pml); the end of the thread, which enters
@@ -10,10 +10,10 @@
  * Asserted: no block is lost or sent twice; no deadlock.
  *
  * check: states 24,844
- * mutant NO_FENCE: assertion violated (the engine looks without one)
+ * mutant NO_FENCE: assertion violated (the purger looks without one)
  * mutant FENCE_FIRST: assertion violated (the fence comes before the claim)
  * mutant LOOKS_FIRST: assertion violated (the thread looks for a claim before it says that it is there)
- * mutant NO_SECOND_LOOK: assertion violated (the engine sends though the claim was taken back)
+ * mutant NO_SECOND_LOOK: assertion violated (the purger sends though the claim was taken back)
  * mutant NO_LOCK: assertion violated (the thread takes a claim back without the lock)
  * mutant LEAVES_FIRST: assertion violated (the thread leaves before what it did to the slot is seen)
  */

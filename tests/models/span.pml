@@ -1,18 +1,18 @@
 /* span.pml - cached Large blocks lose their pages while their thread may want them back.
  *
  * Models: src/large/large.c (large_free), span_cache.c (claim, claim_and_release, span_cache_take, span_cache_claim_old,
- * span_cache_given), src/release/release.c (look_at_spans).
- * A thread allocates, frees, takes again from its cache and evicts one span for ever; the release engine, which
+ * span_cache_decommitted), src/release/release.c (scan_spans).
+ * A thread allocates, frees, takes again from its cache and evicts one span for ever; the purger, which
  * has read the span's address some time before, claims it, gives the pages back and ends the claim.
  * Left out: several spans and caches (each span's kind is all that they share); large.pml has two threads that
  * free one block.
  * Asserted: pages are only given back while nobody may write to them; a span is released once, and not while
- * the engine has it; no deadlock.
+ * the purger has it; no deadlock.
  *
  * check: states 46
  * mutant TAKE_UNCLAIMED: assertion violated (taken from the cache by a plain store)
- * mutant EVICT_UNCLAIMED: assertion violated (released without waiting for the engine)
- * mutant GIVE_UNCLAIMED: assertion violated (the engine goes by what it has seen)
+ * mutant EVICT_UNCLAIMED: assertion violated (released without waiting for the purger)
+ * mutant GIVE_UNCLAIMED: assertion violated (the purger goes by what it has seen)
  */
 #define FREE 0 /* enum slab_kind */
 #define LARGE 2

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "heap/adopt.h"
-#include "heap/engine.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "heap/purger.h"
 #include "heap/samples.h"
 #include "observe/counters.h"
 #include "observe/report.h"

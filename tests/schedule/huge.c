@@ -9,11 +9,11 @@
 #include "observe/counters.h"
 #include "os/lock.h"
 #include "policy/options.h"
+#include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/huge_cut.h"
 #include "superslab/map.h"
 #include "superslab/unit.h"
-#include "superslab/whole.h"
 #include "world.h"
 
 static struct superslab *block; /* of world_units[0], as it was when the two threads got it */
@@ -74,12 +74,12 @@ bool unit_advise_huge(char *base, size_t units) {
   (void)base, (void)units;
   return true;
 }
-enum whole_answer whole_expected(enum whole_kind of, struct superslab *superslab) {
+enum dense_answer dense_expected(enum dense_kind of, struct superslab *superslab) {
   (void)of, (void)superslab;
-  return WHOLE_NO;
+  return DENSE_NO;
 }
-void whole_last_look(struct superslab *superslab) { (void)superslab; }
-void whole_forget(struct superslab *superslab) { (void)superslab; }
+void dense_last_check(struct superslab *superslab) { (void)superslab; }
+void dense_forget(struct superslab *superslab) { (void)superslab; }
 
 /* --- steps of a thread --------------------------------------------------------------------------------------- */
 

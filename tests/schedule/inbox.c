@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "heap/homes.h"
-#include "heap/offers.h"
+#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "world.h"
 
@@ -71,7 +71,7 @@ static void take_from(unsigned heap) {
 static void steal_from(unsigned heap, unsigned from) {
   void *list = NULL;
   lock_acquire(&heaps[heap].lock);
-  if (heaps[heap].pile[size_class] == NULL && lock_try(&heaps[from].lock)) {
+  if (heaps[heap].drained[size_class] == NULL && lock_try(&heaps[from].lock)) {
     (void)remote_steal(&heaps[heap], &heaps[from], size_class, false);
     lock_release(&heaps[from].lock);
   }
@@ -82,10 +82,10 @@ static void steal_from(unsigned heap, unsigned from) {
 
 /* As adopt.c does: what it has found it looks at, and enters again if there was something. */
 static void seek_from(unsigned heap) {
-  struct heap *from = offers_take(0, size_class);
-  if (from == NULL || from == &heaps[heap] || !offers_sleeps(from)) return;
+  struct heap *from = reclaim_take(0, size_class);
+  if (from == NULL || from == &heaps[heap] || !reclaim_has_backlog(from)) return;
   steal_from(heap, (unsigned)(from - heaps));
-  offers_enter_again(from, size_class);
+  reclaim_enter_again(from, size_class);
 }
 
 /* --- before and after --------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void start_with(unsigned class_now, unsigned waiting) {
   for (unsigned i = 0; i < sizeof heaps / sizeof *heaps; i++) heaps[i].home = &heaps[i];
   memset(taken, 0, sizeof taken);
   memset(world_units[0], 0, BLOCKS * 64UL);
-  offers_fork_child(); /* empties the lists */
+  reclaim_fork_child(); /* empties the lists */
   for (unsigned i = 0; i < waiting; i++) {
     *content(i) = 100 + i;
     remote_free_now(&heaps[0].bins[size_class], block(i));
@@ -112,7 +112,7 @@ static void start_largest_with_one(void) { start_with(LARGEST, 1); }
 /* Its thread has used what came, since it was entered. */
 static void start_awake(void) {
   start_with(LARGEST, 0);
-  offers_enter(&heaps[0], size_class);
+  reclaim_enter(&heaps[0], size_class);
 }
 
 /* Of a stack of batches; marks the blocks in `found`. */
@@ -135,26 +135,27 @@ static void one_place_each(unsigned in_use) {
   bool offered[2];
   for (unsigned heap = 0; heap < 2; heap++) {
     uint64_t blocks =
-        blocks_in(heaps[heap].pile[size_class], found) +
+        blocks_in(heaps[heap].drained[size_class], found) +
         blocks_in(atomic_load_explicit(&heaps[heap].inbox[size_class], memory_order_relaxed),
                   found);
     int64_t bytes = atomic_load_explicit(&heaps[heap].inbox_bytes, memory_order_relaxed);
     SCHEDULE_CHECK(bytes == (int64_t)(blocks * class_size(size_class)));
-    offered[heap] = atomic_load_explicit(&heaps[heap].offered[size_class], memory_order_relaxed);
-    SCHEDULE_CHECK(offered[heap] || bytes < SLEEPING_INBOX_BYTES);
+    offered[heap] =
+        atomic_load_explicit(&heaps[heap].in_reclaim_list[size_class], memory_order_relaxed);
+    SCHEDULE_CHECK(offered[heap] || bytes < BACKLOG_BYTES);
   }
   for (unsigned i = 0; i < in_use; i++) {
     for (unsigned thread = 0; thread < SCHEDULE_THREADS; thread++) found[i] += taken[thread][i];
     SCHEDULE_CHECK(found[i] == 1);
   }
   for (unsigned i = 0; i < 2; i++) {
-    const struct heap *first = offers_take(0, size_class);
+    const struct heap *first = reclaim_take(0, size_class);
     if (first == NULL) break;
     SCHEDULE_CHECK(offered[first - heaps]);
     offered[first - heaps] = false;
   }
   SCHEDULE_CHECK(!offered[0] && !offered[1]);
-  SCHEDULE_CHECK(offers_take(0, size_class) == NULL);
+  SCHEDULE_CHECK(reclaim_take(0, size_class) == NULL);
 }
 
 static void end_1(void) { one_place_each(1); }
@@ -266,8 +267,8 @@ static const struct schedule_mutant mutants[] = {
     {"two_take", "lock_release", "compare", FAULT_RELAXED, "race"},
     {"take_and_steal", "change", "compare", FAULT_DROPPED, "race"},
     {"send_and_seek", "enter", "exchange", FAULT_RELAXED, "not so: offered"},
-    {"send_and_seek", "offers_take", "exchange", FAULT_RELAXED, "not so: offered"},
-    {"send_and_seek", "offers_take", "exchange", FAULT_TORN, "not so: offered"},
+    {"send_and_seek", "reclaim_take", "exchange", FAULT_RELAXED, "not so: offered"},
+    {"send_and_seek", "reclaim_take", "exchange", FAULT_TORN, "not so: offered"},
     {"two_cross", "enter", "exchange", FAULT_TORN, "not so"},
     {"two_cross", "count_inbox", "add", FAULT_TORN, "not so"},
     {.in_case = NULL}};

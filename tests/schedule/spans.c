@@ -1,7 +1,7 @@
-/* spans.c - cached Large blocks: src/large under all schedules, against the release engine and against a second free.
+/* spans.c - cached Large blocks: src/large under all schedules, against the purger and against a second free.
  *
  * Whatever the order: a span's pages are written by one at a time, who sees what the one before it wrote: the program that has the
- * block, the engine that gives them back, whoever gets the slices next. A span is released once. Of two threads that free a block
+ * block, the purger that gives them back, whoever gets the slices next. A span is released once. Of two threads that free a block
  * one is told so. What all caches have told adds up. Spans are given out and taken back here by stand-ins, under one lock, as
  * superslab.c does.
  */
@@ -21,7 +21,7 @@ static struct span_cache caches[2];
 static unsigned pages[SLICES]; /* stands for what is in the pages of a slice */
 static unsigned released[SLICES], holders[SLICES];
 static unsigned freed[SCHEDULE_THREADS]; /* successes */
-static _Atomic uint32_t next_step, engine_step;
+static _Atomic uint32_t next_step, purger_step;
 static struct lock lock;
 extern _Atomic size_t
     cached_bytes; /* span_cache.c's own, which a run that is cut short leaves as it is */
@@ -72,11 +72,11 @@ struct superslab *huge_acquire(size_t bytes, size_t alignment, bool *zeroed) {
   (void)bytes, (void)alignment, (void)zeroed;
   return NULL;
 }
-/* Whoever waits for the engine here goes on when that is done with a span, not after each of its steps. */
+/* Whoever waits for the purger here goes on when that is done with a span, not after each of its steps. */
 void os_yield(void) {
-  uint32_t seen = atomic_load_explicit(&engine_step, memory_order_relaxed);
-  if (atomic_load_explicit(&unit.slabs[1].kind, memory_order_relaxed) == KIND_GIVING)
-    (void)futex_wait(&engine_step, seen, (const struct timespec *)NULL);
+  uint32_t seen = atomic_load_explicit(&purger_step, memory_order_relaxed);
+  if (atomic_load_explicit(&unit.slabs[1].kind, memory_order_relaxed) == KIND_DECOMMITTING)
+    (void)futex_wait(&purger_step, seen, (const struct timespec *)NULL);
 }
 size_t unit_mapped_bytes(void) { return 0; }
 bool superslab_is_busy(void) { return false; }
@@ -108,20 +108,20 @@ static void allocate(unsigned cache, unsigned slices) {
   holders[found->index]--;
 }
 
-/* release.c, look_at_spans. */
+/* release.c, scan_spans. */
 static void give_back(unsigned cache) {
   struct slab *claimed[SPANS_CACHED];
-  size_t young = 0;
-  unsigned count = span_cache_claim_old(&caches[cache], 0, claimed, &young);
+  size_t unexpired = 0;
+  unsigned count = span_cache_claim_old(&caches[cache], 0, claimed, &unexpired);
   for (unsigned i = 0; i < count; i++) {
     SCHEDULE_CHECK(holders[claimed[i]->index]++ == 0);
     write_pages(claimed[i]);
     (void)atomic_load_explicit(&next_step, memory_order_relaxed);
     SCHEDULE_CHECK(holders[claimed[i]->index] == 1);
     holders[claimed[i]->index]--;
-    span_cache_given(claimed[i]);
-    atomic_fetch_add_explicit(&engine_step, 1, memory_order_relaxed);
-    (void)futex_wake(&engine_step, 1);
+    span_cache_decommitted(claimed[i]);
+    atomic_fetch_add_explicit(&purger_step, 1, memory_order_relaxed);
+    (void)futex_wake(&purger_step, 1);
   }
 }
 
@@ -132,7 +132,7 @@ static void start(void) {
   memset((void *)caches, 0, sizeof caches);
   memset((void *)&lock, 0, sizeof lock);
   atomic_store_explicit(&cached_bytes, 0, memory_order_relaxed);
-  atomic_store_explicit(&engine_step, 0, memory_order_relaxed);
+  atomic_store_explicit(&purger_step, 0, memory_order_relaxed);
   memset(pages, 0, sizeof pages);
   memset(released, 0, sizeof released);
   memset(holders, 0, sizeof holders);
@@ -204,8 +204,8 @@ static void take_and_free_far(void) {
   SCHEDULE_CHECK(large_free(NULL, span(1)));
 }
 static void flush(void) { (void)span_cache_flush(&caches[0]); }
-static void engine(void) { give_back(0); }
-static void engine_twice(void) {
+static void purger(void) { give_back(0); }
+static void purger_twice(void) {
   give_back(0);
   give_back(0);
 }
@@ -226,19 +226,19 @@ static void free_2_and_3(void) {
 static const struct schedule_case cases[] = {
     {.name = "free_take_give",
      .start = start,
-     .body = {free_and_take, engine},
+     .body = {free_and_take, purger},
      .end = end,
      .stale = 1},
     {.name = "take_and_give",
      .start = start_cached,
-     .body = {take, engine_twice},
+     .body = {take, purger_twice},
      .end = end,
      .stale = 2},
     {.name = "take_free_far_and_give",
      .start = start_cached,
-     .body = {take_and_free_far, engine},
+     .body = {take_and_free_far, purger},
      .end = end},
-    {.name = "flush_and_give", .start = start_cached, .body = {flush, engine}, .end = end},
+    {.name = "flush_and_give", .start = start_cached, .body = {flush, purger}, .end = end},
     {.name = "two_free", .start = start, .body = {free_1, free_1}, .end = end_one_told, .stale = 2},
     {.name = "two_caches", .start = start, .body = {free_1, free_2_and_3}, .end = end, .stale = 1},
     {.name = "two_free_third_acquires",
@@ -247,7 +247,7 @@ static const struct schedule_case cases[] = {
      .end = end_third_has_its_span},
     {.name = "take_give_and_free_again",
      .start = start_cached,
-     .body = {take, engine_twice, free_2_and_3},
+     .body = {take, purger_twice, free_2_and_3},
      .end = end,
      .stale = 1,
      .slow = true},
@@ -257,7 +257,7 @@ static const struct schedule_mutant mutants[] = {
     {"free_take_give", "large_free", "compare", FAULT_RELAXED, "race"},
     {"free_take_give", "span_cache_claim_old", "compare", FAULT_RELAXED, "race"},
     {"take_and_give", "claim", "compare", FAULT_RELAXED, "race"},
-    {"take_and_give", "span_cache_given", "store", FAULT_RELAXED, "race"},
+    {"take_and_give", "span_cache_decommitted", "store", FAULT_RELAXED, "race"},
     {"take_and_give", "span_cache_claim_old", "compare", FAULT_TORN, "race"},
     {"take_and_give", "claim", "compare", FAULT_TORN, "race"},
     {"flush_and_give", "claim", "compare", FAULT_DROPPED, "race"},

@@ -1,4 +1,4 @@
-/* Large blocks that come and go in some threads while another gives back all that is free: the engine reads of spans that have left their
+/* Large blocks that come and go in some threads while another gives back all that is free: the purger reads of spans that have left their
  * thread's cache, and of SuperSlabs whose descriptors are used again meanwhile. Above all for ThreadSanitizer. */
 #include "kit.h"
 

@@ -10,7 +10,7 @@
 enum { BLOCKS = 49152, WRITTEN = 512 };
 #define BLOCK_BYTES (1536 * KIT_KB)
 
-/* Mappings of our units (superslab/places.h), guards and the program's own. Where guards are mappings
+/* Mappings of our units (superslab/mappings.h), guards and the program's own. Where guards are mappings
  * the hardened variant has up to 24,576 beside them. */
 enum { MAPPINGS_MOST = 16384 + 2048, WITH_GUARDS_MOST = MAPPINGS_MOST + 24576 };
 

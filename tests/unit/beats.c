@@ -30,7 +30,7 @@ static void free_rest(void **blocks) {
 
 static size_t given_to(struct heap *heap) {
   lock_acquire(&heap->lock);
-  size_t bytes = heap->given_bytes;
+  size_t bytes = heap->decommitted_bytes;
   lock_release(&heap->lock);
   return bytes;
 }
@@ -76,7 +76,7 @@ static void what_a_thread_has_freed_that_sleeps_goes_back(void **state) {
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, free_and_sleep, NULL), 0);
   while (atomic_load(&sleeper) == NULL) usleep(1000);
-  release_ask_for_beats();
+  release_request_beats();
   bool went = goes_back(atomic_load(&sleeper));
   atomic_store(&wakes, true);
   pthread_join(thread, NULL);

@@ -106,7 +106,7 @@ static void where_a_home_is_shared_none_is_sorted(void **state) {
 }
 
 /* A slab that changed its owner while its blocks were under way: they go on to it in long batches, in whichever order they come. */
-static void strays_in_any_order_come_in_long_batches(void **state) {
+static void misrouted_blocks_in_any_order_come_in_long_batches(void **state) {
   (void)state;
   unsigned size_class = class_for(MANY_SIZE), batches = 0, taken = 0, count;
   struct heap *third = heap_borrow();
@@ -146,7 +146,7 @@ int main(void) {
       cmocka_unit_test(a_class_of_which_little_waits_is_not_sorted),
       cmocka_unit_test(too_much_is_not_sorted_nor_what_is_large),
       cmocka_unit_test(where_a_home_is_shared_none_is_sorted),
-      cmocka_unit_test(strays_in_any_order_come_in_long_batches),
+      cmocka_unit_test(misrouted_blocks_in_any_order_come_in_long_batches),
   };
   return cmocka_run_group_tests_name("blocks in order", tests, start, end);
 }

@@ -1,4 +1,4 @@
-/* called_again.c - calls of the release engine that come while it is at work, and from threads that end: what they are about goes back
+/* called_again.c - calls of the purger that come while it is at work, and from threads that end: what they are about goes back
  * without another call. */
 #include "unit_test.h"
 
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "heap/bins.h"
-#include "heap/engine.h"
+#include "heap/purger.h"
 
 WITHOUT_SAMPLES;
 
@@ -47,7 +47,7 @@ static bool comes_true(bool (*is_so)(void)) {
   return false;
 }
 
-static bool helper_rests(void) { return atomic_load(&engine_helper) != HELPER_RUNS; }
+static bool helper_rests(void) { return atomic_load(&purger_helper) != HELPER_RUNS; }
 
 static void fill(void **blocks) {
   for (int i = 0; i < COUNT; i++) {
@@ -66,7 +66,7 @@ static struct heap *younger; /* before all others in the list of heaps */
 
 static size_t given_to(struct heap *heap) {
   lock_acquire(&heap->lock);
-  size_t bytes = heap->given_bytes;
+  size_t bytes = heap->decommitted_bytes;
   lock_release(&heap->lock);
   return bytes;
 }
@@ -86,7 +86,7 @@ static void *free_while_the_helper_is_at_work(void *unused) {
 
 static bool younger_has_given(void) { return given_to(younger) >= (size_t)SIZE * COUNT / 2; }
 
-static void what_the_helper_has_passed_is_looked_at_again(void **state) {
+static void what_the_helper_has_passed_is_scanned_again(void **state) {
   (void)state;
   static void *blocks[COUNT];
   pthread_t thread;
@@ -165,7 +165,7 @@ int main(void) {
     return 77;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_the_helper_has_passed_is_looked_at_again),
+      cmocka_unit_test(what_the_helper_has_passed_is_scanned_again),
       cmocka_unit_test(bins_of_ended_threads_go_back),
   };
   return cmocka_run_group_tests_name("called again", tests, start, NULL);

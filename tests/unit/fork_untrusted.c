@@ -20,9 +20,9 @@
 #include "free_slices.h"
 #include "heap/absent.h"
 #include "heap/bins.h"
-#include "heap/engine.h"
 #include "heap/heap.h"
 #include "heap/named.h"
+#include "heap/purger.h"
 #include "heap/remote.h"
 #include "superslab/lists.h"
 
@@ -264,12 +264,12 @@ static void a_borrowed_heap_stays_its_threads(void **state) {
   child_ends_well(child);
 }
 
-/* The engine had free slices in its hands; the child starts with new lists. */
+/* The purger had free slices in its hands; the child starts with new lists. */
 static void slices_of_forgotten_lists_stay_out_of_the_new_ones(void **state) {
   (void)state;
   struct dirty_cursor cursor = {0};
   struct dirty_slices set;
-  size_t young = 0;
+  size_t unexpired = 0;
   void *kept = hak_malloc(300 * KIB);
   void *freed = hak_malloc(300 * KIB);
   hak_free(freed);
@@ -279,7 +279,7 @@ static void slices_of_forgotten_lists_stay_out_of_the_new_ones(void **state) {
   struct slab *span = span_acquire(4, 1, KIND_LARGE, PAGES_SMALL, COUNTED_LARGE, &zeroed);
   assert_non_null(span);
   span_release(span);
-  assert_int_equal(superslab_take_dirty(&cursor, 0, &set, 1, &young), 1);
+  assert_int_equal(superslab_take_dirty(&cursor, 0, &set, 1, &unexpired), 1);
   pid_t child = fork();
   if (child == 0) {
     lock_acquire(&superslab_lock);
@@ -321,10 +321,10 @@ static atomic_bool has_all, may_end;
 
 static struct slab *claimed; /* a cached span of the thread that forks */
 
-/* As an allocation that waits for each of them, or the release engine. */
+/* As an allocation that waits for each of them, or the purger. */
 static void *take_locks(void *unused) {
   for (size_t i = 0; i < wanted_count; i++) lock_acquire(wanted[i]);
-  if (claimed != NULL) atomic_store(&claimed->kind, KIND_GIVING);
+  if (claimed != NULL) atomic_store(&claimed->kind, KIND_DECOMMITTING);
   atomic_store(&has_all, true);
   while (!atomic_load(&may_end)) usleep(100);
   if (claimed != NULL) atomic_store(&claimed->kind, KIND_CACHED);
@@ -383,7 +383,7 @@ static void locks_taken_from_a_fork_are_left_out(void **state) {
   fork_while_taken();
 }
 
-/* The engine of another thread, which is not in the child, is giving its pages back. */
+/* The purger of another thread, which is not in the child, is giving its pages back. */
 static void cached_spans_that_an_absent_engine_has_are_not_waited_for(void **state) {
   (void)state;
   hak_free(hak_malloc(300 * KIB));
@@ -392,7 +392,7 @@ static void cached_spans_that_an_absent_engine_has_are_not_waited_for(void **sta
   assert_true(count > 0);
   claimed = atomic_load(&cache->spans[count - 1]);
   assert_int_equal(atomic_load(&claimed->kind), KIND_CACHED);
-  wanted[0] = &engine_batch_lock;
+  wanted[0] = &purger_batch_lock;
   wanted_count = 1;
   fork_while_taken();
   claimed = NULL;

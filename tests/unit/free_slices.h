@@ -1,4 +1,4 @@
-/* free_slices.h - what the release engine does with free slices (superslab/dirty.h), without it. */
+/* free_slices.h - what the purger does with free slices (superslab/dirty.h), without it. */
 #ifndef FREE_SLICES_H
 #define FREE_SLICES_H
 
@@ -10,9 +10,9 @@
 static inline unsigned clean_free_slices(void) {
   struct dirty_cursor cursor = {0};
   struct dirty_slices set;
-  size_t young = 0;
+  size_t unexpired = 0;
   unsigned cleaned = 0;
-  for (; superslab_take_dirty(&cursor, 0, &set, 1, &young) == 1; cleaned++) {
+  for (; superslab_take_dirty(&cursor, 0, &set, 1, &unexpired) == 1; cleaned++) {
     for (unsigned i = 0; i < SLICES_PER_UNIT; i++)
       if ((set.mask >> i & 1) != 0)
         assert_true(os_decommit(set.superslab->base + i * SLICE_BYTES, SLICE_BYTES));

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "release/beat.h"
 #include "superslab/unit_os.h"
 
@@ -40,7 +40,7 @@ static void free_up_to(size_t end) {
   for (; freed < end; freed++) hak_free(blocks[freed]);
 }
 
-static bool is_refused(void) { return atomic_load(&engine_refused_ms) != 0; }
+static bool is_refused(void) { return atomic_load(&purger_refused_ms) != 0; }
 
 /* malloc asks for it while memory grows, and no free does. */
 static void only_much_is_worth_a_beat(void **state) {
@@ -51,7 +51,7 @@ static void only_much_is_worth_a_beat(void **state) {
   }
   assert_int_equal(asked, 1); /* the system is asked once in a second */
   assert_true(is_refused());
-  assert_int_equal(engine_worth(), RELEASE_LEAST);
+  assert_int_equal(purger_worth(), RELEASE_LEAST);
   free_up_to(LITTLE);
   assert_false(release_has_beats());
   free_up_to(MUCH);
@@ -77,7 +77,7 @@ static void no_large_block_looks_at_the_stack_in_vain(void **state) {
   void *block = hak_malloc(12 * MIB);
   assert_non_null(block);
   assert_true(unit_mapped_bytes() >= RELEASE_MOST);
-  assert_int_equal(atomic_load(&engine_helper), HELPER_NONE);
+  assert_int_equal(atomic_load(&purger_helper), HELPER_NONE);
   assert_int_not_equal(asked, 0);
   for (int i = 0; i < 100; i++) hak_free(hak_malloc(MIB));
   assert_int_equal(looked, asked);
@@ -88,9 +88,9 @@ static void one_that_starts_is_told(void **state) {
   (void)state;
   refuses = false;
   usleep(1100000); /* the system is asked once in a second */
-  assert_true(engine_is_unheard());
+  assert_true(purger_is_unheard());
   hak_free(hak_malloc(MIB));
-  assert_int_not_equal(atomic_load(&engine_helper), HELPER_NONE);
+  assert_int_not_equal(atomic_load(&purger_helper), HELPER_NONE);
 }
 
 static int start(void **state) {

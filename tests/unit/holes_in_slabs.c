@@ -50,7 +50,7 @@ static size_t check_list(struct slab *slab, enum slab_list list, uint32_t size,
   size_t page = os_page_size(), listed_bytes = 0;
   for (; slab != NULL; slab = slab->next) {
     assert_int_equal(slab->listed, list);
-    assert_int_equal(list == LIST_GIVEN, slab_is_given(slab));
+    assert_int_equal(list == LIST_DECOMMITTED, slab_is_decommitted(slab));
     char *base = slab_base(slab);
     unsigned in_list = 0, in_holes = 0;
     assert_false(slab->purging);
@@ -85,9 +85,9 @@ static void check_slabs(unsigned size_class) {
   const struct class_slabs *slabs = &heap->classes[size_class];
   uint32_t size = class_size(size_class);
   size_t in_holes = 0, listed = check_list(slabs->first, LIST_PARTIAL, size, &in_holes);
-  assert_int_equal(check_list(slabs->given, LIST_GIVEN, size, &in_holes), 0);
+  assert_int_equal(check_list(slabs->decommitted, LIST_DECOMMITTED, size, &in_holes), 0);
   assert_true(listed <= heap->free_bytes);
-  assert_true(in_holes <= heap->given_bytes);
+  assert_true(in_holes <= heap->decommitted_bytes);
 }
 
 static size_t free_but(size_t count, uint64_t *seed, unsigned live_percent) {
@@ -182,21 +182,21 @@ static void a_clean_slab_is_left_alone(void **state) {
 static void cached_spans_lose_their_pages(void **state) {
   (void)state;
   struct heap *heap = heap_of_thread();
-  size_t young = 0;
+  size_t unexpired = 0;
   char *block = hak_malloc(300 * 1024);
   assert_non_null(block);
   memset(block, 7, 300 * 1024);
   hak_free(block);
   struct slab *spans[8];
-  assert_int_equal(span_cache_claim_old(&heap->spans, 3, spans, &young), 0);
-  assert_true(young > 0);
-  assert_int_equal(span_cache_claim_old(&heap->spans, 0, spans, &young), 1);
+  assert_int_equal(span_cache_claim_old(&heap->spans, 3, spans, &unexpired), 0);
+  assert_true(unexpired > 0);
+  assert_int_equal(span_cache_claim_old(&heap->spans, 0, spans, &unexpired), 1);
   assert_ptr_equal(slab_base(spans[0]), block);
   /* While it is claimed nobody gets it. */
   char *other = hak_malloc(300 * 1024);
   assert_non_null(other);
   assert_ptr_not_equal(other, block);
-  span_cache_given(spans[0]);
+  span_cache_decommitted(spans[0]);
   char *again = hak_malloc(300 * 1024);
   assert_ptr_equal(again, block);
   memset(again, 9, 300 * 1024);

@@ -1,7 +1,7 @@
 /* homes.c - threads beyond as many as have slabs of their own: guests, whose bins are filled from the slabs of another heap. */
 #include "homes_world.h"
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "release/release.h"
 
 WITHOUT_SAMPLES;

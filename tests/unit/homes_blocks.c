@@ -1,7 +1,7 @@
 /* homes_blocks.c - where the blocks of guests come from, and where they go. */
 #include "homes_world.h"
 
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "release/beat.h"
 #include "release/release.h"
 
@@ -98,17 +98,17 @@ static void what_runs_over_goes_home_in_batches(void **state) {
   assert_true(batches > 0 && sent / batches >= 16);
 }
 
-/* Who only frees leaves it to the engine. */
-static void where_much_waits_the_engine_is_wanted(void **state) {
+/* Who only frees leaves it to the purger. */
+static void where_much_waits_the_purger_is_wanted(void **state) {
   (void)state;
   enum { SIZE = 1008, BLOCKS = 65536 };
   static void *blocks[BLOCKS];
   struct heap *guest = guests[2];
   for (int i = 0; i < BLOCKS; i++) blocks[i] = take(guest, SIZE);
-  guest->wants = 0;
+  guest->deferred = 0;
   for (int i = 0; i < BLOCKS; i++) put(guest, blocks[i]);
-  assert_true((guest->wants & WANTS_ENGINE) != 0);
-  guest->wants = 0;
+  assert_true((guest->deferred & DEFERRED_PURGE) != 0);
+  guest->deferred = 0;
   hak_purge();
   assert_int_equal(inbox_of(guest->home), 0);
 }
@@ -174,7 +174,7 @@ static void beats_empty_the_inbox(void **state) {
   for (int k = 0; k < BLOCKS; k++) put(guests[i], blocks[k]);
   assert_true(inbox_of(guests[i]->home) > LEFT);
   for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->home) > LEFT; ms++) {
-    release_ask_for_beats();
+    release_request_beats();
     release_beat(0);
     usleep(1000);
   }
@@ -227,7 +227,7 @@ int main(void) {
       cmocka_unit_test(blocks_of_another_home_go_there),
       cmocka_unit_test(one_refill_does_not_take_all),
       cmocka_unit_test(what_runs_over_goes_home_in_batches),
-      cmocka_unit_test(where_much_waits_the_engine_is_wanted),
+      cmocka_unit_test(where_much_waits_the_purger_is_wanted),
       cmocka_unit_test(who_goes_on_with_another_size_finds_room),
       cmocka_unit_test(what_many_free_becomes_empty_slabs),
       cmocka_unit_test(beats_empty_the_inbox),

@@ -1,6 +1,6 @@
 /* huge_page_advice.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
 #include "free_slices.h"
-#include "many_places.h"
+#include "many_mappings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 #include "observe/counters.h"
 #include "policy/options.h"
+#include "superslab/dense.h"
 #include "superslab/unit.h"
-#include "superslab/whole.h"
 
 WITHOUT_SAMPLES;
 
@@ -22,19 +22,19 @@ static int start(void **state) {
 /* All memory is expected to be written whole, since samples of each kind were. */
 static int expect_whole(void **state) {
   (void)state;
-  static struct superslab written[WHOLE_KINDS];
-  char *memory = mmap(NULL, UNIT_BYTES * WHOLE_KINDS, PROT_READ | PROT_WRITE,
+  static struct superslab written[DENSE_KINDS];
+  char *memory = mmap(NULL, UNIT_BYTES * DENSE_KINDS, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return -1;
-  memset(memory, 1, UNIT_BYTES * WHOLE_KINDS);
-  whole_forget_all();
-  for (unsigned i = 0; i < WHOLE_KINDS; i++) {
+  memset(memory, 1, UNIT_BYTES * DENSE_KINDS);
+  dense_forget_all();
+  for (unsigned i = 0; i < DENSE_KINDS; i++) {
     written[i] = (struct superslab){.base = memory, .huge_units = i};
     if (i > 0) written[i].huge_usable = i * UNIT_BYTES;
-    whole_offer((enum whole_kind)i, &written[i]);
-    if (whole_expected((enum whole_kind)i, NULL) != WHOLE_YES) return -1;
+    dense_offer((enum dense_kind)i, &written[i]);
+    if (dense_expected((enum dense_kind)i, NULL) != DENSE_YES) return -1;
   }
-  munmap(memory, UNIT_BYTES * WHOLE_KINDS);
+  munmap(memory, UNIT_BYTES * DENSE_KINDS);
   return 0;
 }
 

@@ -48,7 +48,7 @@ static void go_quiet(void) {
     blocks[i] = NULL;
   }
   hak_purge();
-  assert_int_equal(mine()->reopened_bytes, 0);
+  assert_int_equal(mine()->recommitted_bytes, 0);
 }
 
 static int start(void **state) {
@@ -60,10 +60,10 @@ static int start(void **state) {
   SET_OPTION(SS_MEM_LEAN, 0);
   struct heap *heap = heap_of_thread();
   if (heap == NULL) return -1;
-  heap->most_bytes = 0;
+  heap->peak_committed = 0;
   load((size_t)COUNT * SIZE);
   go_quiet();
-  return heap->given_bytes > (size_t)COUNT * SIZE / 2 ? 0 : -1;
+  return heap->decommitted_bytes > (size_t)COUNT * SIZE / 2 ? 0 : -1;
 }
 
 static int end(void **state) {
@@ -73,21 +73,21 @@ static int end(void **state) {
     blocks[i] = NULL;
   }
   hak_purge();
-  return heap_of_thread()->given_bytes < SLACK ? 0 : -1;
+  return heap_of_thread()->decommitted_bytes < SLACK ? 0 : -1;
 }
 
 static void a_load_that_comes_back_gets_whole_superslabs(void **state) {
   (void)state;
-  size_t holes = mine()->given_bytes;
+  size_t holes = mine()->decommitted_bytes;
   load(COMES_BACK + SLACK + mine()->free_bytes); /* free blocks that have their pages go first */
-  size_t left = mine()->given_bytes;
+  size_t left = mine()->decommitted_bytes;
   assert_in_range(holes - left, COMES_BACK, COMES_BACK + SLACK);
   assert_int_equal(load(16 * MIB), 0);
-  assert_int_equal(mine()->given_bytes, left);
+  assert_int_equal(mine()->decommitted_bytes, left);
   /* Of so little that is in memory, new slabs would be too much: holes are used. */
-  mine()->most_bytes = MIB;
+  mine()->peak_committed = MIB;
   load(8 * MIB);
-  assert_in_range(left - mine()->given_bytes, 6 * MIB, 8 * MIB + SLACK);
+  assert_in_range(left - mine()->decommitted_bytes, 6 * MIB, 8 * MIB + SLACK);
 }
 
 static void needs_a_limit_of_its_own(void) {
@@ -118,20 +118,20 @@ static void without_address_space_for_new_slabs_old_ones_do(void **state) {
   needs_a_limit_of_its_own();
   struct rlimit before, limit;
   load(COMES_BACK + SLACK + mine()->free_bytes);
-  size_t given = mine()->given_bytes, mapped = unit_mapped_bytes();
+  size_t given = mine()->decommitted_bytes, mapped = unit_mapped_bytes();
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
   limit = (struct rlimit){address_space(), before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
   load(4 * MIB);
-  assert_true(mine()->reopened_bytes >= COMES_BACK);
+  assert_true(mine()->recommitted_bytes >= COMES_BACK);
   /* Of a size that has no slab yet: in free slices of old SuperSlabs. */
   void *others[2 * MIB / 1024];
   for (size_t i = 0; i < 2 * MIB / 1024; i++) assert_non_null(others[i] = hak_malloc(1024));
-  assert_true(mine()->reopened_bytes >= COMES_BACK); /* nothing had to be given back for it */
+  assert_true(mine()->recommitted_bytes >= COMES_BACK); /* nothing had to be given back for it */
   for (size_t i = 0; i < 2 * MIB / 1024; i++) hak_free(others[i]);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
   assert_int_equal(unit_mapped_bytes(), mapped);
-  assert_int_equal(mine()->given_bytes, given);
+  assert_int_equal(mine()->decommitted_bytes, given);
 }
 
 static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
@@ -139,7 +139,7 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
   const struct bin *bin = &mine()->bins[class_for(SIZE)];
   while (slabs->first != NULL || bin->head != NULL) load(SIZE);
-  struct slab *slab = slabs->given;
+  struct slab *slab = slabs->decommitted;
   assert_non_null(slab);
   unsigned holes = slab_hole_count(slab);
   size_t i = 0;
@@ -152,15 +152,15 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   assert_ptr_equal(slabs->first, slab);
   assert_int_equal(slab->listed, LIST_PARTIAL);
   assert_ptr_equal(hak_malloc(SIZE), blocks[i]);
-  assert_int_equal(slab->listed, LIST_GIVEN);
-  assert_ptr_equal(slabs->given, slab);
+  assert_int_equal(slab->listed, LIST_DECOMMITTED);
+  assert_ptr_equal(slabs->decommitted, slab);
   assert_int_equal(slab_hole_count(slab), holes);
 }
 
 static void holes_are_used(void) {
-  size_t holes = mine()->given_bytes;
+  size_t holes = mine()->decommitted_bytes;
   load(16 * MIB + mine()->free_bytes);
-  assert_in_range(holes - mine()->given_bytes, 12 * MIB, 16 * MIB + SLACK);
+  assert_in_range(holes - mine()->decommitted_bytes, 12 * MIB, 16 * MIB + SLACK);
 }
 
 static void without_huge_pages_holes_are_used(void **state) {

@@ -32,7 +32,7 @@ static void fill_bin(size_t size, unsigned count, void **blocks) {
   assert_ptr_equal(mine()->bins[class_for(size)].head, blocks[count - 1]);
 }
 
-static void needs_loans(void) {
+static void needs_fallbacks(void) {
   if (mine()->counters == NULL) return;
   print_message("skipped: where calls are counted by class, none is served by another\n");
   skip();
@@ -40,11 +40,11 @@ static void needs_loans(void) {
 
 static void a_larger_block_serves_before_a_new_page(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   void *lender[3], *lent[2];
   fill_bin(448, 3, lender);
-  mine()->loans = 2;
-  mine()->loans_since = UINT64_MAX / 2; /* in the future: no time passes */
+  mine()->fallbacks = 2;
+  mine()->fallbacks_since = UINT64_MAX / 2; /* in the future: no time passes */
   for (int i = 0; i < 2; i++) {
     lent[i] = allocate(416);
     assert_int_equal(hak_usable_size(lent[i]), 448);
@@ -53,7 +53,7 @@ static void a_larger_block_serves_before_a_new_page(void **state) {
   /* No more than so many in a row: then a page is due. */
   void *own = allocate(416);
   assert_int_equal(hak_usable_size(own), 416);
-  assert_int_equal(mine()->loans, 0);
+  assert_int_equal(mine()->fallbacks, 0);
   /* They return to their own bin. */
   hak_free(lent[1]);
   assert_ptr_equal(mine()->bins[class_for(448)].head, lent[1]);
@@ -64,7 +64,7 @@ static void a_larger_block_serves_before_a_new_page(void **state) {
 /* hardened: blocks of 128 bytes are cleared, those of 144 are not, by HAKMEM_GUARD_ZERO's default. */
 static void what_is_lent_is_as_clean_as_its_own(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   enum { SIZE = 128, LENDER = 144 };
   void *own[64];
   int count = 0;
@@ -72,8 +72,8 @@ static void what_is_lent_is_as_clean_as_its_own(void **state) {
   char *lender = allocate(LENDER);
   memset(lender, 'S', LENDER);
   hak_free(lender);
-  mine()->loans = 2;
-  mine()->loans_since = UINT64_MAX / 2;
+  mine()->fallbacks = 2;
+  mine()->fallbacks_since = UINT64_MAX / 2;
   char *block = allocate(SIZE);
   if (HAK_HARDENED)
     for (int i = 0; i < SIZE; i++) assert_int_equal(block[i], 0);
@@ -85,12 +85,12 @@ static void what_is_lent_is_as_clean_as_its_own(void **state) {
 /* realloc asks for up to twice what the program did, so the block it is lent may have more than that. */
 static void a_lent_block_that_has_grown_is_freed_by_its_size(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   enum { LENDER = 43648 /* the class above 37440 */, GROWN = 18 * 1024 };
   void *lender[2];
   fill_bin(LENDER, 2, lender);
-  mine()->loans = 2;
-  mine()->loans_since = UINT64_MAX / 2;
+  mine()->fallbacks = 2;
+  mine()->fallbacks_since = UINT64_MAX / 2;
   void *block = hak_realloc(allocate(GROWN / 2 + 1), GROWN);
   assert_int_equal(hak_usable_size(block), LENDER);
   hak_free_sized(block, GROWN);
@@ -98,31 +98,31 @@ static void a_lent_block_that_has_grown_is_freed_by_its_size(void **state) {
 
 static void a_growing_program_gets_new_pages(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   void *lender[4], *blocks[4];
   fill_bin(768, 4, lender);
-  mine()->loans = 0;
-  mine()->loans_since = UINT64_MAX / 2; /* in the future: no time has passed */
+  mine()->fallbacks = 0;
+  mine()->fallbacks_since = UINT64_MAX / 2; /* in the future: no time has passed */
   blocks[0] = allocate(704);
   assert_int_equal(hak_usable_size(blocks[0]), 704);
-  assert_int_not_equal(mine()->loans_since, UINT64_MAX / 2);
-  mine()->loans_since -= 20; /* ms: one loan is due */
+  assert_int_not_equal(mine()->fallbacks_since, UINT64_MAX / 2);
+  mine()->fallbacks_since -= 20; /* ms: one fallback is due */
   blocks[1] = allocate(640);
   assert_int_equal(hak_usable_size(blocks[1]), 704); /* the others of the page */
   for (int i = 0; i < 2; i++) hak_free(blocks[i]);
 }
 
 /* From 4 KiB on a class borrows as often in a row as touching its own block costs: size / 512 times. */
-static void a_class_of_pages_borrows_until_a_block_of_its_own_has_paid(void **state) {
+static void a_class_of_pages_falls_back_until_a_block_of_its_own_has_paid(void **state) {
   (void)state;
-  needs_loans();
-  enum { SIZE = 10880, LARGER = 11904 /* neighbours among the classes */, LOANS = SIZE / 512 };
+  needs_fallbacks();
+  enum { SIZE = 10880, LARGER = 11904 /* neighbours among the classes */, FALLBACKS = SIZE / 512 };
   void *lender[1], *own[2];
   fill_bin(LARGER, 1, lender);
-  mine()->loans = 0; /* those are for smaller classes */
-  mine()->loans_since = UINT64_MAX / 2;
+  mine()->fallbacks = 0; /* those are for smaller classes */
+  mine()->fallbacks_since = UINT64_MAX / 2;
   for (int round = 0; round < 2; round++) {
-    for (int i = 0; i < LOANS; i++) {
+    for (int i = 0; i < FALLBACKS; i++) {
       void *lent = allocate(SIZE);
       assert_ptr_equal(lent, lender[0]);
       hak_free(lent);
@@ -131,16 +131,16 @@ static void a_class_of_pages_borrows_until_a_block_of_its_own_has_paid(void **st
     assert_int_equal(hak_usable_size(own[round]), SIZE);
     assert_ptr_equal(mine()->bins[class_for(LARGER)].head, lender[0]);
   }
-  assert_int_equal(mine()->loans_since, UINT64_MAX / 2);
+  assert_int_equal(mine()->fallbacks_since, UINT64_MAX / 2);
   for (int round = 0; round < 2; round++) hak_free(own[round]);
 }
 
 static void nothing_more_than_twice_as_large_is_lent(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   void *lender[2];
   fill_bin(48, 2, lender);
-  mine()->loans = 16;
+  mine()->fallbacks = 16;
   void *block = allocate(16);
   assert_int_equal(hak_usable_size(block), 16);
   hak_free(block);
@@ -148,10 +148,10 @@ static void nothing_more_than_twice_as_large_is_lent(void **state) {
 
 static void alignment_is_kept(void **state) {
   (void)state;
-  needs_loans();
+  needs_fallbacks();
   void *lender[2];
   fill_bin(208, 2, lender);
-  mine()->loans = 16;
+  mine()->fallbacks = 16;
   void *block = hak_aligned_alloc(64, 192);
   assert_non_null(block);
   assert_int_equal((uintptr_t)block % 64, 0);
@@ -165,8 +165,8 @@ static void free_blocks_are_used_before_new_ones(void **state) {
   void *blocks[MOST];
   unsigned count = 0;
   struct bin *bin = &mine()->bins[class_for(SIZE)];
-  mine()->loans = 0;
-  mine()->loans_since = UINT64_MAX / 2;
+  mine()->fallbacks = 0;
+  mine()->fallbacks_since = UINT64_MAX / 2;
   while (count < OF_A_SLAB + 4 || bin->head != NULL) blocks[count++] = allocate(SIZE);
   struct slab *full = slab_of(blocks[0]), *second = slab_of(blocks[count - 1]);
   assert_ptr_not_equal(full, second);
@@ -263,7 +263,7 @@ int main(void) {
       cmocka_unit_test(a_larger_block_serves_before_a_new_page),
       cmocka_unit_test(what_is_lent_is_as_clean_as_its_own),
       cmocka_unit_test(a_growing_program_gets_new_pages),
-      cmocka_unit_test(a_class_of_pages_borrows_until_a_block_of_its_own_has_paid),
+      cmocka_unit_test(a_class_of_pages_falls_back_until_a_block_of_its_own_has_paid),
       cmocka_unit_test(nothing_more_than_twice_as_large_is_lent),
       cmocka_unit_test(alignment_is_kept),
       cmocka_unit_test(free_blocks_are_used_before_new_ones),

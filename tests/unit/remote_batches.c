@@ -6,7 +6,7 @@
 #include "front/fast.h"
 #include "heap/adopt.h"
 #include "heap/homes.h"
-#include "heap/offers.h"
+#include "heap/reclaim.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -84,7 +84,7 @@ static void batches_come_as_they_were_sent(void **state) {
     assert_int_equal(inbox_bytes(owner), count * size);
     takes(owner, size, count - 1, (unsigned)(count - 2 * batch));
     takes(owner, size, 2 * batch - 1, batch);
-    /* What is sent now waits until the pile is used up. */
+    /* What is sent now waits until the drained list is used up. */
     send_now(blocks[count - 1]);
     takes(owner, size, batch - 1, batch);
     takes(owner, size, count - 1, 1);
@@ -115,7 +115,7 @@ static void few_batches_are_not_stolen(void **state) {
   assert_false(steals(size, false));
   send_one_by_one(0, 1);
   assert_false(steals(size, false));
-  send_one_by_one(1, STEAL_BATCHES); /* 64, but in the pile is one */
+  send_one_by_one(1, STEAL_BATCHES); /* 64, but in the drained list is one */
   assert_false(steals(size, false));
   assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
   takes_nothing(other, size);
@@ -142,7 +142,7 @@ static void a_long_batch_is_stolen_alone(void **state) {
   }
 }
 
-static void a_steal_takes_the_front_of_a_pile(void **state) {
+static void a_steal_takes_the_front_of_a_drained_list(void **state) {
   (void)state;
   enum { LEFT = 6 };
   for (int s = 0; s < 2; s++) {
@@ -184,7 +184,7 @@ static void stolen_blocks_find_home(void **state) {
 }
 
 /* Blocks that another heap put back come in the batches that a free would have made of them, not one by one. */
-static void strays_of_one_slice_come_in_batches(void **state) {
+static void misrouted_blocks_of_one_slice_come_in_batches(void **state) {
   (void)state;
   enum { COUNT = 300 };
   const size_t size = 64;
@@ -291,7 +291,7 @@ static void batches_for_many_threads_are_long(void **state) {
 
 enum { LONE = 48, USUAL = 64 };
 
-/* Where the machine is slow a block may be lent by a larger class (heap/loans.h): it would go to another inbox. */
+/* Where the machine is slow a block may be lent by a larger class (heap/fallback.h): it would go to another inbox. */
 static void *block_of_own_class(size_t size) {
   for (;;) {
     void *block = hak_malloc(size);
@@ -496,7 +496,7 @@ static bool adopts(struct heap *heap, size_t size) {
 static void who_sleeps_is_taken_from(void **state) {
   (void)state;
   const size_t size = KIB;
-  const size_t count = SLEEPING_INBOX_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
+  const size_t count = BACKLOG_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
   size_t moved = 0;
   struct heap *thief = heap_borrow();
   assert_non_null(thief);
@@ -507,7 +507,7 @@ static void who_sleeps_is_taken_from(void **state) {
     send(other, blocks[i]);
   }
   remote_flush(other);
-  assert_true(inbox_bytes(owner) >= SLEEPING_INBOX_BYTES);
+  assert_true(inbox_bytes(owner) >= BACKLOG_BYTES);
   assert_true(adopts(thief, size));
   assert_int_equal(inbox_bytes(owner), 0);
   assert_int_equal(inbox_bytes(thief), count * size);
@@ -535,8 +535,8 @@ bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
   return __real_os_decommit_all(ranges, count);
 }
 
-/* A search while the engine has the free blocks of a parked heap finds nothing there; the next one does. */
-static void what_the_engine_has_is_found_after_it(void **state) {
+/* A search while the purger has the free blocks of a parked heap finds nothing there; the next one does. */
+static void what_the_purger_has_is_found_after_it(void **state) {
   (void)state;
   const size_t size = 2 * KIB;
   searcher = heap_borrow();
@@ -549,7 +549,7 @@ static void what_the_engine_has_is_found_after_it(void **state) {
   assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), sleeper);
   heap_return(sleeper);
   watched = slab_head(map_slab(block));
-  release_pass(0, NULL);
+  release_scan(0, NULL);
   watched = NULL;
   assert_true(searched);
   assert_false(found_meanwhile);
@@ -587,12 +587,12 @@ int main(void) {
       cmocka_unit_test(at_its_slots_a_thread_sends_at_once),
       cmocka_unit_test(few_batches_are_not_stolen),
       cmocka_unit_test(a_long_batch_is_stolen_alone),
-      cmocka_unit_test(a_steal_takes_the_front_of_a_pile),
+      cmocka_unit_test(a_steal_takes_the_front_of_a_drained_list),
       cmocka_unit_test(stolen_blocks_find_home),
-      cmocka_unit_test(strays_of_one_slice_come_in_batches),
+      cmocka_unit_test(misrouted_blocks_of_one_slice_come_in_batches),
       cmocka_unit_test(no_block_is_lost_between_threads),
       cmocka_unit_test(who_sleeps_is_taken_from),
-      cmocka_unit_test(what_the_engine_has_is_found_after_it),
+      cmocka_unit_test(what_the_purger_has_is_found_after_it),
       cmocka_unit_test(a_fork_takes_all_that_was_sent),
       cmocka_unit_test(lone_blocks_wait_where_none_is),
       /* These leave parked heaps behind. */

@@ -292,11 +292,11 @@ static void impossible_sizes_leave_the_count_alone(void **state) {
   (void)state;
   const size_t sizes[] = {PTRDIFF_MAX, PTRDIFF_MAX / 2, PTRDIFF_MAX / 4 + 1, SIZE_MAX};
   for (int s = 0; s < 4; s++) {
-    set_left(SAMPLE_LEFT_ASKED);
+    set_left(SAMPLE_LEFT_REQUESTED);
     assert_null(hak_malloc(sizes[s]));
     assert_null(hak_calloc(1, sizes[s]));
     assert_null(hak_aligned_alloc(64, sizes[s]));
-    assert_true(malloc_thread.sample_left == SAMPLE_LEFT_ASKED);
+    assert_true(malloc_thread.sample_left == SAMPLE_LEFT_REQUESTED);
   }
   set_left(0);
 }

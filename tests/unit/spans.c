@@ -234,19 +234,19 @@ static void spans_that_serve_nothing_go(void **state) {
   span_cache_flush(&cache);
 }
 
-static struct span_cache *seen_before; /* by the engine, which looks again when a span goes back */
+static struct span_cache *seen_before; /* by the purger, which looks again when a span goes back */
 static unsigned claimed;
 
 void __real_span_release(struct slab *span);
 void __wrap_span_release(struct slab *span);
 void __wrap_span_release(struct slab *span) {
   struct slab *spans[SPANS_CACHED];
-  size_t young = 0;
-  if (seen_before != NULL) claimed += span_cache_claim_old(seen_before, 0, spans, &young);
+  size_t unexpired = 0;
+  if (seen_before != NULL) claimed += span_cache_claim_old(seen_before, 0, spans, &unexpired);
   __real_span_release(span);
 }
 
-/* The engine reads caches in passing: it may come to a span when that has left the cache, and is freed where nobody keeps it. Its
+/* The purger reads caches in passing: it may come to a span when that has left the cache, and is freed where nobody keeps it. Its
  * pages would then be taken from whoever has the slices next. */
 static void what_goes_back_is_not_claimed(void **state) {
   (void)state;

@@ -29,7 +29,7 @@ static inline struct unit_stats unit_figures(void) {
 static inline struct superslab_stats span_figures(void) {
   struct superslab_stats stats;
   superslab_stats_get(&stats, true);
-  /* The running count that calls the release engine, and what a walk finds. */
+  /* The running count that calls the purger, and what a walk finds. */
   assert_int_equal(superslab_dirty_bytes(), stats.dirty_bytes);
   return stats;
 }

@@ -128,8 +128,8 @@ static void explicit_huge_pages_stay_known(void **state) {
   assert_false(superslab_may_split(superslab, SLICES_PER_UNIT - 4, true));
   struct dirty_cursor cursor = {0};
   struct dirty_slices set;
-  size_t young = 0;
-  while (superslab_take_dirty(&cursor, 0, &set, 1, &young) > 0) {
+  size_t unexpired = 0;
+  while (superslab_take_dirty(&cursor, 0, &set, 1, &unexpired) > 0) {
     assert_ptr_not_equal(set.superslab, superslab);
     superslab_put_clean(set, false);
   }

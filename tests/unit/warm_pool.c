@@ -164,7 +164,7 @@ static void missed_after(struct warm_pool *of, size_t units, size_t in_use, uint
   do { /* again if this process was stopped in between: it counts seconds */
     *of = before;
     now = os_clock_ms();
-    of->given_ms = now - ms;
+    of->evicted_ms = now - ms;
     warm_missed(of, units, in_use);
   } while (os_clock_ms() - now > 500);
 }
@@ -241,7 +241,7 @@ static void victims_go_oldest_first_for_want_of_room(void **state) {
   assert_ptr_equal(victims[0].base, address_of(0));
   assert_ptr_equal(victims[1].base, address_of(10));
   assert_int_equal(p.units, 4);
-  assert_int_equal(p.given_units, 4);
+  assert_int_equal(p.evicted_units, 4);
   assert_int_equal(warm_take_victims(&p, 100, false, victims, 1), 1); /* not more than asked for */
   assert_int_equal(warm_take_victims(&p, 0, true, victims, WARM_RUNS), 1);
   assert_int_equal(p.units + p.count, 0);
@@ -269,7 +269,7 @@ static void what_ages_out_shrinks_the_budget(void **state) {
   assert_ptr_equal(victims[0].base, address_of(10));
   assert_int_equal(warm_budget(&p), FIRST_BUDGET + 5);
   assert_int_equal(p.units, 5);
-  assert_int_equal(p.given_units, 1); /* nobody will be sorry for these */
+  assert_int_equal(p.evicted_units, 1); /* nobody will be sorry for these */
   warm_insert(&p, run_at(30, 50, now));
   p.runs[0].since_ms = p.runs[1].since_ms = now - 2 * decay;
   p.grown_units = 48;

@@ -51,7 +51,7 @@ const COLD: &[&str] = &[
     "superslab/map.c",
     "superslab/meta.c",
     "superslab/huge.c",
-    "superslab/whole.c",
+    "superslab/dense.c",
     "superslab/warm.c",
     "superslab/aligned.c",
     "superslab/figures.c",

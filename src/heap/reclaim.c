@@ -1,106 +1,107 @@
-/* offers.c - see offers.h. */
-#include "heap/offers.h"
+/* reclaim.c - see reclaim.h. */
+#include "heap/reclaim.h"
 
 /* Two in a cache line: neighbouring classes are often wanted by the same thread. */
-struct class_offers {
+struct reclaim_list {
   _Alignas(32) struct lock lock;
   _Atomic(struct heap *) first; /* written under the lock; relaxed without it: is there any? */
   struct heap *last;
 };
 
 /* A heap is in the list of the node that it was on when it was entered. */
-static struct class_offers offers[NODES][CLASS_COUNT];
+static struct reclaim_list reclaim_lists[NODES][CLASS_COUNT];
 
-static void append(struct class_offers *list, struct heap *heap, unsigned size_class) {
-  heap->next_offer[size_class] = NULL;
-  if (list->last != NULL) list->last->next_offer[size_class] = heap;
+static void append(struct reclaim_list *list, struct heap *heap, unsigned size_class) {
+  heap->next_reclaim[size_class] = NULL;
+  if (list->last != NULL) list->last->next_reclaim[size_class] = heap;
   else atomic_store_explicit(&list->first, heap, memory_order_relaxed);
   list->last = heap;
 }
 
-static void prepend(struct class_offers *list, struct heap *heap, unsigned size_class) {
+static void prepend(struct reclaim_list *list, struct heap *heap, unsigned size_class) {
   struct heap *first = atomic_load_explicit(&list->first, memory_order_relaxed);
-  heap->next_offer[size_class] = first;
+  heap->next_reclaim[size_class] = first;
   atomic_store_explicit(&list->first, heap, memory_order_relaxed);
   if (first == NULL) list->last = heap;
 }
 
 static void enter(struct heap *heap, unsigned size_class, bool at_front) {
-  /* acq_rel, as in offers_take: both are exchanges of one byte, so one comes first. Either this one finds false, then the
+  /* acq_rel, as in reclaim_take: both are exchanges of one byte, so one comes first. Either this one finds false, then the
    * heap is entered now; or the one that sets false comes after it and reads what this one wrote, so that who
    * looks at the heap then sees what made it worth a look. Never before the batch is sent or the heap is parked. */
-  if (atomic_exchange_explicit(&heap->offered[size_class], true, memory_order_acq_rel)) return;
-  struct class_offers *list = &offers[heap_node(heap)][size_class];
+  if (atomic_exchange_explicit(&heap->in_reclaim_list[size_class], true, memory_order_acq_rel))
+    return;
+  struct reclaim_list *list = &reclaim_lists[heap_node(heap)][size_class];
   lock_acquire(&list->lock);
   if (at_front) prepend(list, heap, size_class);
   else append(list, heap, size_class);
   lock_release(&list->lock);
 }
 
-void offers_enter(struct heap *heap, unsigned size_class) { enter(heap, size_class, false); }
+void reclaim_enter(struct heap *heap, unsigned size_class) { enter(heap, size_class, false); }
 
-void offers_enter_again(struct heap *heap, unsigned size_class) { enter(heap, size_class, true); }
+void reclaim_enter_again(struct heap *heap, unsigned size_class) { enter(heap, size_class, true); }
 
-void offers_enter_all(struct heap *heap) {
+void reclaim_enter_all(struct heap *heap) {
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
-      offers_enter(heap, c);
+      reclaim_enter(heap, c);
 }
 
-struct heap *offers_take(unsigned node, unsigned size_class) {
-  struct class_offers *list = &offers[node][size_class];
+struct heap *reclaim_take(unsigned node, unsigned size_class) {
+  struct reclaim_list *list = &reclaim_lists[node][size_class];
   /* relaxed: a hint; most classes have none */
   if (atomic_load_explicit(&list->first, memory_order_relaxed) == NULL) return NULL;
   lock_acquire(&list->lock);
   struct heap *heap = atomic_load_explicit(&list->first, memory_order_relaxed);
   if (heap != NULL) {
-    struct heap *next = heap->next_offer[size_class];
+    struct heap *next = heap->next_reclaim[size_class];
     atomic_store_explicit(&list->first, next, memory_order_relaxed);
     if (next == NULL) list->last = NULL;
   }
   lock_release(&list->lock);
   /* Out of the list first: from here on others may enter it again. acq_rel: as in enter. */
   if (heap != NULL)
-    (void)atomic_exchange_explicit(&heap->offered[size_class], false, memory_order_acq_rel);
+    (void)atomic_exchange_explicit(&heap->in_reclaim_list[size_class], false, memory_order_acq_rel);
   return heap;
 }
 
 /* --- around fork ------------------------------------------------------------------------------------------ */
 
-void offers_each_lock(lock_visit *visit, void *argument) {
+void reclaim_each_lock(lock_visit *visit, void *argument) {
   for (unsigned node = 0; node < node_end(); node++)
-    for (unsigned c = 0; c < CLASS_COUNT; c++) visit(&offers[node][c].lock, argument);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) visit(&reclaim_lists[node][c].lock, argument);
 }
 
 /* Was this thread interrupted inside, by the signal handler that forked? It goes on with the list as it is. */
-static bool is_free(const struct class_offers *list) {
+static bool is_free(const struct reclaim_list *list) {
   return atomic_load_explicit(&list->lock.state, memory_order_relaxed) == 0;
 }
 
-static void forget(struct class_offers *list) {
+static void forget(struct reclaim_list *list) {
   (void)lock_is_whole_in_child(&list->lock);
   if (!is_free(list)) return;
   atomic_store_explicit(&list->first, NULL, memory_order_relaxed);
   list->last = NULL;
 }
 
-void offers_fork_child(void) {
+void reclaim_fork_child(void) {
   for (unsigned node = 0; node < node_end(); node++)
-    for (unsigned c = 0; c < CLASS_COUNT; c++) forget(&offers[node][c]);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) forget(&reclaim_lists[node][c]);
 }
 
 static bool all_are_free(unsigned size_class) {
   for (unsigned node = 0; node < node_end(); node++)
-    if (!is_free(&offers[node][size_class])) return false;
+    if (!is_free(&reclaim_lists[node][size_class])) return false;
   return true;
 }
 
-void offers_enter_in_child(struct heap *heap, bool parked) {
+void reclaim_enter_in_child(struct heap *heap, bool parked) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     if (!all_are_free(c)) continue;
-    if (atomic_load_explicit(&heap->offered[c], memory_order_relaxed))
-      atomic_store_explicit(&heap->offered[c], false, memory_order_relaxed);
+    if (atomic_load_explicit(&heap->in_reclaim_list[c], memory_order_relaxed))
+      atomic_store_explicit(&heap->in_reclaim_list[c], false, memory_order_relaxed);
     if (parked && atomic_load_explicit(&heap->classes[c].count, memory_order_relaxed) > 0)
-      offers_enter(heap, c);
+      reclaim_enter(heap, c);
   }
 }

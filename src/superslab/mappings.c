@@ -1,10 +1,10 @@
-/* places.c - see places.h. */
-#include "superslab/places.h"
+/* mappings.c - see mappings.h. */
+#include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
 #include <string.h>
 
-/* In a leaf's bytes, beside enum place. */
+/* In a leaf's bytes, beside enum mapping. */
 enum { HOW = 7, KEPT = 8 };
 
 /* Under unit_lock; the atomic ones are read without it. */
@@ -28,12 +28,12 @@ static unsigned index_of(uintptr_t unit) { return (unit >> UNIT_SHIFT) % LEAF_UN
 
 static uint8_t *byte_of(uintptr_t unit) {
   struct map_leaf *leaf = map_leaf_of(unit);
-  return leaf != NULL ? &leaf->places[index_of(unit)] : NULL;
+  return leaf != NULL ? &leaf->mappings[index_of(unit)] : NULL;
 }
 
 static uint8_t how(uintptr_t unit) {
   const uint8_t *byte = byte_of(unit);
-  return byte != NULL ? *byte & HOW : PLACE_NONE;
+  return byte != NULL ? *byte & HOW : MAPPING_NONE;
 }
 
 /* Units from here on, `units` at most, that are in the same leaf. */
@@ -45,7 +45,7 @@ static size_t part(uintptr_t unit, size_t units) {
 static uintptr_t behind(uintptr_t unit, size_t units) { return unit + (units << UNIT_SHIFT); }
 
 /* A mapping begins at a unit that is mapped otherwise than the one in front. */
-static bool begins(uint8_t before, uint8_t here) { return here != PLACE_NONE && here != before; }
+static bool begins(uint8_t before, uint8_t here) { return here != MAPPING_NONE && here != before; }
 
 /* Mappings that begin in the units, or right behind them. */
 static size_t count_in(uintptr_t unit, size_t units) {
@@ -55,7 +55,7 @@ static size_t count_in(uintptr_t unit, size_t units) {
     n = part(unit, units);
     const uint8_t *bytes = byte_of(unit);
     for (size_t i = 0; i < n; i++) {
-      uint8_t here = bytes != NULL ? bytes[i] & HOW : PLACE_NONE;
+      uint8_t here = bytes != NULL ? bytes[i] & HOW : MAPPING_NONE;
       found += begins(before, here);
       before = here;
     }
@@ -63,8 +63,8 @@ static size_t count_in(uintptr_t unit, size_t units) {
   return found + begins(before, how(unit));
 }
 
-static size_t count_if(uintptr_t unit, size_t units, enum place place) {
-  uint8_t here = (uint8_t)place;
+static size_t count_if(uintptr_t unit, size_t units, enum mapping mapping) {
+  uint8_t here = (uint8_t)mapping;
   return (size_t)begins(how(unit - UNIT_BYTES), here) + begins(here, how(behind(unit, units)));
 }
 
@@ -84,37 +84,37 @@ static bool all_known(uintptr_t unit, size_t units) {
   return true;
 }
 
-static bool change(uintptr_t unit, size_t units, enum place place, size_t most) {
+static bool change(uintptr_t unit, size_t units, enum mapping mapping, size_t most) {
   if (!all_known(unit, units)) return true;
-  size_t before = count_in(unit, units), after = count_if(unit, units, place);
+  size_t before = count_in(unit, units), after = count_if(unit, units, mapping);
   if (after > before && get(&mappings) + (after - before) > most) return false;
-  put(unit, units, (uint8_t)place);
+  put(unit, units, (uint8_t)mapping);
   add(&mappings, after - before); /* may wrap */
   return true;
 }
 
 /* --- how they are mapped ------------------------------------------------------------------------------ */
 
-void places_set(const char *base, size_t units, enum place place) {
+void mappings_set(const char *base, size_t units, enum mapping mapping) {
   lock_acquire(&unit_lock);
-  change((uintptr_t)base, units, place, SIZE_MAX);
+  change((uintptr_t)base, units, mapping, SIZE_MAX);
   lock_release(&unit_lock);
 }
 
-bool places_change(const char *base, size_t units, enum place place) {
+bool mappings_change(const char *base, size_t units, enum mapping mapping) {
   lock_acquire(&unit_lock);
-  bool done = change((uintptr_t)base, units, place, PLACES_MOST);
+  bool done = change((uintptr_t)base, units, mapping, MAPPINGS_MOST);
   lock_release(&unit_lock);
   return done;
 }
 
 static bool any_huge(uintptr_t unit, size_t units) {
   for (size_t i = 0; i < units; i++)
-    if (how(behind(unit, i)) == PLACE_HUGE) return true;
+    if (how(behind(unit, i)) == MAPPING_HUGE) return true;
   return false;
 }
 
-bool places_any_huge(const char *base, size_t units) {
+bool mappings_any_huge(const char *base, size_t units) {
   lock_acquire(&unit_lock);
   bool any = any_huge((uintptr_t)base, units);
   lock_release(&unit_lock);
@@ -123,9 +123,9 @@ bool places_any_huge(const char *base, size_t units) {
 
 static bool have_room(size_t most) { return get(&mappings) + 3 <= most; }
 
-bool places_have_room(void) { return have_room(PLACES_MOST); }
+bool mappings_have_room(void) { return have_room(MAPPINGS_MOST); }
 
-size_t places_count(void) { return get(&mappings); }
+size_t mappings_count(void) { return get(&mappings); }
 
 /* --- kept units --------------------------------------------------------------------------------------- */
 
@@ -139,7 +139,7 @@ static void mark(uintptr_t unit, size_t units, bool as_kept) {
   for (size_t n; units > 0; unit = behind(unit, n), units -= n) {
     n = part(unit, units);
     struct map_leaf *leaf = map_leaf_of(unit);
-    uint8_t *bytes = &leaf->places[index_of(unit)];
+    uint8_t *bytes = &leaf->mappings[index_of(unit)];
     for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)((bytes[i] & HOW) | (as_kept ? KEPT : 0));
     leaf->kept += (uint32_t)(as_kept ? n : -n);
     add(&kept, as_kept ? n : -n);
@@ -155,7 +155,7 @@ static void forget_none(uintptr_t unit, size_t units) {
   if ((high - low) >> UNIT_SHIFT >= none_of) none_of = 0;
 }
 
-bool places_leave(char **base, size_t *units) {
+bool mappings_leave(char **base, size_t *units) {
   uintptr_t unit = (uintptr_t)*base, end = behind(unit, *units), low = unit, high = end;
   lock_acquire(&unit_lock);
   while (get(&kept) > 0 && is_kept(low - UNIT_BYTES)) low -= UNIT_BYTES;
@@ -163,7 +163,7 @@ bool places_leave(char **base, size_t *units) {
   size_t below = (unit - low) >> UNIT_SHIFT, above = (high - end) >> UNIT_SHIFT;
   mark(low, below, false);
   mark(end, above, false);
-  bool done = change(low, below + *units + above, PLACE_NONE, PLACES_MOST);
+  bool done = change(low, below + *units + above, MAPPING_NONE, MAPPINGS_MOST);
   if (!done) {
     mark(low, below, true);
     mark(end, above, true);
@@ -175,7 +175,7 @@ bool places_leave(char **base, size_t *units) {
   return true;
 }
 
-bool places_keep(char *base, size_t units) {
+bool mappings_keep(char *base, size_t units) {
   uintptr_t unit = (uintptr_t)base;
   lock_acquire(&unit_lock);
   bool known = all_known(unit, units);
@@ -203,7 +203,7 @@ static uintptr_t go_through(struct stretch *stretch, uintptr_t unit, size_t most
     struct map_leaf *leaf = map_leaf_of(unit);
     bool any = leaf != NULL && leaf->kept > 0;
     for (size_t i = index_of(unit); any && i < LEAF_UNITS; i++, unit = behind(unit, 1)) {
-      bool is = (leaf->places[i] & KEPT) != 0;
+      bool is = (leaf->mappings[i] & KEPT) != 0;
       if (!is && stretch->length > 0) return unit;
       if (is && stretch->length++ == 0) stretch->first = unit;
       if (stretch->length == most) return behind(unit, 1);
@@ -214,7 +214,7 @@ static uintptr_t go_through(struct stretch *stretch, uintptr_t unit, size_t most
   return unit;
 }
 
-char *places_take(size_t units, bool *huge) {
+char *mappings_take(size_t units, bool *huge) {
   struct stretch found = {0};
   if (HAK_LIKELY(get(&kept) < units)) return NULL;
   lock_acquire(&unit_lock);
@@ -237,10 +237,10 @@ char *places_take(size_t units, bool *huge) {
 
 /* Would the kernel have more mappings without them? */
 static bool makes_more(uintptr_t unit, size_t units) {
-  return count_if(unit, units, PLACE_NONE) > count_in(unit, units);
+  return count_if(unit, units, MAPPING_NONE) > count_in(unit, units);
 }
 
-bool places_take_to_unmap(char **cursor, char **base, size_t *units, size_t most) {
+bool mappings_take_to_unmap(char **cursor, char **base, size_t *units, size_t most) {
   struct stretch found = {0};
   bool taken = false;
   if (HAK_LIKELY(get(&kept) == 0)) return false;
@@ -251,7 +251,7 @@ bool places_take_to_unmap(char **cursor, char **base, size_t *units, size_t most
     if (found.length == 0) break;
     if (!have_room(most) && makes_more(found.first, found.length)) continue;
     mark(found.first, found.length, false);
-    taken = change(found.first, found.length, PLACE_NONE, SIZE_MAX);
+    taken = change(found.first, found.length, MAPPING_NONE, SIZE_MAX);
   }
   lock_release(&unit_lock);
   *cursor = (char *)unit;      // NOLINT(performance-no-int-to-ptr): a place
@@ -260,4 +260,4 @@ bool places_take_to_unmap(char **cursor, char **base, size_t *units, size_t most
   return taken;
 }
 
-size_t places_kept(void) { return get(&kept); }
+size_t mappings_kept(void) { return get(&kept); }

@@ -1,5 +1,5 @@
-/* engine.c - see engine.h. */
-#include "heap/engine.h"
+/* purger.c - see purger.h. */
+#include "heap/purger.h"
 
 #include "heap/homes.h"
 #include "heap/slabs.h"
@@ -14,20 +14,20 @@
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
  * of its own at that moment, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
-bool engine_may_have_helper(void) {
+bool purger_may_have_helper(void) {
   if (option_value(BACKGROUND) == BACKGROUND_AUTO) return !os_has_one_thread_for_sure();
   return option_value(BACKGROUND) == BACKGROUND_ALWAYS;
 }
 
-_Atomic uint64_t engine_refused_ms;
+_Atomic uint64_t purger_refused_ms;
 
-void engine_forget_refusal(void) {
-  uint64_t refused = atomic_load_explicit(&engine_refused_ms, memory_order_relaxed);
+void purger_forget_refusal(void) {
+  uint64_t refused = atomic_load_explicit(&purger_refused_ms, memory_order_relaxed);
   if (HAK_UNLIKELY(refused != 0 && refused != REFUSED_FOR_GOOD))
-    atomic_store_explicit(&engine_refused_ms, 0, memory_order_relaxed);
+    atomic_store_explicit(&purger_refused_ms, 0, memory_order_relaxed);
 }
 
-size_t engine_worth(void) {
+size_t purger_worth(void) {
   size_t share = unit_mapped_bytes() / RELEASE_SHARE;
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
 }
@@ -41,112 +41,112 @@ static size_t step_of(size_t worth) {
   return share < STEP_LEAST ? STEP_LEAST : share;
 }
 
-bool engine_is_worth(size_t bytes) { return bytes >= step_of(engine_worth()); }
+bool purger_is_worth(size_t bytes) { return bytes >= step_of(purger_worth()); }
 
-void engine_set_mark(struct heap *heap) { heap->free_least = heap->free_bytes; }
+void purger_set_mark(struct heap *heap) { heap->free_low = heap->free_bytes; }
 
 /* The step is asked for anew each time: the number of heaps changes, what is mapped, and whether there may be a helper. Where a heap has a
  * part of the whole, what it takes and frees again within that is no new minimum. */
-bool engine_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes >= heap->free_least &&
-                 heap->free_bytes - heap->free_least < STEP_LEAST))
+bool purger_is_due(struct heap *heap) {
+  if (HAK_LIKELY(heap->free_bytes >= heap->free_low &&
+                 heap->free_bytes - heap->free_low < STEP_LEAST))
     return false;
-  size_t worth = engine_worth(), step = step_of(worth);
-  if (heap->free_bytes >= heap->free_least + step) return true;
-  if (heap->free_least + step > heap->free_bytes + worth) engine_set_mark(heap);
+  size_t worth = purger_worth(), step = step_of(worth);
+  if (heap->free_bytes >= heap->free_low + step) return true;
+  if (heap->free_low + step > heap->free_bytes + worth) purger_set_mark(heap);
   return false;
 }
 
-bool engine_trade_is_due(const struct heap *heap) {
+bool purger_growth_is_due(const struct heap *heap) {
   if (HAK_LIKELY(heap->free_bytes < RELEASE_MOST)) return false;
-  return slabs_owned(heap) - heap->given_bytes == heap->most_bytes &&
-         heap->free_bytes >= heap->most_bytes / RELEASE_SHARE &&
-         heap->most_bytes >= heap->trade_most;
+  return slabs_owned(heap) - heap->decommitted_bytes == heap->peak_committed &&
+         heap->free_bytes >= heap->peak_committed / RELEASE_SHARE &&
+         heap->peak_committed >= heap->growth_purge_from;
 }
 
-void engine_trade_back(struct heap *heap) {
-  if (heap->reopened_bytes >= heap->given_bytes / REGRET_SHARE &&
-      heap->trade_most <= heap->most_bytes)
-    heap->trade_most = 2 * heap->most_bytes;
+void purger_growth_recommitted(struct heap *heap) {
+  if (heap->recommitted_bytes >= heap->decommitted_bytes / REGRET_SHARE &&
+      heap->growth_purge_from <= heap->peak_committed)
+    heap->growth_purge_from = 2 * heap->peak_committed;
 }
 
 /* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
  * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
-bool engine_inbox_is_due(const struct heap *heap, size_t bytes) {
+bool purger_inbox_is_due(const struct heap *heap, size_t bytes) {
   enum heap_state state = atomic_load_explicit(&heap->state, memory_order_relaxed);
   if (state == HEAP_LOST) return false; /* nobody would take anything from it */
   return bytes >= (state == HEAP_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
 }
 
-_Atomic(void (*)(void)) engine_when_parked;
+_Atomic(void (*)(void)) purger_when_parked;
 
 /* --- the helper thread ------------------------------------------------------------------------------- */
 
-_Atomic uint32_t engine_helper;
-_Atomic uint32_t engine_bell;
+_Atomic uint32_t purger_helper;
+_Atomic uint32_t purger_bell;
 
-bool engine_call(void) {
+bool purger_call(void) {
   uint32_t waits = HELPER_WAITS;
   /* release: what the caller has freed comes before what the helper looks at. */
-  if (!atomic_compare_exchange_strong_explicit(&engine_helper, &waits, HELPER_RUNS,
+  if (!atomic_compare_exchange_strong_explicit(&purger_helper, &waits, HELPER_RUNS,
                                                memory_order_release, memory_order_relaxed))
     return false;
-  os_wake(&engine_helper);
+  os_wake(&purger_helper);
   return true;
 }
 
-atomic_bool engine_called_again;
-_Atomic uint8_t engine_beats;
-atomic_bool engine_unheard;
+atomic_bool purger_called_again;
+_Atomic uint8_t purger_beats;
+atomic_bool purger_unheard;
 
 static _Atomic int
     noted_process; /* 0: none; relaxed: written before the process has a second thread */
 
-void engine_note_process(void) {
+void purger_note_process(void) {
   if (option_value(BACKGROUND) == BACKGROUND_ALWAYS)
     atomic_store_explicit(&noted_process, os_process(), memory_order_relaxed);
 }
 
-bool engine_is_in_vfork(void) {
+bool purger_is_in_vfork(void) {
   int noted = atomic_load_explicit(&noted_process, memory_order_relaxed);
   return noted != 0 && noted != os_process() && os_process_threads() == 1;
 }
 
-bool engine_end_is_told(void) {
+bool purger_end_is_reported(void) {
   return heap_active() > (option_value(BACKGROUND) == BACKGROUND_ALWAYS ? 0 : 1);
 }
 
-/* The helper clears the note, then looks at memory. Who finds the note set has been in time: what it has freed comes before its look at
- * the note (the fence), and the helper's clearing before its looks (the fence in `work`), so either the look sees the memory, or the
+/* The helper clears the note, then looks at memory. Who finds the note set has been in time: what it has freed comes before its scan of
+ * the note (the fence), and the helper's clearing before its scans (the fence in `work`), so either the scan sees the memory, or the
  * caller sees the note cleared. So the note is written only where it is clear: this is called at each overflow while the helper runs.
  * seq_cst: here the note is written and the state read, where the helper ends it is the other way round. One of the two sees the other. */
-uint32_t engine_call_again(void) {
+uint32_t purger_call_again(void) {
   atomic_thread_fence(memory_order_seq_cst);
-  if (!atomic_load_explicit(&engine_called_again, memory_order_relaxed))
-    atomic_store_explicit(&engine_called_again, true, memory_order_seq_cst);
-  return atomic_load_explicit(&engine_helper, memory_order_seq_cst);
+  if (!atomic_load_explicit(&purger_called_again, memory_order_relaxed))
+    atomic_store_explicit(&purger_called_again, true, memory_order_seq_cst);
+  return atomic_load_explicit(&purger_helper, memory_order_seq_cst);
 }
 
-void engine_hurry(void) {
+void purger_wake(void) {
   /* seq_cst, with the end of the thread in `active` before, and with WAITS stored and `active` read by the helper:
    * either the helper is seen here, or it sees that the thread has gone. */
-  if (atomic_load_explicit(&engine_helper, memory_order_seq_cst) == HELPER_NONE) return;
+  if (atomic_load_explicit(&purger_helper, memory_order_seq_cst) == HELPER_NONE) return;
   /* release: a helper that has heard this bell sees that the thread has ended, and does not wait for another. */
-  atomic_fetch_add_explicit(&engine_bell, 1, memory_order_release);
-  os_wake(&engine_bell);
-  (void)engine_call();
+  atomic_fetch_add_explicit(&purger_bell, 1, memory_order_release);
+  os_wake(&purger_bell);
+  (void)purger_call();
 }
 
-_Atomic int engine_helper_thread;
+_Atomic int purger_helper_thread;
 
 static bool helper_is_there(void) {
   /* acquire, pairs with the release that ends the helper: its number was written before */
-  if (atomic_load_explicit(&engine_helper, memory_order_acquire) != HELPER_NONE) return true;
-  int thread = atomic_load_explicit(&engine_helper_thread, memory_order_relaxed);
+  if (atomic_load_explicit(&purger_helper, memory_order_acquire) != HELPER_NONE) return true;
+  int thread = atomic_load_explicit(&purger_helper_thread, memory_order_relaxed);
   return thread != 0 && os_thread_exists(thread);
 }
 
-void engine_see_helper_end(void) {
+void purger_see_helper_end(void) {
   enum { LONGEST_MS = 1000 };
   _Atomic uint32_t word = 0;
   for (uint32_t ms = 0; ms < LONGEST_MS && helper_is_there(); ms++) os_sleep_on(&word, 0, 1);
@@ -154,27 +154,27 @@ void engine_see_helper_end(void) {
 
 /* --- fork -------------------------------------------------------------------------------------------- */
 
-struct lock engine_pass_lock, engine_batch_lock, engine_limit_lock;
-_Atomic size_t engine_limit_due = RELEASE_MOST;
+struct lock purger_scan_lock, purger_batch_lock, purger_limit_lock;
+_Atomic size_t purger_limit_due = RELEASE_MOST;
 
-void engine_each_lock(lock_visit *visit, void *argument) { visit(&engine_batch_lock, argument); }
+void purger_each_lock(lock_visit *visit, void *argument) { visit(&purger_batch_lock, argument); }
 
-void engine_fork_child(void) {
-  /* Slabs that another thread's engine had in its hands stay so in the child: marked, in no list. Cached spans of this thread would be
+void purger_fork_child(void) {
+  /* Slabs that another thread's purger had in its hands stay so in the child: marked, in no list. Cached spans of this thread would be
    * waited for. */
   struct heap *mine = heap_if_any();
-  if (!lock_is_whole_in_child(&engine_batch_lock) && mine != NULL)
+  if (!lock_is_whole_in_child(&purger_batch_lock) && mine != NULL)
     span_cache_fork_child(&mine->spans);
-  (void)lock_is_whole_in_child(&engine_pass_lock);
-  if (!lock_is_whole_in_child(&engine_limit_lock))
-    atomic_store_explicit(&engine_limit_due, 0, memory_order_relaxed);
+  (void)lock_is_whole_in_child(&purger_scan_lock);
+  if (!lock_is_whole_in_child(&purger_limit_lock))
+    atomic_store_explicit(&purger_limit_due, 0, memory_order_relaxed);
   /* The helper is not in the child. */
-  atomic_store_explicit(&engine_helper, HELPER_NONE, memory_order_relaxed);
-  atomic_store_explicit(&engine_helper_thread, 0, memory_order_relaxed);
-  atomic_store_explicit(&engine_called_again, false, memory_order_relaxed);
-  atomic_store_explicit(&engine_unheard, false, memory_order_relaxed);
-  /* Heaps that a look was at may be lost: the next one begins anew. */
-  atomic_store_explicit(&engine_beats, BEATS_NONE, memory_order_relaxed);
-  engine_note_process();
-  engine_forget_refusal();
+  atomic_store_explicit(&purger_helper, HELPER_NONE, memory_order_relaxed);
+  atomic_store_explicit(&purger_helper_thread, 0, memory_order_relaxed);
+  atomic_store_explicit(&purger_called_again, false, memory_order_relaxed);
+  atomic_store_explicit(&purger_unheard, false, memory_order_relaxed);
+  /* Heaps that a scan was at may be lost: the next one begins anew. */
+  atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
+  purger_note_process();
+  purger_forget_refusal();
 }

@@ -1,15 +1,15 @@
-/* trade.h - a heap that grows gives back pages that are free.
+/* growth.h - a heap that grows gives back pages that are free.
  *
- * The engine gives back what rests. A program that frees most blocks of one size and goes on with another needs new memory before
+ * The purger gives back what rests. A program that frees most blocks of one size and goes on with another needs new memory before
  * anything has rested. So a heap that becomes larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free, gives back up to
  * 1 MiB, in the call that made it grow. Who does not grow beyond what was there never pays.
  */
-#ifndef HAK_TRADE_H
-#define HAK_TRADE_H
+#ifndef HAK_GROWTH_H
+#define HAK_GROWTH_H
 
 #include "heap/heap.h"
 
 /** Gives back up to 1 MiB of the free pages in slabs of the calling thread's heap. Holds no lock. */
-void release_trade(struct heap *heap);
+void release_growth_purge(struct heap *heap);
 
 #endif

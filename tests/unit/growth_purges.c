@@ -1,11 +1,11 @@
-/* trades.c - a heap that grows while much of it is free gives free pages back, and does not where it has nothing to gain. */
+/* growth_purges.c - a heap that grows while much of it is free gives free pages back, and does not where it has nothing to gain. */
 #include "superslab/unit_os.h"
 #include "unit_test.h"
 
 #include <unistd.h>
 
 #include "hakmem.h"
-#include "heap/engine.h"
+#include "heap/purger.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 #include "release/beat.h"
@@ -63,8 +63,8 @@ static int start(void **state) {
   hak_purge();
   struct heap *heap = heap_of_thread();
   if (heap == NULL) return -1;
-  heap->most_bytes = heap->trade_most = 0;
-  heap->traded = false;
+  heap->peak_committed = heap->growth_purge_from = 0;
+  heap->growth_purged = false;
   fill_large();
   return 0;
 }
@@ -85,9 +85,9 @@ static void what_grows_gives_free_pages_back(void **state) {
   (void)state;
   free_large(90);
   fill_small(ALL);
-  assert_true(mine()->traded);
+  assert_true(mine()->growth_purged);
   /* Four of ten slabs became empty; they leave the heap until little more than RELEASE_MOST is free. */
-  assert_true(mine()->given_bytes > ALL / 6);
+  assert_true(mine()->decommitted_bytes > ALL / 6);
   assert_true(mine()->free_bytes < RELEASE_MOST + MIB);
 }
 
@@ -95,7 +95,7 @@ static void growth_alone_gives_nothing(void **state) {
   (void)state;
   free_large(5); /* less than RELEASE_MOST */
   fill_small(ALL);
-  assert_int_equal(mine()->given_bytes, 0);
+  assert_int_equal(mine()->decommitted_bytes, 0);
 }
 
 static void free_memory_alone_gives_nothing(void **state) {
@@ -103,7 +103,7 @@ static void free_memory_alone_gives_nothing(void **state) {
   free_large(90);
   fill_large();
   free_large(90);
-  assert_int_equal(mine()->given_bytes, 0);
+  assert_int_equal(mine()->decommitted_bytes, 0);
 }
 
 static void where_nothing_is_to_be_given_back_nothing_is(void **state) {
@@ -115,21 +115,21 @@ static void where_nothing_is_to_be_given_back_nothing_is(void **state) {
   SET_OPTION(WARM_POOL_DECAY_MS, 0);
   free_large(90);
   fill_small(ALL);
-  assert_int_equal(mine()->given_bytes, 0);
+  assert_int_equal(mine()->decommitted_bytes, 0);
 }
 
 static void what_was_soon_wanted_again_is_kept_the_next_time(void **state) {
   (void)state;
   free_large(90);
   fill_small(ALL);
-  size_t most = mine()->most_bytes;
+  size_t most = mine()->peak_committed;
   fill_large();
-  assert_true(mine()->trade_most >= 2 * most);
+  assert_true(mine()->growth_purge_from >= 2 * most);
   free_large(90);
-  size_t given = mine()->given_bytes;
+  size_t given = mine()->decommitted_bytes;
   fill_small(ALL / 2);
-  assert_true(mine()->most_bytes < mine()->trade_most);
-  assert_true(mine()->given_bytes <= given);
+  assert_true(mine()->peak_committed < mine()->growth_purge_from);
+  assert_true(mine()->decommitted_bytes <= given);
 }
 
 static void small_blocks_are_not_searched_again_and_again(void **state) {
@@ -145,9 +145,10 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
     else hak_free(block);
   }
   small_ones = kept;
-  mine()->trade_most = 0;
+  mine()->growth_purge_from = 0;
   fill_large();
-  assert_true(mine()->trade_most > mine()->most_bytes); /* once, and not before it is larger */
+  assert_true(mine()->growth_purge_from >
+              mine()->peak_committed); /* once, and not before it is larger */
 }
 
 static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
@@ -158,18 +159,18 @@ static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
 }
 
 /* Between two beats the program may take the slab at which the look would go on: two looks are to be half the decay time apart. */
-static void a_slab_that_was_taken_does_not_begin_a_look_anew(void **state) {
+static void a_slab_that_was_taken_does_not_begin_a_scan_anew(void **state) {
   (void)state;
   struct class_slabs *slabs = &mine()->classes[class_for(LARGE)];
   free_large(90);
-  release_ask_for_beats();
+  release_request_beats();
   for (int i = 0; i < 400; i++) {
     release_beat(0);
-    slabs->next_look = NULL;
+    slabs->next_scanned = NULL;
   }
   assert_true(slabs_of_age(slabs, 1) > 0);
   assert_int_equal(slabs_of_age(slabs, 2), 0);
-  assert_int_equal(mine()->given_bytes, 0);
+  assert_int_equal(mine()->decommitted_bytes, 0);
 }
 
 int main(void) {
@@ -180,7 +181,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
   const struct CMUnitTest tests[] = {
       TEST(
-          a_slab_that_was_taken_does_not_begin_a_look_anew), /* the first: after its look none begins */
+          a_slab_that_was_taken_does_not_begin_a_scan_anew), /* the first: after its look none begins */
       TEST(what_grows_gives_free_pages_back),
       TEST(growth_alone_gives_nothing),
       TEST(free_memory_alone_gives_nothing),
@@ -188,5 +189,5 @@ int main(void) {
       TEST(what_was_soon_wanted_again_is_kept_the_next_time),
       TEST(small_blocks_are_not_searched_again_and_again),
   };
-  return cmocka_run_group_tests_name("trades", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("growth_purges", tests, NULL, NULL);
 }

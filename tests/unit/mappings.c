@@ -1,17 +1,17 @@
-/* places.c - how many mappings units are, against a plain model; and units that are kept where there are too many. */
-#include "many_places.h"
+/* mappings.c - how many mappings units are, against a plain model; and units that are kept where there are too many. */
+#include "many_mappings.h"
 #include "superslab_figures.h"
 
 #include <string.h>
 
 #include "os/fault.h"
 #include "policy/options.h"
-#include "superslab/whole.h"
+#include "superslab/dense.h"
 
 WITHOUT_SAMPLES;
 
 enum { MODEL_UNITS = 600 };
-static uint8_t model[MODEL_UNITS]; /* enum place; KEPT besides */
+static uint8_t model[MODEL_UNITS]; /* enum mapping; KEPT besides */
 enum { KEPT = 8 };
 
 /* They lie on both sides of a border of leaves. */
@@ -28,8 +28,8 @@ static int start(void **state) {
 static size_t mappings_of_model(void) {
   size_t found = 0;
   for (size_t i = 0; i < MODEL_UNITS; i++) {
-    uint8_t before = i > 0 ? model[i - 1] & 7 : PLACE_NONE, here = model[i] & 7;
-    found += here != PLACE_NONE && here != before;
+    uint8_t before = i > 0 ? model[i - 1] & 7 : MAPPING_NONE, here = model[i] & 7;
+    found += here != MAPPING_NONE && here != before;
   }
   return found;
 }
@@ -57,7 +57,7 @@ static size_t longest_kept(void) {
 
 static void take(size_t units) {
   bool huge = false, any = false;
-  char *base = places_take(units, &huge);
+  char *base = mappings_take(units, &huge);
   assert_int_equal(base != NULL, longest_kept() >= units);
   if (base == NULL) return;
   size_t unit = (size_t)(base - address_of(0)) >> UNIT_SHIFT;
@@ -65,7 +65,7 @@ static void take(size_t units) {
   for (size_t i = unit; i < unit + units; i++) {
     assert_true((model[i] & KEPT) != 0);
     model[i] &= 7;
-    any = any || model[i] == PLACE_HUGE;
+    any = any || model[i] == MAPPING_HUGE;
   }
   assert_int_equal(huge, any);
 }
@@ -73,14 +73,14 @@ static void take(size_t units) {
 static void unmap_all(void) {
   char *cursor = NULL, *base;
   size_t units;
-  while (places_take_to_unmap(&cursor, &base, &units, PLACES_MOST)) {
+  while (mappings_take_to_unmap(&cursor, &base, &units, MAPPINGS_MOST)) {
     size_t unit = (size_t)(base - address_of(0)) >> UNIT_SHIFT;
     assert_true(unit + units <= MODEL_UNITS && units > 0);
     assert_true(unit == 0 || (model[unit - 1] & KEPT) == 0);
     assert_true(unit + units == MODEL_UNITS || (model[unit + units] & KEPT) == 0);
     for (size_t i = unit; i < unit + units; i++) {
       assert_true((model[i] & KEPT) != 0);
-      model[i] = PLACE_NONE;
+      model[i] = MAPPING_NONE;
     }
   }
   assert_int_equal(kept_of_model(), 0);
@@ -88,7 +88,7 @@ static void unmap_all(void) {
 
 static void mappings_are_counted_as_in_the_model(void **state) {
   (void)state;
-  size_t others = places_count();
+  size_t others = mappings_count();
   uint64_t random = 5;
   for (int step = 0; step < 20000 * EFFORT; step++) {
     size_t unit = random_below(&random, MODEL_UNITS);
@@ -96,37 +96,37 @@ static void mappings_are_counted_as_in_the_model(void **state) {
     if (unit + units > MODEL_UNITS) units = MODEL_UNITS - unit;
     unsigned what = (unsigned)random_below(&random, 100);
     if (what < 60 && is_free_of_kept(unit, units)) {
-      enum place place = (enum place)random_below(&random, PLACE_MOVED + 1);
-      if (what < 30) places_set(address_of(unit), units, place);
-      else assert_true(places_change(address_of(unit), units, place));
+      enum mapping place = (enum mapping)random_below(&random, MAPPING_MOVED + 1);
+      if (what < 30) mappings_set(address_of(unit), units, place);
+      else assert_true(mappings_change(address_of(unit), units, place));
       memset(model + unit, (int)place, units);
     } else if (what < 80 && is_free_of_kept(unit, units)) {
-      assert_true(places_keep(address_of(unit), units));
+      assert_true(mappings_keep(address_of(unit), units));
       for (size_t i = unit; i < unit + units; i++) model[i] |= KEPT;
     } else if (what < 99) {
       take(units);
     } else {
       unmap_all();
     }
-    assert_int_equal(places_count() - others, mappings_of_model());
-    assert_int_equal(places_kept(), kept_of_model());
+    assert_int_equal(mappings_count() - others, mappings_of_model());
+    assert_int_equal(mappings_kept(), kept_of_model());
   }
   unmap_all();
-  places_set(address_of(0), MODEL_UNITS, PLACE_NONE);
-  assert_int_equal(places_count(), others);
+  mappings_set(address_of(0), MODEL_UNITS, MAPPING_NONE);
+  assert_int_equal(mappings_count(), others);
 }
 
 static void more_than_the_most_is_refused(void **state) {
   (void)state;
   many_fill_up();
-  assert_false(places_have_room());
-  size_t beyond = 2 * PLACES_MOST + 8;
-  assert_false(places_change(many_unit(beyond), 1, PLACE_PLAIN));
-  assert_true(places_change(many_unit(1), 1, PLACE_PLAIN)); /* joins two */
-  assert_true(places_change(many_unit(beyond), 1, PLACE_PLAIN));
-  assert_false(places_change(many_unit(1), 1, PLACE_HUGE));
-  places_set(many_unit(1), 1, PLACE_HUGE); /* that is, where the kernel has done so already */
-  assert_int_equal(places_count(), PLACES_MOST + 2);
+  assert_false(mappings_have_room());
+  size_t beyond = 2 * MAPPINGS_MOST + 8;
+  assert_false(mappings_change(many_unit(beyond), 1, MAPPING_PLAIN));
+  assert_true(mappings_change(many_unit(1), 1, MAPPING_PLAIN)); /* joins two */
+  assert_true(mappings_change(many_unit(beyond), 1, MAPPING_PLAIN));
+  assert_false(mappings_change(many_unit(1), 1, MAPPING_HUGE));
+  mappings_set(many_unit(1), 1, MAPPING_HUGE); /* that is, where the kernel has done so already */
+  assert_int_equal(mappings_count(), MAPPINGS_MOST + 2);
   many_empty();
 }
 
@@ -150,7 +150,7 @@ static void units_stay_mapped_where_there_are_too_many(void **state) {
   unit_give_up(middle, 1, false);
   assert_true(is_mapped(middle) && !is_resident(middle) &&
               !is_resident(middle + UNIT_BYTES - os_page_size()));
-  assert_int_equal(places_kept(), 1);
+  assert_int_equal(mappings_kept(), 1);
   assert_int_equal(unit_figures().bytes_mapped, mapped);
 
   /* It is handed out before others are mapped. */
@@ -160,7 +160,7 @@ static void units_stay_mapped_where_there_are_too_many(void **state) {
   assert_true(again.zeroed && again.from_os && again.used == 0);
   assert_int_equal(atomic_load(&os_counts.mmap), calls);
   assert_true(block_is_zero(middle, UNIT_BYTES));
-  assert_int_equal(places_kept(), 0);
+  assert_int_equal(mappings_kept(), 0);
 
   /* Its neighbours: no more mappings, or less. */
   unit_give_up(middle, 1, false);
@@ -168,7 +168,7 @@ static void units_stay_mapped_where_there_are_too_many(void **state) {
   unit_give_up(middle + UNIT_BYTES, 1, false);
   unit_trim();
   assert_false(is_mapped(run.base) || is_mapped(middle) || is_mapped(middle + UNIT_BYTES));
-  assert_int_equal(places_kept(), 0);
+  assert_int_equal(mappings_kept(), 0);
   assert_int_equal(unit_figures().bytes_mapped, mapped - 3 * UNIT_BYTES);
   many_empty();
 }
@@ -182,11 +182,11 @@ static void kept_units_go_with_their_neighbours(void **state) {
     uint64_t mapped = unit_figures().bytes_mapped;
     many_fill_up();
     unit_give_up(middle, 1, false);
-    assert_int_equal(places_kept(), 1);
+    assert_int_equal(mappings_kept(), 1);
     many_empty();
     unit_give_up(side == 0 ? run.base : middle + UNIT_BYTES, 1, false);
     assert_false(is_mapped(middle));
-    assert_int_equal(places_kept(), 0);
+    assert_int_equal(mappings_kept(), 0);
     assert_int_equal(unit_figures().bytes_mapped, mapped - 2 * UNIT_BYTES);
     unit_give_up(side == 0 ? middle + UNIT_BYTES : run.base, 1, false);
   }
@@ -220,7 +220,7 @@ static void kept_units_go_where_memory_is_refused(void **state) {
   struct unit_run other = unit_acquire(2, UNIT_BYTES);
   os_fault_reset();
   assert_non_null(other.base);
-  assert_int_equal(places_kept(), 0);
+  assert_int_equal(mappings_kept(), 0);
   many_empty();
   unit_give_up(other.base, 2, false);
   unit_give_up(run.base, 1, false);
@@ -230,8 +230,8 @@ static void kept_units_go_where_memory_is_refused(void **state) {
 /* Pages do not move between mappings then, neither unit by unit nor all at once: realloc copies. */
 static void blocks_are_copied_where_there_are_too_many(void **state) {
   (void)state;
-  /* Long enough to be one mapping: of a shorter one a unit may be a sample, whose pages are advised apart (whole.h). */
-  const size_t units = WHOLE_UNITS_MOST + 1;
+  /* Long enough to be one mapping: of a shorter one a unit may be a sample, whose pages are advised apart (dense.h). */
+  const size_t units = DENSE_UNITS_MOST + 1;
   unit_trim();
   bool zeroed;
   struct superslab *block = huge_acquire(units * UNIT_BYTES, UNIT_BYTES, &zeroed);
@@ -265,5 +265,5 @@ int main(void) {
       cmocka_unit_test(kept_units_go_where_memory_is_refused),
       cmocka_unit_test(blocks_are_copied_where_there_are_too_many),
   };
-  return cmocka_run_group_tests_name("places", tests, start, NULL);
+  return cmocka_run_group_tests_name("mappings", tests, start, NULL);
 }

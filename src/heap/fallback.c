@@ -1,0 +1,61 @@
+/* fallback.c - see fallback.h. */
+#include "heap/fallback.h"
+
+#include "heap/bins.h"
+
+/* The blocks in use of a class vary at random, and each new record takes a block more, and a page now and then:
+ * ever more slowly, and without end. A free block of one of the next larger classes serves as well, and costs no
+ * page (docs/decisions/0013). Not more than so many in a row, one more each so many milliseconds, and none
+ * after a new page until that time has passed: a program that grows gets blocks of the right size, and a
+ * class that grew for good does not have to come here for each block. */
+enum { FALLBACKS_MOST = 16, FALLBACK_MS = 16, FALLBACK_CLASSES = 4 };
+
+/* A new block of 4 KiB or more is new pages each time, and of each such class a heap would in time hold the most that
+ * was ever in use at once. These classes fall back for as long as touching a block of their own would take, 512 bytes a
+ * fallback. Who rents until buying would have cost as much, and then buys, pays at most twice the least that
+ * was possible, whatever comes (Karlin and others, "Competitive snoopy caching", 1988). */
+#define OWN_FALLBACKS_FROM ((size_t)4 * KIB)
+#define BYTES_A_FALLBACK ((size_t)512)
+_Static_assert(SMALL_MAX / BYTES_A_FALLBACK <= UINT8_MAX, "heap->own_fallbacks holds as many");
+
+static bool has_own_fallbacks(unsigned size_class) {
+  return class_size(size_class) >= OWN_FALLBACKS_FROM;
+}
+
+static bool may_fall_back(struct heap *heap, unsigned size_class) {
+  if (has_own_fallbacks(size_class))
+    return heap->own_fallbacks[size_class] < class_size(size_class) / BYTES_A_FALLBACK;
+  if (heap->fallbacks > 0) return true;
+  uint64_t now = os_clock_ms();
+  if (now < heap->fallbacks_since + FALLBACK_MS) return false;
+  uint64_t more = (now - heap->fallbacks_since) / FALLBACK_MS;
+  heap->fallbacks = more < FALLBACKS_MOST ? (uint8_t)more : FALLBACKS_MOST;
+  heap->fallbacks_since = now;
+  return true;
+}
+
+void *fallback_take(struct heap *heap, unsigned size_class) {
+  if (!may_fall_back(heap, size_class)) return NULL;
+  size_t most = (size_t)class_size(size_class) * 2;
+  unsigned last = size_class + FALLBACK_CLASSES;
+  for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < last;) {
+    if (class_size(++c) > most) break;
+    /* hardened: blocks of the class read as zeros, those of larger ones may not (HAKMEM_GUARD_ZERO) */
+    if (link_zeroes(size_class) && !link_zeroes(c)) break;
+    void *block = bin_pop(&heap->bins[c]);
+    if (block == NULL) continue;
+    if (has_own_fallbacks(size_class)) heap->own_fallbacks[size_class]++;
+    else heap->fallbacks--;
+    return block;
+  }
+  return NULL;
+}
+
+void fallback_end(struct heap *heap, unsigned size_class) {
+  if (has_own_fallbacks(size_class)) {
+    heap->own_fallbacks[size_class] = 0;
+  } else {
+    heap->fallbacks = 0;
+    heap->fallbacks_since = os_clock_ms();
+  }
+}
