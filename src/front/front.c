@@ -207,11 +207,13 @@ static void unmark(const struct block *block, void *pointer) {
 /* `zeroed`: NULL, or where calloc is told that the block reads as zeros. */
 static HAK_COLD void *make_sample(size_t alignment, size_t size, bool *zeroed) {
   unsigned size_class = class_for_aligned(size, alignment);
-  void *block = size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class) : NULL;
+  void *block =
+      size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class, zeroed) : NULL;
   if (block != NULL) {
     count(heap_if_any(), size_class, COUNT_SLOW);
     return block;
   }
+  if (zeroed != NULL) *zeroed = false; /* that block went back */
   block = allocate_ordinary(alignment, size, zeroed);
   if (block != NULL) mark_sample(block, size);
   return block;

@@ -113,12 +113,17 @@ bool refill_recommit(struct heap *heap, unsigned size_class) {
  * stops its other threads (docs/decisions/0016). */
 #define UNTOUCHED_LEAST (16 * KIB)
 
+void *refill_untouched(struct slab *slab, bool *zeroed) {
+  if (zeroed == NULL || slab_block_size(slab) < UNTOUCHED_LEAST) return NULL;
+  void *block = slab_carve_untouched(slab);
+  *zeroed = block != NULL;
+  return block;
+}
+
 static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list, bool *zeroed) {
-  if (zeroed == NULL || wanted != 1 || *list != NULL) return 0;
-  if (slab_block_size(slab) < UNTOUCHED_LEAST) return 0;
-  *list = slab_carve_untouched(slab);
-  *zeroed = *list != NULL;
-  return *zeroed;
+  if (wanted != 1 || *list != NULL) return 0;
+  *list = refill_untouched(slab, zeroed);
+  return *list != NULL;
 }
 
 /* A thread that shares its home begins with a sixteenth of a refill of each class, and doubles it each time: each of many threads that take a

@@ -9,6 +9,10 @@
  * holds no lock, and calls release_answer after it. */
 void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed);
 
+/** A block for calloc of a slab in which nothing is free, of memory that nobody touched; NULL: there is none, or `zeroed` is NULL, or the
+ * blocks are too small to be worth it. `*zeroed` becomes true with it. Under the lock of the slab's heap. */
+void *refill_untouched(struct slab *slab, bool *zeroed);
+
 /** A block of `size` bytes got this class for the sake of its alignment. */
 void refill_note_aligned(unsigned size_class, size_t size);
 

@@ -75,15 +75,18 @@ static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
 
 #endif
 
-void *heap_samples_take(unsigned size_class) {
+void *heap_samples_take(unsigned size_class, bool *zeroed) {
   struct class_slabs *slabs = &heap_samples.classes[size_class];
   if (slabs->first == NULL && !refill_recommit(&heap_samples, size_class)) new_slab(size_class);
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
   int64_t free_before = slab_free_count(slab);
   bool is_new = slab->free_list == NULL;
-  void *block = slab_take_one(slab);
-  if (block != NULL && option_guard() != GUARD_OFF) hand_out_slot(block, size_class, is_new);
+  void *block = is_new ? refill_untouched(slab, zeroed) : NULL;
+  if (block == NULL) {
+    block = slab_take_one(slab);
+    if (block != NULL && option_guard() != GUARD_OFF) hand_out_slot(block, size_class, is_new);
+  }
   slabs_count_free(&heap_samples, slab, slab_free_count(slab) - free_before);
   slabs_list_again(&heap_samples, slab);
   return block;

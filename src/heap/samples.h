@@ -13,8 +13,9 @@ extern bool heap_samples_lost HAK_HIDDEN;
 /** Enters it in the list of heaps, once. False: it is lost. */
 bool heap_samples_start(void);
 
-/** One block of the class; NULL: no memory. The caller holds heap_samples.lock, which is let go of while a new slab is made. */
-void *heap_samples_take(unsigned size_class);
+/** One block of the class; NULL: no memory. `zeroed`: see refill. The caller holds heap_samples.lock, which is let go of while a new slab is
+ * made. */
+void *heap_samples_take(unsigned size_class, bool *zeroed);
 /** Puts it back into its slab; under the lock, and superslab_settle is to be called after it. With HAKMEM_GUARD=full it waits before. */
 void heap_samples_put(struct slab *slab, void *block);
 /** The same at once, of a block that is free and cleared. */

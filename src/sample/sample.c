@@ -227,7 +227,7 @@ static unsigned class_of_slot(size_t size, size_t alignment) {
   return class_for(slot);
 }
 
-void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
+void *sample_allocate(size_t size, size_t alignment, unsigned size_class, bool *zeroed) {
   struct call call;
   uint64_t weight = 0;
   if (!heap_samples_start()) return NULL;
@@ -237,7 +237,7 @@ void *sample_allocate(size_t size, size_t alignment, unsigned size_class) {
     block = guarded_take(size, alignment, guarded_call(&call));
   bool guarded = block != NULL;
   lock_acquire(&heap_samples.lock);
-  if (!guarded) block = heap_samples_take(class_of_slot(size, alignment));
+  if (!guarded) block = heap_samples_take(class_of_slot(size, alignment), zeroed);
   bool kept = block != NULL && keep(block, size, size_class, &call, &weight);
   if (block != NULL && !kept && !guarded) heap_samples_put(slab_head(map_slab(block)), block);
   lock_release(&heap_samples.lock);

@@ -33,8 +33,8 @@ HAK_INLINE bool sample_crosses(size_t size) {
 bool sample_is_due(size_t size);
 
 /** A block of `size` bytes at a multiple of `alignment`, of which ordinary ones are of `size_class`, in the sampler's
- * slabs, with its record. NULL: there is no memory, it becomes an ordinary block. */
-void *sample_allocate(size_t size, size_t alignment, unsigned size_class);
+ * slabs, with its record. NULL: there is no memory, it becomes an ordinary block. `zeroed`: see refill. */
+void *sample_allocate(size_t size, size_t alignment, unsigned size_class, bool *zeroed);
 /** Frees it; returns the class it was counted in, CLASS_COUNT: there is no such block (any more). */
 unsigned sample_free(struct slab *slab, void *block);
 /** Frees one that is guarded (guarded.h), live, and of this size; returns the class it was counted in. */
