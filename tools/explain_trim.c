@@ -31,7 +31,8 @@ static uint64_t count_of(const struct remote *remote, uint64_t heap) {
   uint64_t thread = field_of(remote, heap, layout->heap.thread);
   if (state == layout->heap.parked || state == layout->heap.samples || thread == 0) return 0;
   uint64_t its = field_of(remote, thread, layout->thread.heap);
-  return its == heap || its == remote->heap_none ? thread + layout->thread.sample_left.at : 0;
+  uint64_t cache = heap + layout->heap.bins.at;
+  return its == cache || its == remote->heap_none ? thread + layout->thread.sample_left.at : 0;
 }
 
 /* How many threads were asked; -1: they cannot be stopped. */

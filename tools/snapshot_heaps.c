@@ -132,6 +132,16 @@ static void add_supplies(struct snapshot *snapshot, const struct remote *remote)
   free(supplies);
 }
 
+/* What only the heap of a thread has. */
+static void add_of_thread(struct snapshot *snapshot, const struct remote *remote, struct copy heap,
+                          struct heap_figures *figures) {
+  const struct directory_layout *layout = &remote->layout;
+  figures->mark = copy_get(heap, layout->heap.thread);
+  figures->cached = copy_get(heap, layout->heap.cached);
+  add_outgoing(snapshot, layout, heap, layout->heap.outgoing, figures);
+  add_more_outgoing(snapshot, remote, copy_get(heap, layout->heap.more_outgoing), figures);
+}
+
 static void add_heap(struct snapshot *snapshot, const struct remote *remote, struct copy heap,
                      struct heap_figures *figures) {
   const struct directory_layout *layout = &remote->layout;
@@ -139,14 +149,12 @@ static void add_heap(struct snapshot *snapshot, const struct remote *remote, str
   figures->samples = copy_get(heap, layout->heap.state) == layout->heap.samples;
   figures->common =
       layout->common.state != 0 && copy_get(heap, layout->heap.state) == layout->common.state;
-  figures->mark = copy_get(heap, layout->heap.thread);
   figures->slab_bytes = copy_get(heap, layout->heap.slab_bytes);
-  figures->cached = copy_get(heap, layout->heap.cached);
   figures->free = copy_get(heap, layout->heap.free_bytes);
   figures->given = copy_get(heap, layout->heap.decommitted_bytes);
-  add_bins(snapshot, layout, heap, figures);
-  add_outgoing(snapshot, layout, heap, layout->heap.outgoing, figures);
-  add_more_outgoing(snapshot, remote, copy_get(heap, layout->heap.more_outgoing), figures);
+  if (!figures->samples) add_bins(snapshot, layout, heap, figures);
+  bool is_threads = !figures->samples && copy_get(heap, layout->heap.state) != layout->named.state;
+  if (is_threads) add_of_thread(snapshot, remote, heap, figures);
   add_inbox(snapshot, remote, heap, figures);
   add_counters(snapshot, remote, copy_get(heap, layout->heap.counters));
   snapshot->heaps_parked += figures->parked;

@@ -19,6 +19,12 @@
         (uint32_t)(sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]))                   \
   }
 
+#define PILES                                                                                      \
+  {                                                                                                \
+    (uint32_t) offsetof(struct heap, arena.classes[0].drained),                                    \
+        (uint32_t)sizeof(struct arena_class), CLASS_COUNT                                          \
+  }
+
 #if HAK_HARDENED
 #define LINKS                                                                                      \
   { 0, 0 } /* only the process itself can follow them (slab/link.h) */
@@ -38,7 +44,7 @@ const struct directory_layout directory_layout = {
             .bytes = sizeof(struct map),
             .root = ARRAY(struct map, root),
             .superslabs = ARRAY(struct map_leaf, superslabs),
-            .bins = ARRAY(struct map_leaf, bins)},
+            .bins = ARRAY(struct map_leaf, inboxes)},
     .superslab = {.bytes = sizeof(struct superslab),
                   .base = FIELD(struct superslab, base),
                   .free_mask = FIELD(struct superslab, free_mask),
@@ -64,21 +70,21 @@ const struct directory_layout directory_layout = {
                        KIND_DECOMMITTED}},
     .heap = {.bytes = sizeof(struct heap),
              .classes = CLASS_COUNT,
-             .next = FIELD(struct heap, next),
-             .state = FIELD(struct heap, state),
-             .slab_bytes = FIELD(struct heap, slab_bytes),
-             .inbox_bytes = FIELD(struct heap, inbox_bytes),
-             .counters = FIELD(struct heap, counters),
-             .cached = FIELD(struct heap, spans.bytes),
-             .free_bytes = FIELD(struct heap, free_bytes),
-             .decommitted_bytes = FIELD(struct heap, decommitted_bytes),
-             .thread = FIELD(struct heap, thread),
-             .parked = HEAP_PARKED,
-             .samples = HEAP_SAMPLES,
-             .bins = ARRAY(struct heap, bins),
-             .outgoing = ARRAY(struct heap, outgoing),
-             .inbox = ARRAY(struct heap, inbox),
-             .drained = ARRAY(struct heap, drained),
+             .next = FIELD(struct heap, arena.next),
+             .state = FIELD(struct heap, arena.state),
+             .slab_bytes = FIELD(struct heap, arena.slab_bytes),
+             .inbox_bytes = FIELD(struct heap, arena.inbox_bytes),
+             .counters = FIELD(struct heap, arena.counters),
+             .cached = FIELD(struct heap, cache.spans.bytes),
+             .free_bytes = FIELD(struct heap, arena.free_bytes),
+             .decommitted_bytes = FIELD(struct heap, arena.decommitted_bytes),
+             .thread = FIELD(struct heap, cache.thread),
+             .parked = ARENA_PARKED,
+             .samples = ARENA_SAMPLES,
+             .bins = ARRAY(struct heap, cache.bins),
+             .outgoing = ARRAY(struct heap, cache.outgoing),
+             .inbox = ARRAY(struct heap, arena.inboxes),
+             .drained = PILES,
              .bin_room = FIELD(struct bin, room),
              .bin_capacity = FIELD(struct bin, capacity),
              .outgoing_owner = FIELD(struct outgoing, owner),
@@ -122,14 +128,14 @@ const struct directory_layout directory_layout = {
                 .stride = sizeof(struct option),
                 .name = FIELD(struct option, name),
                 .accepted = FIELD(struct option, accepted)},
-    .thread = {.heap = FIELD(struct malloc_thread, heap),
+    .thread = {.heap = FIELD(struct malloc_thread, cache),
                .sample_left = FIELD(struct malloc_thread, sample_left)},
 #endif
     .free_blocks = {.free_list = LINKS,
                     .sampled = FIELD(struct slab, sampled),
                     .age_clean = SLAB_CLEAN,
                     .age_huge = SLAB_HUGE},
-    .named = {.state = HEAP_NAMED,
+    .named = {.state = ARENA_NAMED,
               .bytes = sizeof(struct hak_heap),
               .exists = FIELD(struct hak_heap, exists),
               .name = FIELD(struct hak_heap, name),
@@ -153,7 +159,7 @@ const struct directory_layout directory_layout = {
   ".quad 0\n"
 #else
 #define OPTION_TABLES PLACE(option_values) PLACE(option_table)
-#define SAMPLES PLACE(samples) PLACE(requests) PLACE(heap_none) PLACE(option_sources)
+#define SAMPLES PLACE(samples) PLACE(requests) PLACE(cache_none) PLACE(option_sources)
 #endif
 
 /* In assembler, since a difference of two addresses is no constant of C: it needs no relocation, while a table of pointers
@@ -167,11 +173,12 @@ __asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
         ".long 1\n" /* DIRECTORY_VERSION */
         ".long 1f - " DIRECTORY_SYMBOL "\n"
         /* in the order of struct directory */
-        PLACE(directory_layout) PLACE(map) PLACE(heap_all) PLACE(superslab_lists) PLACE(unit_counts)
-            PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks) PLACE(meta_first_chunk)
-                PLACE(os_counts) PLACE(counters_shared) PLACE(counters_supplied) PLACE(heap_started)
-                    OPTION_TABLES SAMPLES PLACE(absent_lost) "1:\n"
-                                                             ".size " DIRECTORY_SYMBOL
-                                                             ", 1b - " DIRECTORY_SYMBOL "\n"
-                                                             ".popsection\n");
+        PLACE(directory_layout) PLACE(map) PLACE(arena_all) PLACE(superslab_lists)
+            PLACE(unit_counts) PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks)
+                PLACE(meta_first_chunk) PLACE(os_counts) PLACE(counters_shared)
+                    PLACE(counters_supplied) PLACE(heap_started)
+                        OPTION_TABLES SAMPLES PLACE(absent_lost) "1:\n"
+                                                                 ".size " DIRECTORY_SYMBOL
+                                                                 ", 1b - " DIRECTORY_SYMBOL "\n"
+                                                                 ".popsection\n");
 _Static_assert(DIRECTORY_VERSION == 1, "the number above");

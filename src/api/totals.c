@@ -2,18 +2,23 @@
 #include "api/totals.h"
 
 #include "heap/absent.h"
+#include "heap/named.h"
+#include "heap/samples.h"
 #include "sample/guarded.h"
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
  * wild: it is one aligned word. */
-__attribute__((no_sanitize("thread"))) static uint64_t bytes_held(const struct heap *heap) {
+__attribute__((no_sanitize("thread"))) static uint64_t bytes_held(struct arena *arena) {
   uint64_t bytes = 0;
+  if (arena == &heap_samples) return 0; /* it has no bins */
+  const struct bin *bins =
+      named_is(arena) ? ((struct hak_heap *)(void *)arena)->bins : cache_beside(arena)->bins;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    const volatile struct bin *bin = &heap->bins[c];
+    const volatile struct bin *bin = &bins[c];
     int64_t blocks = (int64_t)bin->capacity - bin->room;
     if (blocks > 0) bytes += (uint64_t)blocks * class_size(c);
   }
-  int64_t sent_back = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+  int64_t sent_back = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed);
   return sent_back > 0 ? bytes + (uint64_t)sent_back : bytes;
 }
 
@@ -34,8 +39,8 @@ static void fill(struct totals *totals, bool deep) {
   totals->in_use = totals->in_bins = totals->pinned = totals->cached = totals->given = 0;
   totals->lost = 0;
   if (!deep) return;
-  for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    totals->in_bins += bytes_held(heap);
+  for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    totals->in_bins += bytes_held(arena);
   const struct superslab_stats *s = &totals->superslab;
   totals->lost = absent_lost_bytes();
   uint64_t out = s->block_bytes_carved - s->block_bytes_free; /* never below 0 */
@@ -66,9 +71,9 @@ void totals_of_class(unsigned counted_class, struct class_totals *totals) {
     totals->supply[i] = counters_read(&counters_supplied[counted_class][i]);
   for (int i = 0; i < COUNTERS; i++)
     totals->of[i] = counters_read(&counters_shared.of[counted_class][i]);
-  for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    for (int i = 0; i < COUNTERS && heap->counters != NULL; i++)
-      totals->of[i] += counters_read(&heap->counters->of[counted_class][i]);
+  for (const struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    for (int i = 0; i < COUNTERS && arena->counters != NULL; i++)
+      totals->of[i] += counters_read(&arena->counters->of[counted_class][i]);
   totals->alloc = totals->of[COUNT_FAST] + totals->of[COUNT_SLOW];
   totals->free = totals->of[COUNT_FREE_LOCAL] + totals->of[COUNT_FREE_REMOTE];
 }

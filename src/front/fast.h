@@ -21,7 +21,7 @@ void *front_allocate_slow(size_t size);               /* bin was empty */
 void *front_allocate_sample(size_t size);             /* it may be a sample */
 void *front_allocate_beyond(size_t size);             /* larger than TABLE_MAX */
 void front_free_slow(void *pointer);                  /* not a block of the thread's own slabs */
-void front_free_elsewhere(void *block, size_t place); /* the same, its heap_place known */
+void front_free_elsewhere(void *block, size_t place); /* the same, its cache_place known */
 void front_free_overflow(size_t place);               /* the bin there is over its capacity */
 
 /** Where the fast path goes on: malloc's three, or those of operator new, which has something to do when they return NULL. Jumped to,
@@ -31,9 +31,9 @@ typedef void *front_half(size_t size);
 HAK_INLINE void *front_allocate_counted_or(size_t size, bool guarded, front_half *slow) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
-  void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.heap->bins + offset));
+  void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.cache->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return slow(size);
-  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct bin))) : block;
+  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct inbox))) : block;
 }
 
 /** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
@@ -57,14 +57,14 @@ HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, gu
 
 HAK_INLINE void front_free_in(void *block, bool guarded) {
   if (HAK_LIKELY(map_has_entry(block))) {
-    struct bin *bin = map_bin(block);
-    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, bin))) {
-      guard_free_far(block, bin);
+    struct inbox *inbox = map_inbox(block);
+    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, inbox))) {
+      guard_free_far(block, inbox);
       return;
     }
-    size_t place = heap_place(thread_heap, bin);
-    if (HAK_LIKELY(heap_keeps(place))) {
-      if (HAK_UNLIKELY(bin_push_at(thread_heap, place, block))) front_free_overflow(place);
+    size_t place = cache_place(thread_cache, inbox);
+    if (HAK_LIKELY(cache_keeps(place))) {
+      if (HAK_UNLIKELY(bin_push_at(thread_cache, place, block))) front_free_overflow(place);
       return;
     }
     front_free_elsewhere(block, place);

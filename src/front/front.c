@@ -19,8 +19,8 @@
 #include "release/marks.h"
 #include "release/release.h"
 
-/* Offset in heap->bins of the bin for each multiple of 16 bytes. */
-#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
+/* Offset in cache->bins of the bin for each multiple of 16 bytes. */
+#define O1(i) (uint16_t)(sizeof(struct inbox) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
 #define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
 #define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
 #define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)
@@ -33,47 +33,48 @@ static void *fail(void) {
 }
 
 /* A thread that has a heap never does. Reads the options, if nobody did. */
-static bool calls_libc(void) { return heap_of_thread() == NULL && heap_calls_libc(); }
+static bool calls_libc(void) { return cache_of_thread() == NULL && heap_calls_libc(); }
 
 /* For operations that may have no heap. */
-static void count(struct heap *heap, unsigned counted_class, enum counter which) {
-  if (heap != NULL) heap_count(heap, counted_class, which, 1);
+static void count(struct thread_cache *cache, unsigned counted_class, enum counter which) {
+  if (cache != NULL) cache_count(cache, counted_class, which, 1);
   else if (option_counting()) counters_add_shared(counted_class, which);
 }
 
 /* --- small blocks ------------------------------------------------------------------------------------- */
 
-static void *pop_or_refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
-  void *block = bin_pop(&heap->bins[size_class]);
+static void *pop_or_refill(struct thread_cache *cache, unsigned size_class, bool any_larger,
+                           bool *zeroed) {
+  void *block = bin_pop(&cache->bins[size_class]);
   enum counter way = COUNT_FAST;
   if (block == NULL) {
     way = COUNT_SLOW;
-    block = refill(heap, size_class, any_larger && heap->counters == NULL, zeroed);
-    release_answer(heap);
+    block = refill(cache, size_class, any_larger && cache->counters == NULL, zeroed);
+    release_answer(cache);
     limit_check(0);
     shared_tick(true);
   }
-  if (HAK_LIKELY(block != NULL)) heap_count(heap, size_class, way, 1);
+  if (HAK_LIKELY(block != NULL)) cache_count(cache, size_class, way, 1);
   return block;
 }
 
 /* `zeroed`: see refill. */
 static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) {
-  struct heap *heap = heap_of_thread(), *borrowed = NULL;
-  if (HAK_UNLIKELY(heap == NULL)) {
-    heap = borrowed = heap_borrow();
-    if (heap == NULL) return fail();
+  struct thread_cache *cache = cache_of_thread(), *borrowed = NULL;
+  if (HAK_UNLIKELY(cache == NULL)) {
+    cache = borrowed = cache_borrow();
+    if (cache == NULL) return fail();
   } else {
     release_count_call();
   }
-  void *block = pop_or_refill(heap, size_class, any_larger, zeroed);
-  if (borrowed == NULL) release_be_ready(heap);
+  void *block = pop_or_refill(cache, size_class, any_larger, zeroed);
+  if (borrowed == NULL) release_be_ready(cache);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
     release_purge();
-    block = pop_or_refill(heap, size_class, any_larger, zeroed);
+    block = pop_or_refill(cache, size_class, any_larger, zeroed);
   }
-  if (borrowed != NULL) heap_return(borrowed);
+  if (borrowed != NULL) cache_return(borrowed);
   if (HAK_UNLIKELY(block == NULL)) return fail();
   /* Lent, it is of another class; untouched, it was in no list. */
   if (zeroed == NULL || !*zeroed) guard_allocated(block, map_slab(block)->size_class);
@@ -87,26 +88,26 @@ HAK_NOINLINE void *front_allocate_slow(size_t size) {
 
 /* --- large blocks --------------------------------------------------------------------------------------- */
 
-static struct span_cache *span_cache_of(struct heap *heap) {
-  return heap != NULL ? &heap->spans : NULL;
+static struct span_cache *span_cache_of(struct thread_cache *cache) {
+  return cache != NULL ? &cache->spans : NULL;
 }
 
 static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   if (size > PTRDIFF_MAX) return fail();
-  struct heap *heap = heap_of_thread();
-  struct span_cache *cache = span_cache_of(heap);
-  void *block = large_allocate(cache, size, alignment, zeroed);
+  struct thread_cache *cache = cache_of_thread();
+  struct span_cache *spans = span_cache_of(cache);
+  void *block = large_allocate(spans, size, alignment, zeroed);
   if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment)) {
     release_purge();
-    block = large_allocate(cache, size, alignment, zeroed);
+    block = large_allocate(spans, size, alignment, zeroed);
     if (block == NULL) block = large_allocate_left(size, alignment, zeroed);
   }
   if (HAK_UNLIKELY(block == NULL)) return fail();
   bool huge = large_is_huge(size, alignment);
-  count(heap, huge ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
+  count(cache, huge ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
   if (huge) unit_take(size);
   limit_check(size);
-  if (heap != NULL) release_get_ready(false);
+  if (cache != NULL) release_get_ready(false);
   shared_tick(true);
   return block;
 }
@@ -114,7 +115,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
 /* Of sizes above TABLE_MAX, up to SMALL_MAX. */
 HAK_INLINE void *allocate_mid(size_t size) {
   unsigned size_class = class_for_mid(size);
-  void *block = bin_pop(&malloc_thread.heap->bins[size_class]);
+  void *block = bin_pop(&malloc_thread.cache->bins[size_class]);
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
   guard_allocated(block, size_class);
   return block;
@@ -142,7 +143,7 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
 #define UNTOUCHED_FROM ((size_t)4 * KIB)
 
 static void *allocate_zeroed(size_t size, bool *zeroed) {
-  void *block = size <= SMALL_MAX ? bin_pop(&malloc_thread.heap->bins[class_for(size)]) : NULL;
+  void *block = size <= SMALL_MAX ? bin_pop(&malloc_thread.cache->bins[class_for(size)]) : NULL;
   if (block != NULL) {
     guard_allocated(block, class_for(size));
     return block;
@@ -176,7 +177,7 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
 /* At a multiple of more than BLOCK_ALIGNMENT. */
 static void *allocate_aligned(size_t alignment, size_t size) {
   unsigned size_class = class_for_aligned(size, alignment);
-  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_thread.heap->bins[size_class]) : NULL;
+  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_thread.cache->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block, size_class);
   return block;
@@ -210,7 +211,7 @@ static HAK_COLD void *make_sample(size_t alignment, size_t size, bool *zeroed) {
   void *block =
       size_class != CLASS_COUNT ? sample_allocate(size, alignment, size_class, zeroed) : NULL;
   if (block != NULL) {
-    count(heap_if_any(), size_class, COUNT_SLOW);
+    count(cache_if_any(), size_class, COUNT_SLOW);
     return block;
   }
   if (zeroed != NULL) *zeroed = false; /* that block went back */
@@ -237,53 +238,53 @@ HAK_COLD void *front_allocate_sample(size_t size) {
 /* --- free ---------------------------------------------------------------------------------------------- */
 
 /* The thread has no heap yet or any more, or one that counts. */
-static HAK_NOINLINE void free_by_heap_of_thread(struct bin *bin, void *block) {
-  struct heap *heap = heap_of_thread();
-  size_t place = heap != NULL ? heap_place(heap, bin) : SIZE_MAX;
-  if (!heap_keeps(place)) {
-    count(heap, map_slab(block)->size_class, COUNT_FREE_REMOTE);
-    if (heap == NULL) { /* past the thread's end, or no memory for a heap */
-      remote_free_now(bin, block);
+static HAK_NOINLINE void free_by_heap_of_thread(struct inbox *inbox, void *block) {
+  struct thread_cache *cache = cache_of_thread();
+  size_t place = cache != NULL ? cache_place(cache, inbox) : SIZE_MAX;
+  if (!cache_keeps(place)) {
+    count(cache, map_slab(block)->size_class, COUNT_FREE_REMOTE);
+    if (cache == NULL) { /* past the thread's end, or no memory for a heap */
+      remote_free_now(inbox, block);
       return;
     }
-    remote_free(heap, bin, block);
+    remote_free(cache, inbox, block);
   } else {
-    struct bin *own = heap_bin_at(heap, place);
-    heap_count(heap, (unsigned)(own - heap->bins), COUNT_FREE_LOCAL, 1);
+    struct bin *own = cache_bin_at(cache, place);
+    cache_count(cache, (unsigned)(own - cache->bins), COUNT_FREE_LOCAL, 1);
     if (!bin_push(own, block)) return;
-    bin_overflow(heap, own);
+    bin_overflow(cache, own);
   }
-  release_answer(heap);
+  release_answer(cache);
 }
 
 HAK_NOINLINE void front_free_overflow(size_t place) {
-  struct heap *heap = thread_heap;
-  struct bin *own = heap_bin_at(heap, place);
-  void *passed = bin_pass_on(heap, own);
+  struct thread_cache *cache = thread_cache;
+  struct bin *own = cache_bin_at(cache, place);
+  void *passed = bin_pass_on(cache, own);
   if (passed != NULL) {
     front_free_elsewhere(passed, place);
     return;
   }
-  bin_overflow(heap, own);
-  release_answer(thread_heap);
+  bin_overflow(cache, own);
+  release_answer(thread_cache);
   shared_tick(true);
 }
 
 /* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
 static HAK_NOINLINE void send_full(struct outgoing *slot) {
-  remote_send_full(thread_heap, slot);
-  release_answer(thread_heap);
+  remote_send_full(thread_cache, slot);
+  release_answer(thread_cache);
 }
 
 HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
-  struct heap *heap = thread_heap;
-  struct bin *bin = heap_bin_of_map(heap, place);
-  /* Without a heap of its own a thread is here with heap_none, which gathers nothing. */
-  if (HAK_LIKELY(bin != NULL)) {
-    struct outgoing *slot = remote_slot(heap, bin);
-    if (HAK_LIKELY(slot->owner == bin) && HAK_LIKELY(slots_enter(heap))) {
+  struct thread_cache *cache = thread_cache;
+  struct inbox *inbox = cache_inbox_at(cache, place);
+  /* Without a heap of its own a thread is here with cache_none, which gathers nothing. */
+  if (HAK_LIKELY(inbox != NULL)) {
+    struct outgoing *slot = remote_slot(cache, inbox);
+    if (HAK_LIKELY(slot->owner == inbox) && HAK_LIKELY(slots_enter(cache))) {
       unsigned gathered = remote_gather(slot, block);
-      slots_leave(heap);
+      slots_leave(cache);
       if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot);
       return;
     }
@@ -292,8 +293,8 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
 }
 
 #if HAK_HARDENED
-HAK_NOINLINE void guard_free_far(void *block, const struct bin *bin) {
-  guard_freed(block, bin);
+HAK_NOINLINE void guard_free_far(void *block, const struct inbox *inbox) {
+  guard_freed(block, inbox);
   front_free_in(block, false);
 }
 #endif
@@ -301,14 +302,14 @@ HAK_NOINLINE void guard_free_far(void *block, const struct bin *bin) {
 HAK_NOINLINE void front_free_slow(void *pointer) {
   if (pointer == NULL) return;
   if (HAK_LIKELY(map_has_entry(pointer))) {
-    struct bin *bin = map_bin(pointer);
-    if (HAK_LIKELY(bin != NULL)) {
+    struct inbox *inbox = map_inbox(pointer);
+    if (HAK_LIKELY(inbox != NULL)) {
       /* A thread whose heap does not count is here because the block is another heap's. */
-      if (HAK_LIKELY(thread_heap != &heap_none)) {
-        remote_free(thread_heap, bin, pointer);
-        release_answer(thread_heap);
+      if (HAK_LIKELY(thread_cache != &cache_none)) {
+        remote_free(thread_cache, inbox, pointer);
+        release_answer(thread_cache);
       } else {
-        free_by_heap_of_thread(bin, pointer);
+        free_by_heap_of_thread(inbox, pointer);
       }
       return;
     }
@@ -318,24 +319,24 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     if (calls_libc()) libc_free(pointer);
     else block_refuse("free", pointer, block.wrong);
   } else if (block.tier == BLOCK_GUARDED) {
-    count(heap_if_any(), sample_free_guarded(pointer, block.usable), COUNT_FREE_LOCAL);
+    count(cache_if_any(), sample_free_guarded(pointer, block.usable), COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_SAMPLE) {
     unsigned size_class = sample_free(block.slab, pointer);
     if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-    count(heap_if_any(), size_class, COUNT_FREE_LOCAL);
+    count(cache_if_any(), size_class, COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_LARGE) {
-    struct heap *heap = heap_of_thread();
+    struct thread_cache *cache = cache_of_thread();
     unmark(&block, pointer);
-    if (!large_free(span_cache_of(heap), block.slab))
+    if (!large_free(span_cache_of(cache), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-    count(heap, COUNTED_LARGE, COUNT_FREE_LOCAL);
+    count(cache, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
     shared_tick(true);
   } else {
     unmark(&block, pointer);
     if (!huge_release(block.superslab, pointer))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-    count(heap_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
+    count(cache_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
     release_check_below();
     shared_tick(true);
   }

@@ -36,10 +36,10 @@ void *front_reallocate(void *pointer, const struct block *block, size_t size);
  * descriptor; 0: block_find has to tell what it is. */
 HAK_INLINE size_t front_own_usable(const void *pointer) {
   if (HAK_HARDENED || !map_has_entry(pointer)) return 0;
-  struct bin *bin = map_bin(pointer);
-  size_t at = heap_place(thread_heap, bin);
-  if (!heap_keeps(at)) return 0;
-  uint32_t bytes = class_sizes[at / sizeof(struct bin)];
+  struct inbox *inbox = map_inbox(pointer);
+  size_t at = cache_place(thread_cache, inbox);
+  if (!cache_keeps(at)) return 0;
+  uint32_t bytes = class_sizes[at / sizeof(struct inbox)];
   uint32_t place = (uint32_t)((uintptr_t)pointer % SLICE_BYTES);
   /* In a slab of one slice a block's place follows from its address. */
   if (bytes > ONE_SLICE_BLOCK_MAX) place += (uint32_t)map_slab(pointer)->offset << SLICE_SHIFT;

@@ -54,7 +54,7 @@ static void **size_entry(const struct block *block) {
 
 /* Bytes of a live block of a thread's slab, 0: it is none. */
 static size_t room_of_small(const void *pointer) {
-  if (!map_has_entry(pointer) || map_bin(pointer) == NULL) return 0;
+  if (!map_has_entry(pointer) || map_inbox(pointer) == NULL) return 0;
   unsigned state = link_state(pointer);
   return state >= STATE_LIVE && (uintptr_t)pointer % STATE_BYTES == 0
              ? class_size(state - STATE_LIVE)
@@ -172,12 +172,12 @@ static void free_other(void *pointer, bool was_checked) {
 
 /* `was_checked`: its end, which is not there any more. */
 HAK_INLINE void put_away(void *pointer, bool was_checked) {
-  struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
-  struct heap *heap = heap_of_thread();
-  _Atomic uint8_t *state = bin != NULL ? map_state(pointer) : NULL;
+  struct inbox *inbox = map_has_entry(pointer) ? map_inbox(pointer) : NULL;
+  struct thread_cache *cache = cache_of_thread();
+  _Atomic uint8_t *state = inbox != NULL ? map_state(pointer) : NULL;
   /* relaxed: see link_state */
-  unsigned value = bin != NULL ? atomic_load_explicit(state, memory_order_relaxed) : STATE_NONE;
-  if (HAK_UNLIKELY(value < STATE_LIVE || heap == NULL || (uintptr_t)pointer % STATE_BYTES != 0)) {
+  unsigned value = inbox != NULL ? atomic_load_explicit(state, memory_order_relaxed) : STATE_NONE;
+  if (HAK_UNLIKELY(value < STATE_LIVE || cache == NULL || (uintptr_t)pointer % STATE_BYTES != 0)) {
     free_other(pointer, was_checked);
     return;
   }
@@ -187,9 +187,9 @@ HAK_INLINE void put_away(void *pointer, bool was_checked) {
   link_clear(pointer, size_class);
   guard_set_free(state, size_class);
   /* What waits must not outlive a heap that is destroyed. */
-  if (HAK_UNLIKELY(named_of_bin(bin, size_class) != NULL)) remote_free(heap, bin, pointer);
-  else quarantine_put(heap, pointer, size_class);
-  release_answer(heap);
+  if (HAK_UNLIKELY(named_of_inbox(inbox, size_class) != NULL)) remote_free(cache, inbox, pointer);
+  else quarantine_put(cache, pointer, size_class);
+  release_answer(cache);
 }
 
 void full_free(void *pointer) {

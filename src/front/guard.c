@@ -14,7 +14,7 @@ HAK_COLD void guard_refuse(const void *block) {
 }
 
 bool guard_is_zero(const void *block) {
-  return option_guard() != GUARD_OFF && map_has_entry(block) && map_bin(block) != NULL &&
+  return option_guard() != GUARD_OFF && map_has_entry(block) && map_inbox(block) != NULL &&
          link_zeroes(link_state(block) - STATE_LIVE);
 }
 

@@ -26,7 +26,7 @@ void guard_kept_size(void);
 void guard_check_size(const char *function, const void *pointer, size_t size, size_t alignment);
 
 /** Frees a block that guard_freed_near has left alone (front.c). */
-void guard_free_far(void *block, const struct bin *bin);
+void guard_free_far(void *block, const struct inbox *inbox);
 
 HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }
 
@@ -51,10 +51,10 @@ HAK_INLINE void guard_set_free(_Atomic uint8_t *state, unsigned size_class) {
   atomic_store_explicit(state, (uint8_t)(size_class + STATE_FREE), memory_order_relaxed);
 }
 
-/** Ends the program unless `block`, which goes to `bin`, is the start of a live block. NULL: it lies in no thread's slab, and
+/** Ends the program unless `block`, whose slab the map names `inbox` for, is the start of a live block. NULL: it lies in no thread's slab, and
  * is checked on the slow path in every variant. It becomes a free one, but for its link. */
-HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
-  if (!guard_is_on() || bin == NULL) return;
+HAK_INLINE void guard_freed(void *block, const struct inbox *inbox) {
+  if (!guard_is_on() || inbox == NULL) return;
   _Atomic uint8_t *state = map_state(block);
   unsigned size_class = guard_live_class(state, block);
   link_clear(block, size_class);
@@ -62,8 +62,8 @@ HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
 }
 
 /** The same on the fast path, where there are checks. False: nothing was done, since it is for guard_freed or has no bin. */
-HAK_INLINE bool guard_freed_near(void *block, const struct bin *bin) {
-  if (HAK_UNLIKELY(bin == NULL)) return false;
+HAK_INLINE bool guard_freed_near(void *block, const struct inbox *inbox) {
+  if (HAK_UNLIKELY(inbox == NULL)) return false;
   _Atomic uint8_t *state = map_state(block);
   unsigned size_class = guard_live_class(state, block);
   size_t end = link_zeros_end[size_class];
@@ -80,7 +80,7 @@ HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
 /* In light: is it for sure that the block of a slab at `pointer` has about this size? A block has at most twice the bytes that were asked
  * for, and the least of them has 16. */
 HAK_INLINE bool guard_fits(const void *pointer, size_t size, size_t alignment) {
-  if (link_mode != LINK_MODE_LIGHT || !map_has_entry(pointer) || map_bin(pointer) == NULL)
+  if (link_mode != LINK_MODE_LIGHT || !map_has_entry(pointer) || map_inbox(pointer) == NULL)
     return false;
   unsigned state = link_state(pointer);
   if (state < STATE_LIVE || ((uintptr_t)pointer & (alignment - 1)) != 0) return false;
@@ -97,22 +97,22 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
 
 HAK_INLINE bool guard_is_on(void) { return false; }
 /* Not called: a build without optimisation wants it all the same. */
-HAK_INLINE void guard_free_far(void *block, const struct bin *bin) {
+HAK_INLINE void guard_free_far(void *block, const struct inbox *inbox) {
   (void)block;
-  (void)bin;
+  (void)inbox;
 }
-HAK_INLINE bool guard_freed_near(void *block, const struct bin *bin) {
+HAK_INLINE bool guard_freed_near(void *block, const struct inbox *inbox) {
   (void)block;
-  (void)bin;
+  (void)inbox;
   return true;
 }
 HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
   (void)block;
   (void)size_class;
 }
-HAK_INLINE void guard_freed(void *block, const struct bin *bin) {
+HAK_INLINE void guard_freed(void *block, const struct inbox *inbox) {
   (void)block;
-  (void)bin;
+  (void)inbox;
 }
 HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
   (void)pointer;

@@ -17,16 +17,16 @@ enum { ABOUT_NUMERATOR = 7, ABOUT_DENOMINATOR = 8 };
 /* A free block of so many pages has one at least that goes back by itself. */
 enum { PAGES_OF_ITS_OWN = 2 };
 
-static uint64_t free_blocks(const struct heap *heap, unsigned size_class) {
-  return atomic_load_explicit(&heap->free_blocks[size_class], memory_order_relaxed);
+static uint64_t free_blocks(const struct arena *arena, unsigned size_class) {
+  return atomic_load_explicit(&arena->inboxes[size_class].free_blocks, memory_order_relaxed);
 }
 
 /* Free blocks of the class where the calling thread's next ones come from, without those of this slab, which has `here`. A heap
  * that is parked gives slabs to who needs some (heap/adopt.h). */
-static uint64_t room_elsewhere(const struct heap *owner, unsigned size_class, uint64_t here) {
-  const struct heap *mine = heap_if_any();
-  if (mine != NULL) mine = mine->home;
-  bool parked = atomic_load_explicit(&owner->state, memory_order_relaxed) == HEAP_PARKED;
+static uint64_t room_elsewhere(const struct arena *owner, unsigned size_class, uint64_t here) {
+  const struct thread_cache *cache = cache_if_any();
+  const struct arena *mine = cache != NULL ? cache->arena : NULL;
+  bool parked = atomic_load_explicit(&owner->state, memory_order_relaxed) == ARENA_PARKED;
   uint64_t room = 0;
   if (owner == mine || parked) {
     uint64_t all = free_blocks(owner, size_class);
@@ -40,11 +40,11 @@ bool front_should_move(const void *pointer) {
   struct block block = block_find(pointer);
   if (block.wrong != NULL || block.tier != BLOCK_SMALL) return false;
   if (front_named_of(&block, pointer) != NULL) return false; /* it would leave its heap */
-  struct bin *bin = map_bin(pointer);
+  struct inbox *inbox = map_inbox(pointer);
   const struct slab *slab = block.slab;
-  if (bin == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
+  if (inbox == NULL || slab_block_size(slab) >= PAGES_OF_ITS_OWN * os_page_size()) return false;
   unsigned size_class = slab->size_class;
-  const struct heap *owner = heap_of_bin(bin, size_class);
+  const struct arena *owner = arena_of_inbox(inbox, size_class);
   uint64_t here = slab_free_count(slab), away = here + slab_hole_count(slab);
   uint64_t carved = slab_carved(slab), used = carved > away ? carved - away : 0;
   uint64_t slabs = atomic_load_explicit(&owner->classes[size_class].partial, memory_order_relaxed);
@@ -58,16 +58,16 @@ void front_free_moved(void *pointer) {
     full_free(pointer);
     return;
   }
-  struct heap *heap = heap_of_thread();
-  struct bin *bin = map_has_entry(pointer) ? map_bin(pointer) : NULL;
-  size_t place = heap != NULL ? heap_place(heap, bin) : SIZE_MAX;
-  if (!heap_keeps(place)) {
+  struct thread_cache *cache = cache_of_thread();
+  struct inbox *inbox = map_has_entry(pointer) ? map_inbox(pointer) : NULL;
+  size_t place = cache != NULL ? cache_place(cache, inbox) : SIZE_MAX;
+  if (!cache_keeps(place)) {
     front_free(pointer);
     return;
   }
-  guard_freed(pointer, bin);
-  struct bin *own = heap_bin_at(heap, place);
-  heap_count(heap, (unsigned)(own - heap->bins), COUNT_FREE_LOCAL, 1);
-  bin_pass_by(heap, own, pointer);
-  release_answer(heap);
+  guard_freed(pointer, inbox);
+  struct bin *own = cache_bin_at(cache, place);
+  cache_count(cache, (unsigned)(own - cache->bins), COUNT_FREE_LOCAL, 1);
+  bin_pass_by(cache, own, pointer);
+  release_answer(cache);
 }

@@ -19,8 +19,8 @@ struct hak_heap *front_named_of(const struct block *block, const void *pointer) 
   if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED)
     return NULL;
   if (block->tier != BLOCK_SMALL) return named_of_span(descriptor_of(block));
-  struct bin *bin = map_bin(pointer);
-  return bin != NULL ? named_of_bin(bin, block->slab->size_class) : NULL;
+  struct inbox *inbox = map_inbox(pointer);
+  return inbox != NULL ? named_of_inbox(inbox, block->slab->size_class) : NULL;
 }
 
 static void *allocate_small(struct hak_heap *named, unsigned size_class, bool zero) {

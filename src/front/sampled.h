@@ -32,7 +32,7 @@ HAK_INLINE bool lift_sample(const struct block *block, void *pointer,
 HAK_INLINE bool is_sample(size_t size) {
   if (sample_has_request()) control_answer();
   bool is_due = sample_is_due(size);
-  if (release_has_beats() && heap_if_any() != NULL) release_beat(size);
+  if (release_has_beats() && cache_if_any() != NULL) release_beat(size);
   return is_due;
 }
 

@@ -16,8 +16,10 @@
 #include <string.h>
 
 #include "heap/bins.h"
+#include "heap/named.h"
 #include "heap/quarantine.h"
 #include "heap/remote.h"
+#include "heap/samples.h"
 #include "heap/slabs.h"
 
 _Atomic uint64_t absent_lost; /* relaxed: a figure */
@@ -43,53 +45,64 @@ __attribute__((no_sanitize("thread"))) static uint64_t sum_words(const void *sta
   return sum;
 }
 
-static uint64_t sum_of(const struct heap *heap) {
-  uint64_t sum = sum_words(heap->bins, sizeof heap->bins, 1);
-  return sum_words(heap->outgoing, sizeof heap->outgoing, sum);
+static uint64_t sum_of(const struct thread_cache *cache) {
+  uint64_t sum = sum_words(cache->bins, sizeof cache->bins, 1);
+  return sum_words(cache->outgoing, sizeof cache->outgoing, sum);
 }
 
-static bool has_thread(const struct heap *heap) {
-  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE;
+static bool has_thread(const struct arena *arena) {
+  return atomic_load_explicit(&arena->state, memory_order_relaxed) == ARENA_ACTIVE;
 }
 
 /* The lock is entered, so that nobody takes it away meanwhile. Who takes it away afterwards, to fork as well, makes another note; but then
  * this fork's child does not find the lock whole. */
-void absent_note(struct heap *heap) {
-  if (lock_holder(&heap->lock) != LOCK_MY_FORKS || !lock_try(&heap->lock)) return;
-  if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0) remote_settle(heap);
-  if (has_thread(heap)) heap->sum_at_fork = sum_of(heap);
-  lock_release(&heap->lock);
+void absent_note(struct arena *arena) {
+  if (lock_holder(&arena->lock) != LOCK_MY_FORKS || !lock_try(&arena->lock)) return;
+  if (atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed) > 0) remote_settle(arena);
+  if (has_thread(arena)) arena->sum_at_fork = sum_of(cache_beside(arena));
+  lock_release(&arena->lock);
 }
 
-static size_t held_bytes(const struct heap *heap) {
-  size_t bytes = bins_bytes(heap);
+static size_t held_bytes(const struct thread_cache *cache) {
+  size_t bytes = bins_bytes(cache->bins);
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++)
-    if (heap->outgoing[i].head != NULL)
-      bytes += (size_t)heap->outgoing[i].count * class_size(heap->outgoing[i].size_class);
+    if (cache->outgoing[i].head != NULL)
+      bytes += (size_t)cache->outgoing[i].count * class_size(cache->outgoing[i].size_class);
   return bytes;
 }
 
-static void forget(struct heap *heap) {
-  lose(held_bytes(heap));
-  memset(heap->bins, 0, sizeof heap->bins);
-  memset(heap->outgoing, 0, sizeof heap->outgoing);
+static void forget(struct thread_cache *cache) {
+  lose(held_bytes(cache));
+  memset(cache->bins, 0, sizeof cache->bins);
+  memset(cache->outgoing, 0, sizeof cache->outgoing);
 }
 
-/* But for the pages of the quarantine, the rest is as in a new heap: it was the thread's. */
-bool absent_take_over(struct heap *heap) {
-  if (!has_thread(heap)) return false;
-  if (heap->sum_at_fork != sum_of(heap)) forget(heap);
-  struct quarantine *quarantine = heap->quarantine;
-  size_t from = offsetof(struct heap, overflows);
-  memset((char *)heap + from, 0, offsetof(struct heap, classes) - from);
-  heap->quarantine = quarantine;
-  atomic_store_explicit(&heap->in_doubt, true, memory_order_relaxed);
-  atomic_store_explicit(&heap->state, HEAP_PARKED, memory_order_relaxed);
-  atomic_store_explicit(&heap->in_transition, TRANSITION_GONE, memory_order_relaxed);
+/* But for the pages of the quarantine, the rest is as in a new cache: it was the thread's. */
+static void begin_anew(struct thread_cache *cache) {
+  struct quarantine *quarantine = cache->quarantine;
+  struct counters *counters = cache->counters;
+  size_t from = offsetof(struct thread_cache, use);
+  memset((char *)cache + from, 0, sizeof *cache - from);
+  cache->quarantine = quarantine;
+  cache->counters = counters;
+}
+
+bool absent_take_over(struct arena *arena) {
+  struct thread_cache *cache = cache_beside(arena);
+  if (!has_thread(arena)) return false;
+  if (arena->sum_at_fork != sum_of(cache)) forget(cache);
+  begin_anew(cache);
+  atomic_store_explicit(&arena->in_doubt, true, memory_order_relaxed);
+  atomic_store_explicit(&arena->state, ARENA_PARKED, memory_order_relaxed);
+  atomic_store_explicit(&arena->in_transition, TRANSITION_GONE, memory_order_relaxed);
   return true;
 }
 
-void absent_lose(const struct heap *heap) { lose(heap->free_bytes + held_bytes(heap)); }
+void absent_lose(struct arena *arena) {
+  lose(arena->free_bytes);
+  if (named_is(arena)) lose(bins_bytes(((struct hak_heap *)(void *)arena)->bins));
+  else if (arena != &heap_samples) lose(held_bytes(cache_beside(arena)));
+}
 
 /* --- the proof ------------------------------------------------------------------------------------------------ */
 
@@ -116,8 +129,8 @@ static unsigned prove_list(const void *list, unsigned size_class, unsigned held)
   return 0;
 }
 
-static void prove_bin(struct heap *heap, unsigned size_class) {
-  struct bin *bin = &heap->bins[size_class];
+static void prove_bin(struct thread_cache *cache, unsigned size_class) {
+  struct bin *bin = &cache->bins[size_class];
   int64_t held = (int64_t)bin->capacity - bin->room;
   unsigned count = 0;
   if (bin->head != NULL) count = prove_list(bin->head, size_class, held > 0 ? (unsigned)held : 0);
@@ -126,19 +139,20 @@ static void prove_bin(struct heap *heap, unsigned size_class) {
 }
 
 /* Its blocks go into their slabs, or to their owners: whose the slot was may not be known. */
-static void prove_slot(struct heap *heap, struct outgoing *slot) {
+static void prove_slot(struct arena *arena, struct outgoing *slot) {
   void *list = slot->head;
   unsigned size_class = slot->size_class, held = slot->count;
   memset(slot, 0, sizeof *slot);
   if (list == NULL || size_class >= CLASS_COUNT) return;
-  if (prove_list(list, size_class, held) > 0) slabs_put_mixed(heap, size_class, list, true);
+  if (prove_list(list, size_class, held) > 0) slabs_put_mixed(arena, size_class, list, true);
 }
 
-void absent_prove_now(struct heap *heap) {
-  atomic_store_explicit(&heap->in_doubt, false, memory_order_relaxed);
-  for (unsigned c = 0; c < CLASS_COUNT; c++) prove_bin(heap, c);
-  bins_count(heap);
-  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) prove_slot(heap, &heap->outgoing[i]);
-  span_cache_settle(&heap->spans);
-  lose(quarantine_settle(heap));
+void absent_prove_now(struct arena *arena) {
+  struct thread_cache *cache = cache_beside(arena);
+  atomic_store_explicit(&arena->in_doubt, false, memory_order_relaxed);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) prove_bin(cache, c);
+  bins_count(cache);
+  for (unsigned i = 0; i < OUTGOING_SLOTS; i++) prove_slot(arena, &cache->outgoing[i]);
+  span_cache_settle(&cache->spans);
+  lose(quarantine_settle(cache));
 }

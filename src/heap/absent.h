@@ -15,19 +15,19 @@
 #include "heap/heap.h"
 
 /** Before a fork: of a heap whose lock the calling thread holds for it. */
-void absent_note(struct heap *heap);
+void absent_note(struct arena *arena);
 /** In the child, of a heap that is not the calling thread's: true if it was another thread's. It is parked now; what that thread used without a
  * lock is to be proved, or gone. */
-bool absent_take_over(struct heap *heap);
+bool absent_take_over(struct arena *arena);
 /** In the child: the heap is not used any more; its free blocks are lost. */
-void absent_lose(const struct heap *heap);
+void absent_lose(struct arena *arena);
 
-void absent_prove_now(struct heap *heap);
+void absent_prove_now(struct arena *arena);
 /** Before anything in the bins, slots or cached spans of a heap without a thread is used. Under its lock; superslab_settle is to be called
  * after it. */
-HAK_INLINE void absent_prove(struct heap *heap) {
-  if (HAK_UNLIKELY(atomic_load_explicit(&heap->in_doubt, memory_order_relaxed)))
-    absent_prove_now(heap);
+HAK_INLINE void absent_prove(struct arena *arena) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&arena->in_doubt, memory_order_relaxed)))
+    absent_prove_now(arena);
 }
 
 /** Bytes of free blocks that this process, or one that it descends from, lost at forks. */

@@ -17,11 +17,11 @@ enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
 /* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
 enum { SLABS_A_HOLD = 64 };
 
-static void take_slab(struct heap *heap, struct heap *from, struct slab *slab) {
+static void take_slab(struct arena *arena, struct arena *from, struct slab *slab) {
   slabs_disown(from, slab);
-  slab_set_bin(slab, &heap->bins[slab->size_class]);
-  slabs_own(heap, slab);
-  if (slab_has_room(slab)) slabs_enlist(heap, slab);
+  slab_set_inbox(slab, &arena->inboxes[slab->size_class]);
+  slabs_own(arena, slab);
+  if (slab_has_room(slab)) slabs_enlist(arena, slab);
 }
 
 /* Memory that was never used stays with the owner that will use it, if it has a thread. */
@@ -29,9 +29,10 @@ static bool may_take(const struct slab *slab, bool parked) {
   return parked || slab->free_list != NULL || slab_carved(slab) == slab->capacity;
 }
 
-/* Slabs with room out of another heap, whose lock the caller holds as well as its own. */
-static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_class, bool parked) {
-  struct class_slabs *slabs = &from->classes[size_class];
+/* Slabs with room out of another arena, whose lock the caller holds as well as its own. */
+static unsigned take_slabs(struct arena *arena, struct arena *from, unsigned size_class,
+                           bool parked) {
+  struct arena_class *slabs = &from->classes[size_class];
   unsigned taken = 0;
   struct slab *next;
   unsigned looked = 0;
@@ -39,50 +40,50 @@ static unsigned take_slabs(struct heap *heap, struct heap *from, unsigned size_c
        slab != NULL && taken < ADOPT_SLABS && looked < SLABS_A_HOLD; slab = next, looked++) {
     next = slab->next;
     if (!may_take(slab, parked)) continue;
-    take_slab(heap, from, slab);
+    take_slab(arena, from, slab);
     taken++;
   }
   for (; parked && slabs->decommitted != NULL && taken < ADOPT_SLABS; taken++)
-    take_slab(heap, from, slabs->decommitted);
+    take_slab(arena, from, slabs->decommitted);
   return taken;
 }
 
 /* Of the first block of each batch that was taken. Its blocks come to the new owner from now on, instead of to an inbox out of which
  * somebody has to take them again. */
-static void take_slabs_of_batches(struct heap *heap, struct heap *from, unsigned size_class,
+static void take_slabs_of_batches(struct arena *arena, struct arena *from, unsigned size_class,
                                   bool parked) {
-  const struct batch *batch = heap->drained[size_class];
+  const struct batch *batch = arena->classes[size_class].drained;
   for (; batch != NULL; batch = batch_follow(batch, size_class)) {
-    if (map_bin(batch) != &from->bins[size_class]) continue; /* adopted before */
+    if (map_inbox(batch) != &from->inboxes[size_class]) continue; /* adopted before */
     struct slab *slab = slab_head(map_slab(batch));
-    if (!slab->purging && may_take(slab, parked)) take_slab(heap, from, slab);
+    if (!slab->purging && may_take(slab, parked)) take_slab(arena, from, slab);
   }
 }
 
 /* What the heap has of the class, which others may take; the caller holds the locks of both. `*more`: it has blocks that were not
  * looked at. */
-static bool take_from(struct heap *heap, struct heap *from, unsigned size_class, bool *more) {
+static bool take_from(struct arena *arena, struct arena *from, unsigned size_class, bool *more) {
   /* Read under the lock: only now is a parked heap sure to stay parked. */
-  bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED;
+  bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED;
   *more = true;
   /* A drained list is taken as it is: sorting it into slabs waits for every link, which another processor wrote. Of a heap without a
    * thread a short one is sorted all the same: that empties slabs. */
-  if (remote_steal(heap, from, size_class, !parked)) {
-    take_slabs_of_batches(heap, from, size_class, parked);
+  if (remote_steal(arena, from, size_class, !parked)) {
+    take_slabs_of_batches(arena, from, size_class, parked);
     return true;
   }
   *more = slabs_put_batches(from, size_class);
   if (parked && slabs_put_parked_bin(from, size_class, true)) *more = true;
-  return take_slabs(heap, from, size_class, parked) > 0;
+  return take_slabs(arena, from, size_class, parked) > 0;
 }
 
 enum outcome { NOTHING, LATER, TAKEN };
 
 /* Takes memory of a heap that sleeps. */
-static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned size_class) {
+static enum outcome adopt_from(struct arena *arena, struct arena *from, unsigned size_class) {
   bool more = true, taken = false;
   if (lock_try(&from->lock)) {
-    taken = take_from(heap, from, size_class, &more);
+    taken = take_from(arena, from, size_class, &more);
     lock_release(&from->lock);
   }
   /* It may have more; or another has it just now, who may leave something. */
@@ -92,25 +93,25 @@ static enum outcome adopt_from(struct heap *heap, struct heap *from, unsigned si
 }
 
 /* Of the heaps that were on this node when they were entered. */
-static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
-  struct heap *later = NULL; /* the first such: when it comes again, all have been asked */
+static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node) {
+  struct arena *later = NULL; /* the first such: when it comes again, all have been asked */
   unsigned asked = 0;
   for (unsigned idle_scans = 0; idle_scans < ADOPT_LOOKS && asked < ADOPT_HEAPS; idle_scans++) {
-    struct heap *from = reclaim_take(node, size_class);
+    struct arena *from = reclaim_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {
       reclaim_enter(from, size_class);
       return false;
     }
-    if (from == heap || !reclaim_has_backlog(from)) continue;
-    if (HAK_UNLIKELY(heap_node(from) != node)) {
+    if (from == arena || !reclaim_has_backlog(from)) continue;
+    if (HAK_UNLIKELY(arena_node(from) != node)) {
       reclaim_enter(from, size_class); /* its thread has moved: into the other node's list */
       continue;
     }
     asked++;
-    enum outcome outcome = adopt_from(heap, from, size_class);
+    enum outcome outcome = adopt_from(arena, from, size_class);
     if (outcome == TAKEN) {
-      probe_adopt(heap, from, class_size(size_class));
+      probe_adopt(arena, from, class_size(size_class));
       return true;
     }
     if (outcome == LATER && later == NULL) later = from;
@@ -123,42 +124,43 @@ static bool adopt_on(struct heap *heap, unsigned size_class, unsigned node) {
 static bool fetch_moved(unsigned size_class, unsigned node) {
   bool fetched = false;
   for (unsigned other = 0; other < node_end(); other++) {
-    struct heap *from = other != node ? reclaim_take(other, size_class) : NULL;
+    struct arena *from = other != node ? reclaim_take(other, size_class) : NULL;
     if (from == NULL || !reclaim_has_backlog(from)) continue;
-    fetched = fetched || heap_node(from) == node;
+    fetched = fetched || arena_node(from) == node;
     reclaim_enter(from, size_class);
   }
   return fetched;
 }
 
-static bool adopt_near(struct heap *heap, unsigned size_class) {
-  unsigned node = heap_node(heap);
-  if (adopt_on(heap, size_class, node)) return true;
-  return node_are_many() && fetch_moved(size_class, node) && adopt_on(heap, size_class, node);
+static bool adopt_near(struct arena *arena, unsigned size_class) {
+  unsigned node = arena_node(arena);
+  if (adopt_on(arena, size_class, node)) return true;
+  return node_are_many() && fetch_moved(size_class, node) && adopt_on(arena, size_class, node);
 }
 
-bool adopt_slabs(struct heap *heap, unsigned size_class, bool far) {
-  if (!far) return adopt_near(heap, size_class);
+bool adopt_slabs(struct arena *arena, unsigned size_class, bool far) {
+  if (!far) return adopt_near(arena, size_class);
   for (unsigned node = 0; node < node_end(); node++)
-    if (adopt_on(heap, size_class, node)) return true;
+    if (adopt_on(arena, size_class, node)) return true;
   return false;
 }
 
 /* --- blocks -------------------------------------------------------------------------------------------------- */
 
 /* Is there something, as far as can be told without its lock? */
-static bool may_have(const struct heap *from, unsigned size_class) {
-  if (atomic_load_explicit(&from->free_blocks[size_class], memory_order_relaxed) > 0) return true;
+static bool may_have(const struct arena *from, unsigned size_class) {
+  if (atomic_load_explicit(&from->inboxes[size_class].free_blocks, memory_order_relaxed) > 0)
+    return true;
   return atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= class_size(size_class) ||
          atomic_load_explicit(&from->parked_bins, memory_order_relaxed) >= class_size(size_class);
 }
 
 /* One batch that came back, or what one of its slabs has free. Under both locks. */
-static unsigned take_some(struct heap *from, unsigned size_class, unsigned wanted, void **list) {
+static unsigned take_some(struct arena *from, unsigned size_class, unsigned wanted, void **list) {
   unsigned count = remote_take_batch(from, size_class, list);
-  if (count == 0 && atomic_load_explicit(&from->state, memory_order_relaxed) == HEAP_PARKED) {
+  if (count == 0 && atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED) {
     absent_prove(from);
-    *list = bin_pop(&from->bins[size_class]);
+    *list = bin_pop(&cache_beside(from)->bins[size_class]);
     if (*list != NULL) return 1;
   }
   struct slab *slab = from->classes[size_class].first;
@@ -169,10 +171,10 @@ static unsigned take_some(struct heap *from, unsigned size_class, unsigned wante
   return count;
 }
 
-unsigned adopt_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list) {
+unsigned adopt_blocks(struct arena *arena, unsigned size_class, unsigned wanted, void **list) {
   unsigned at = 0, count = 0;
-  for (struct heap *from; count == 0 && (from = homes_next(heap_node(home), &at)) != NULL;) {
-    if (from == home || !may_have(from, size_class) || !lock_try(&from->lock)) continue;
+  for (struct arena *from; count == 0 && (from = homes_next(arena_node(arena), &at)) != NULL;) {
+    if (from == arena || !may_have(from, size_class) || !lock_try(&from->lock)) continue;
     count = take_some(from, size_class, wanted, list);
     lock_release(&from->lock);
   }

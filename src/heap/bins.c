@@ -1,8 +1,6 @@
 /* bins.c - bins that run over: how deep each may be, and when it is emptied. */
 #include "heap/bins.h"
 
-#include <string.h>
-
 #include "heap/homes.h"
 #include "heap/purger.h"
 #include "heap/remote.h"
@@ -18,84 +16,87 @@
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
 
 /* Its room may be below 0 then: bin_trim. */
-static void bin_halve(struct heap *heap, struct bin *bin) {
+static void bin_halve(struct thread_cache *cache, struct bin *bin) {
   uint32_t less = bin->capacity / 2;
   bin->capacity -= less;
   bin->room -= (int32_t)less;
-  unsigned size_class = (unsigned)(bin - heap->bins);
-  heap->bin_budget_used -= (size_t)less * class_size(size_class);
+  unsigned size_class = (unsigned)(bin - cache->bins);
+  cache->bin_budget_used -= (size_t)less * class_size(size_class);
 }
 
-void bins_count(struct heap *heap) {
-  heap->bin_budget_used = 0;
+void bins_count(struct thread_cache *cache) {
+  cache->bin_budget_used = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    heap->bin_budget_used += (size_t)heap->bins[c].capacity * class_size(c);
+    cache->bin_budget_used += (size_t)cache->bins[c].capacity * class_size(c);
 }
 
 /* Blocks went into slabs of the home. Releases its lock. */
-static void end_put(struct heap *heap) {
-  bool due = purger_is_due(heap->home);
-  lock_release(&heap->home->lock);
+static void end_put(struct thread_cache *cache) {
+  bool due = purger_is_due(cache->arena);
+  lock_release(&cache->arena->lock);
   superslab_settle();
-  heap->deferred |= HAK_UNLIKELY(due) ? DEFERRED_PURGE : DEFERRED_CHECK;
+  cache->deferred |= HAK_UNLIKELY(due) ? DEFERRED_PURGE : DEFERRED_CHECK;
 }
 
-static void to_slabs(struct heap *heap, unsigned size_class, void *list) {
-  struct heap *home = heap->home;
-  lock_acquire(&home->lock);
-  home->idle_scans[size_class] = 0;
-  slabs_put_list(home, size_class, list, true);
-  end_put(heap);
+static void to_slabs(struct thread_cache *cache, unsigned size_class, void *list) {
+  struct arena *arena = cache->arena;
+  lock_acquire(&arena->lock);
+  arena->classes[size_class].idle_scans = 0;
+  slabs_put_list(arena, size_class, list, true);
+  end_put(cache);
 }
 
-static void send_home(struct heap *heap, unsigned size_class, void *list) {
-  struct bin *owner = &heap->home->bins[size_class];
-  heap->deferred |= remote_send_home(owner, size_class, list) ? DEFERRED_PURGE : DEFERRED_CHECK;
+static void send_home(struct thread_cache *cache, unsigned size_class, void *list) {
+  struct inbox *owner = &cache->arena->inboxes[size_class];
+  cache->deferred |= remote_send_home(owner, size_class, list) ? DEFERRED_PURGE : DEFERRED_CHECK;
 }
 
 /* Where threads share a home it is left to who needs blocks, or to the purger, to sort them into slabs; but not where so much waits already
  * that nobody seems to need it: now the blocks are warm. */
-static bool leaves_unsorted(const struct heap *heap) {
-  return (heap_is_guest(heap) || homes_is_shared(heap)) && slabs_waiting(heap->home) < WAITING_MOST;
+static bool leaves_unsorted(const struct thread_cache *cache) {
+  return (cache_is_guest(cache) || homes_is_shared(cache->arena)) &&
+         slabs_waiting(cache->arena) < WAITING_MOST;
 }
 
-static void give_back(struct heap *heap, unsigned size_class, void *list) {
-  if (leaves_unsorted(heap)) send_home(heap, size_class, list);
-  else to_slabs(heap, size_class, list);
+static void give_back(struct thread_cache *cache, unsigned size_class, void *list) {
+  if (leaves_unsorted(cache)) send_home(cache, size_class, list);
+  else to_slabs(cache, size_class, list);
 }
 
 /* A bin grows so often before it counts as one of a thread that only frees: to 4 KiB. */
 enum { SMALL_GROWTHS = 2 };
 
-void bins_begin_small(struct heap *heap) {
-  memset(heap->overflows, OVERFLOWS_GROW - SMALL_GROWTHS, sizeof heap->overflows);
-  memset(heap->refills, 0, sizeof heap->refills);
+void bins_begin_small(struct thread_cache *cache) {
+  for (unsigned c = 0; c < CLASS_COUNT; c++) {
+    cache->use[c].overflows = OVERFLOWS_GROW - SMALL_GROWTHS;
+    cache->use[c].refills = 0;
+  }
 }
 
-void bins_send_home(struct heap *heap) {
+void bins_send_home(struct thread_cache *cache) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    struct bin *bin = &heap->bins[c];
+    struct bin *bin = &cache->bins[c];
     void *list = bin->head;
     *bin = (struct bin){0};
-    if (list != NULL) send_home(heap, c, list);
+    if (list != NULL) send_home(cache, c, list);
   }
-  heap->bin_budget_used = 0;
+  cache->bin_budget_used = 0;
 }
 
-size_t bins_bytes(const struct heap *heap) {
+size_t bins_bytes(const struct bin *bins) {
   size_t bytes = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (heap->bins[c].head != NULL)
-      bytes += (size_t)((int32_t)heap->bins[c].capacity - heap->bins[c].room) * class_size(c);
+    if (bins[c].head != NULL)
+      bytes += (size_t)((int32_t)bins[c].capacity - bins[c].room) * class_size(c);
   return bytes;
 }
 
-void bin_pass_by(struct heap *heap, struct bin *bin, void *block) {
+void bin_pass_by(struct thread_cache *cache, struct bin *bin, void *block) {
   link_set(block, NULL);
-  to_slabs(heap, (unsigned)(bin - heap->bins), block);
+  to_slabs(cache, (unsigned)(bin - cache->bins), block);
 }
 
-void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
+void bin_trim(struct thread_cache *cache, struct bin *bin, uint32_t keep) {
   void *last = NULL, *cold = bin->head;
   uint32_t kept = 0;
   uint32_t held = (uint32_t)((int32_t)bin->capacity - bin->room);
@@ -104,9 +105,9 @@ void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep) {
   if (HAK_UNLIKELY(cold == NULL && held - kept > 1)) link_report(last);
   if (last == NULL) bin->head = NULL;
   else link_set(last, NULL);
-  heap->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - heap->bins));
+  cache->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - cache->bins));
   bin->room = (int32_t)(bin->capacity - kept);
-  give_back(heap, (unsigned)(bin - heap->bins), cold);
+  give_back(cache, (unsigned)(bin - cache->bins), cold);
 }
 
 /* A thread that sleeps keeps what its bins hold. Those that share a home share half of what one alone may keep. */
@@ -117,7 +118,7 @@ enum { SHARED_PART = 2 };
 #define LARGER_FROM (2 * KIB)
 enum { LARGER_PART = 4 };
 
-static size_t budget_of(const struct heap *heap, unsigned users, uint32_t size) {
+static size_t budget_of(const struct thread_cache *cache, unsigned users, uint32_t size) {
   size_t budget = (size_t)option_value(BINS_KB) * KIB;
   if (users > 1) {
     size_t least = budget < SHARED_BUDGET_LEAST ? budget : SHARED_BUDGET_LEAST;
@@ -126,11 +127,11 @@ static size_t budget_of(const struct heap *heap, unsigned users, uint32_t size) 
     return size < LARGER_FROM ? part : part / LARGER_PART;
   }
   if (option_value(SS_MEM_LEAN)) return budget;
-  size_t share = slabs_owned(heap->home) / 8;
+  size_t share = slabs_owned(cache->arena) / 8;
   return share > budget ? share : budget;
 }
 
-/* A bin's first capacity is had beyond the budget; in a shared home, not for blocks that take more time to write than to get. */
+/* A bin's first capacity is had beyond the budget; in a shared arena, not for blocks that take more time to write than to get. */
 #define BEYOND_BUDGET_BYTES (8 * KIB)
 
 static bool may_hold(uint32_t capacity, uint32_t size, unsigned users) {
@@ -139,8 +140,8 @@ static bool may_hold(uint32_t capacity, uint32_t size, unsigned users) {
   return capacity <= CAPACITY_BLOCKS || bytes <= CAPACITY_BYTES;
 }
 
-static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
-  unsigned users = homes_users(heap);
+static bool grow(struct thread_cache *cache, struct bin *bin, uint32_t size) {
+  unsigned users = homes_users(cache->arena);
   uint32_t more = bin->capacity;
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
@@ -148,10 +149,10 @@ static bool grow(struct heap *heap, struct bin *bin, uint32_t size) {
       more = users > 1 && size > BEYOND_BUDGET_BYTES ? 1 : FIRST_BLOCKS_LEAST;
   }
   if (!may_hold(bin->capacity + more, size, users)) return false;
-  size_t bytes = (size_t)more * size, used = heap->bin_budget_used + bytes;
+  size_t bytes = (size_t)more * size, used = cache->bin_budget_used + bytes;
   bool always = bin->capacity == 0 && (users == 1 || bytes <= BEYOND_BUDGET_BYTES);
-  if (!always && used > budget_of(heap, users, size)) return false;
-  heap->bin_budget_used = used;
+  if (!always && used > budget_of(cache, users, size)) return false;
+  cache->bin_budget_used = used;
   bin->capacity += more;
   bin->room += (int32_t)more;
   return true;
@@ -169,8 +170,8 @@ static bool is_larger_than_least(const struct bin *bin, uint32_t size) {
   return bin->capacity - bin->capacity / 2 >= least;
 }
 
-static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
-  if (is_larger_than_least(bin, size)) bin_halve(heap, bin);
+static void shrink(struct thread_cache *cache, struct bin *bin, uint32_t size) {
+  if (is_larger_than_least(bin, size)) bin_halve(cache, bin);
 }
 
 /* Once so much came back without a single refill, the program is in a phase that only frees, and perhaps goes to
@@ -180,56 +181,56 @@ static void shrink(struct heap *heap, struct bin *bin, uint32_t size) {
 #define SWEPT_BYTES (2 * KIB)
 enum { SWEPT_BLOCKS = 2 };
 
-/* Where threads share a home, each of many may sleep so. */
-static bool sweep_is_due(const struct heap *heap) {
-  if (HAK_LIKELY(heap->freed_in_a_row < SHARED_BUDGET_LEAST)) return false;
-  return heap->freed_in_a_row >= SWEEP_FROM || homes_is_shared(heap);
+/* Where threads share an arena, each of many may sleep so. */
+static bool sweep_is_due(const struct thread_cache *cache) {
+  if (HAK_LIKELY(cache->freed_in_a_row < SHARED_BUDGET_LEAST)) return false;
+  return cache->freed_in_a_row >= SWEEP_FROM || homes_is_shared(cache->arena);
 }
 
 /* Beside what it frees a thread sorts so many times as much of what waits: when all of a home is free nothing waits any more, and its slabs are
  * room for other sizes. */
 enum { PUT_TIMES = 2 };
 
-static void sweep(struct heap *heap) {
-  size_t freed = heap->freed_in_a_row;
-  heap->freed_in_a_row = 0;
+static void sweep(struct thread_cache *cache) {
+  size_t freed = cache->freed_in_a_row;
+  cache->freed_in_a_row = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    struct bin *bin = &heap->bins[c];
+    struct bin *bin = &cache->bins[c];
     uint32_t least = SWEPT_BYTES / class_size(c);
     if (least < SWEPT_BLOCKS) least = SWEPT_BLOCKS;
-    while (bin->capacity / 2 >= least) bin_halve(heap, bin);
-    heap->overflows[c] = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
-    if (bin->room < 0) bin_trim(heap, bin, bin->capacity);
+    while (bin->capacity / 2 >= least) bin_halve(cache, bin);
+    cache->use[c].overflows = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
+    if (bin->room < 0) bin_trim(cache, bin, bin->capacity);
   }
-  lock_acquire(&heap->home->lock);
-  slabs_put_waiting(heap->home, PUT_TIMES * freed);
-  end_put(heap);
+  lock_acquire(&cache->arena->lock);
+  slabs_put_waiting(cache->arena, PUT_TIMES * freed);
+  end_put(cache);
 }
 
-void *bin_pass_on(struct heap *heap, struct bin *bin) {
-  unsigned size_class = (unsigned)(bin - heap->bins);
+void *bin_pass_on(struct thread_cache *cache, struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - cache->bins);
   uint32_t size = class_size(size_class);
-  if (heap->overflows[size_class] < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
-      !homes_is_shared(heap) || slabs_waiting(heap->home) >= WAITING_MOST)
+  if (cache->use[size_class].overflows < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
+      !homes_is_shared(cache->arena) || slabs_waiting(cache->arena) >= WAITING_MOST)
     return NULL;
   void *block = bin_pop(bin);
-  heap->freed_in_a_row += size;
-  if (HAK_UNLIKELY(sweep_is_due(heap))) sweep(heap);
+  cache->freed_in_a_row += size;
+  if (HAK_UNLIKELY(sweep_is_due(cache))) sweep(cache);
   return block;
 }
 
-void bin_overflow(struct heap *heap, struct bin *bin) {
-  unsigned size_class = (unsigned)(bin - heap->bins);
+void bin_overflow(struct thread_cache *cache, struct bin *bin) {
+  unsigned size_class = (unsigned)(bin - cache->bins);
   uint32_t size = class_size(size_class);
-  if (heap->overflows[size_class] < OVERFLOWS_GROW) {
-    heap->overflows[size_class]++;
+  if (cache->use[size_class].overflows < OVERFLOWS_GROW) {
+    cache->use[size_class].overflows++;
     while (bin->room < 0)
-      if (!grow(heap, bin, size)) break;
+      if (!grow(cache, bin, size)) break;
     if (bin->room >= 0) return;
   } else {
-    shrink(heap, bin, size);
+    shrink(cache, bin, size);
   }
   /* The half that was freed last stays: it is the warm one. */
-  bin_trim(heap, bin, bin->capacity / 2);
-  if (HAK_UNLIKELY(sweep_is_due(heap))) sweep(heap);
+  bin_trim(cache, bin, bin->capacity / 2);
+  if (HAK_UNLIKELY(sweep_is_due(cache))) sweep(cache);
 }

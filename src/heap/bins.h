@@ -45,41 +45,41 @@ HAK_INLINE bool bin_count_down(int32_t *room) {
 #endif
 }
 
-/** The same with heap_bin_at(heap, place). Not a pointer but both parts of it are used for each access, which x86-64 adds up by
+/** The same with cache_bin_at(cache, place). Not a pointer but both parts of it are used for each access, which x86-64 adds up by
  * itself: one instruction fewer. */
-HAK_INLINE bool bin_push_at(struct heap *heap, size_t place, void *block) {
-  link_set(block, heap_bin_at(heap, place)->head);
-  HAK_ADDED_ANEW(heap);
-  heap_bin_at(heap, place)->head = block;
-  HAK_ADDED_ANEW(heap);
-  return bin_count_down(&heap_bin_at(heap, place)->room);
+HAK_INLINE bool bin_push_at(struct thread_cache *cache, size_t place, void *block) {
+  link_set(block, cache_bin_at(cache, place)->head);
+  HAK_ADDED_ANEW(cache);
+  cache_bin_at(cache, place)->head = block;
+  HAK_ADDED_ANEW(cache);
+  return bin_count_down(&cache_bin_at(cache, place)->room);
 }
 
 /** Called when a bin's room has fallen below 0: lets it grow, or returns its colder half. The heap's thread only, which holds no
  * lock, and calls release_answer after it. */
-void bin_overflow(struct heap *heap, struct bin *bin);
+void bin_overflow(struct thread_cache *cache, struct bin *bin);
 
 /** The block that a bin was given last, which is over its capacity, if its thread only frees the class, in a home that others share: these
  * want it, so it is better gathered for the home. Else NULL. As bin_overflow. */
-void *bin_pass_on(struct heap *heap, struct bin *bin);
+void *bin_pass_on(struct thread_cache *cache, struct bin *bin);
 
 /** Puts a block of the heap's slabs back into its slab instead of a bin. The heap's thread only, which holds no lock, and calls
  * release_answer after it. */
-void bin_pass_by(struct heap *heap, struct bin *bin, void *block);
+void bin_pass_by(struct thread_cache *cache, struct bin *bin, void *block);
 
 /** Adds up anew what all capacities are. */
-void bins_count(struct heap *heap);
+void bins_count(struct thread_cache *cache);
 
 /** A guest's thread begins. What it never asks for, as a thread that only frees, others want: its bins stay small until a refill. */
-void bins_begin_small(struct heap *heap);
+void bins_begin_small(struct thread_cache *cache);
 
-/** A guest's thread ends: all that its bins hold goes to its home, and they are as at first. */
-void bins_send_home(struct heap *heap);
+/** A guest's thread ends: all that its bins hold goes to its arena, and they are as at first. */
+void bins_send_home(struct thread_cache *cache);
 
-/** Bytes in all bins. The heap's thread, or under its lock while it has none. */
-size_t bins_bytes(const struct heap *heap);
+/** Bytes in so many bins as there are classes. Their thread, or under its lock while it has none. */
+size_t bins_bytes(const struct bin *bins);
 
 /** Puts all but the `keep` blocks that were freed last back into their slabs. Takes the heap's lock. */
-void bin_trim(struct heap *heap, struct bin *bin, uint32_t keep);
+void bin_trim(struct thread_cache *cache, struct bin *bin, uint32_t keep);
 
 #endif

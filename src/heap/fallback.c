@@ -16,46 +16,46 @@ enum { FALLBACKS_MOST = 16, FALLBACK_MS = 16, FALLBACK_CLASSES = 4 };
  * was possible, whatever comes (Karlin and others, "Competitive snoopy caching", 1988). */
 #define OWN_FALLBACKS_FROM ((size_t)4 * KIB)
 #define BYTES_A_FALLBACK ((size_t)512)
-_Static_assert(SMALL_MAX / BYTES_A_FALLBACK <= UINT8_MAX, "heap->own_fallbacks holds as many");
+_Static_assert(SMALL_MAX / BYTES_A_FALLBACK <= UINT8_MAX, "bin_use.own_fallbacks holds as many");
 
 static bool has_own_fallbacks(unsigned size_class) {
   return class_size(size_class) >= OWN_FALLBACKS_FROM;
 }
 
-static bool may_fall_back(struct heap *heap, unsigned size_class) {
+static bool may_fall_back(struct thread_cache *cache, unsigned size_class) {
   if (has_own_fallbacks(size_class))
-    return heap->own_fallbacks[size_class] < class_size(size_class) / BYTES_A_FALLBACK;
-  if (heap->fallbacks > 0) return true;
+    return cache->use[size_class].own_fallbacks < class_size(size_class) / BYTES_A_FALLBACK;
+  if (cache->fallbacks > 0) return true;
   uint64_t now = os_clock_ms();
-  if (now < heap->fallbacks_since + FALLBACK_MS) return false;
-  uint64_t more = (now - heap->fallbacks_since) / FALLBACK_MS;
-  heap->fallbacks = more < FALLBACKS_MOST ? (uint8_t)more : FALLBACKS_MOST;
-  heap->fallbacks_since = now;
+  if (now < cache->fallbacks_since + FALLBACK_MS) return false;
+  uint64_t more = (now - cache->fallbacks_since) / FALLBACK_MS;
+  cache->fallbacks = more < FALLBACKS_MOST ? (uint8_t)more : FALLBACKS_MOST;
+  cache->fallbacks_since = now;
   return true;
 }
 
-void *fallback_take(struct heap *heap, unsigned size_class) {
-  if (!may_fall_back(heap, size_class)) return NULL;
+void *fallback_take(struct thread_cache *cache, unsigned size_class) {
+  if (!may_fall_back(cache, size_class)) return NULL;
   size_t most = (size_t)class_size(size_class) * 2;
   unsigned last = size_class + FALLBACK_CLASSES;
   for (unsigned c = size_class; c < CLASS_COUNT - 1 && c < last;) {
     if (class_size(++c) > most) break;
     /* hardened: blocks of the class read as zeros, those of larger ones may not (HAKMEM_GUARD_ZERO) */
     if (link_zeroes(size_class) && !link_zeroes(c)) break;
-    void *block = bin_pop(&heap->bins[c]);
+    void *block = bin_pop(&cache->bins[c]);
     if (block == NULL) continue;
-    if (has_own_fallbacks(size_class)) heap->own_fallbacks[size_class]++;
-    else heap->fallbacks--;
+    if (has_own_fallbacks(size_class)) cache->use[size_class].own_fallbacks++;
+    else cache->fallbacks--;
     return block;
   }
   return NULL;
 }
 
-void fallback_end(struct heap *heap, unsigned size_class) {
+void fallback_end(struct thread_cache *cache, unsigned size_class) {
   if (has_own_fallbacks(size_class)) {
-    heap->own_fallbacks[size_class] = 0;
+    cache->use[size_class].own_fallbacks = 0;
   } else {
-    heap->fallbacks = 0;
-    heap->fallbacks_since = os_clock_ms();
+    cache->fallbacks = 0;
+    cache->fallbacks_since = os_clock_ms();
   }
 }

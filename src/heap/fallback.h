@@ -4,12 +4,12 @@
 
 #include "heap/heap.h"
 
-/** A free block of one of the next larger classes out of the bins of the calling thread's heap, or NULL: none is there, or the
+/** A free block of one of the next larger classes out of the bins of the calling thread's cache, or NULL: none is there, or the
  * class has had its fallbacks. It returns to its own class when it is freed. */
-void *fallback_take(struct heap *heap, unsigned size_class);
+void *fallback_take(struct thread_cache *cache, unsigned size_class);
 
 /** A new page is about to be touched for the class: no fallbacks for a while, or, for a class with fallbacks of its own, all of them
  * again. */
-void fallback_end(struct heap *heap, unsigned size_class);
+void fallback_end(struct thread_cache *cache, unsigned size_class);
 
 #endif

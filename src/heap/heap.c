@@ -25,13 +25,15 @@
 #include "policy/options.h"
 #include "superslab/unit.h"
 
-struct heap heap_none = {.home = &heap_none};
-_Thread_local struct heap *thread_heap = &heap_none;
-_Thread_local struct malloc_thread malloc_thread = {&heap_none, 0, 0};
+/* Nothing is in it: the address map never names it. */
+static struct arena arena_none;
+struct thread_cache cache_none = {.arena = &arena_none};
+_Thread_local struct thread_cache *thread_cache = &cache_none;
+_Thread_local struct malloc_thread malloc_thread = {&cache_none, 0, 0};
 
-/* The thread's heap if it counts. thread_heap is left at heap_none then: the fast paths find nothing there, so
+/* The thread's heap if it counts. thread_cache is left at cache_none then: the fast paths find nothing there, so
  * that every malloc and free comes to the slow ones, where it is counted. */
-static _Thread_local struct heap *counting_heap;
+static _Thread_local struct thread_cache *counting_cache;
 
 /* The first round of destructors of keys has begun. */
 static _Thread_local bool thread_ends;
@@ -42,16 +44,16 @@ static _Thread_local bool thread_ended;
 static struct heap first_heap;
 static struct counters first_counters; /* of first_heap */
 static bool first_heap_given HAK_START_DATA;
-_Atomic(struct heap *) heap_all HAK_START_DATA;
+_Atomic(struct arena *) arena_all HAK_START_DATA;
 
 struct lock heap_list_lock HAK_START_DATA; /* parked.c, first_heap_given */
 static pthread_key_t key HAK_START_DATA;
 static bool key_made HAK_START_DATA;
 static _Atomic uint64_t active HAK_START_DATA;
 
-struct heap *heap_first(void) {
+struct arena *arena_first(void) {
   /* acquire: a heap that is seen is seen whole */
-  return atomic_load_explicit(&heap_all, memory_order_acquire);
+  return atomic_load_explicit(&arena_all, memory_order_acquire);
 }
 
 /* seq_cst: see purger_wake. */
@@ -64,14 +66,14 @@ void heap_counts(uint64_t *active_out, uint64_t *parked_out) {
 
 /* --- parking ---------------------------------------------------------------------------------------------- */
 
-static void set_state(struct heap *heap, enum heap_state state) {
-  /* The lock: whoever adopts from the heap at this moment finishes first, and the stores of the thread
+static void set_state(struct arena *arena, enum arena_state state) {
+  /* The lock: whoever adopts from the arena at this moment finishes first, and the stores of the thread
    * that gives the heap away are seen by the one that takes it. */
-  lock_acquire(&heap->lock);
-  bool doubtful = atomic_load_explicit(&heap->in_doubt, memory_order_relaxed);
-  absent_prove(heap);
-  atomic_store_explicit(&heap->state, (uint8_t)state, memory_order_relaxed);
-  lock_release(&heap->lock);
+  lock_acquire(&arena->lock);
+  bool doubtful = atomic_load_explicit(&arena->in_doubt, memory_order_relaxed);
+  absent_prove(arena);
+  atomic_store_explicit(&arena->state, (uint8_t)state, memory_order_relaxed);
+  lock_release(&arena->lock);
   if (HAK_UNLIKELY(doubtful)) superslab_settle();
 }
 
@@ -85,19 +87,20 @@ static void call_for_parked_bins(bool wanted) {
 }
 
 /* The caller has the heap in transition (parked_begin_to_move). True: so much waits now that the purger is wanted. */
-static bool park(struct heap *heap) {
-  quarantine_flush(heap);
-  remote_flush(heap);
-  span_cache_flush(&heap->spans);
-  if (heap_is_guest(heap)) bins_send_home(heap);
-  bool wanted = (heap->deferred & DEFERRED_PURGE) != 0;
-  parked_count_bins(heap, bins_bytes(heap));
-  set_state(heap, HEAP_PARKED);
-  reclaim_enter_all(heap);
-  homes_leave(heap);
+static bool park(struct thread_cache *cache) {
+  struct arena *arena = arena_beside(cache);
+  quarantine_flush(cache);
+  remote_flush(cache);
+  span_cache_flush(&cache->spans);
+  if (cache_is_guest(cache)) bins_send_home(cache);
+  bool wanted = (cache->deferred & DEFERRED_PURGE) != 0;
+  parked_count_bins(arena, bins_bytes(cache->bins));
+  set_state(arena, ARENA_PARKED);
+  reclaim_enter_all(arena);
+  homes_leave(cache->arena);
   lock_acquire(&heap_list_lock);
-  parked_put(heap);
-  parked_end_to_move(heap);
+  parked_put(arena);
+  parked_end_to_move(arena);
   lock_release(&heap_list_lock);
   /* A program ends with its last thread, which must not be the helper, waiting; and one that has its main thread alone again has no
    * thread of ours. */
@@ -109,14 +112,14 @@ static bool park(struct heap *heap) {
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
 
-static void use_heap(struct heap *heap) {
-  heap->thread = &malloc_thread;
-  heap->uses++;
-  /* relaxed: nobody is at the slots of a heap that has no thread; the last one may have been cancelled there, or another process's */
-  atomic_store_explicit(&heap->in_slots, false, memory_order_relaxed);
-  if (heap->counters != NULL) counting_heap = heap;
-  else thread_heap = malloc_thread.heap = heap;
-  parked_end_to_move(heap);
+static void use_cache(struct thread_cache *cache) {
+  cache->thread = &malloc_thread;
+  cache->uses++;
+  /* relaxed: nobody is at the slots of a cache that has no thread; the last one may have been cancelled there, or another process's */
+  atomic_store_explicit(&cache->in_slots, false, memory_order_relaxed);
+  if (cache->counters != NULL) counting_cache = cache;
+  else thread_cache = malloc_thread.cache = cache;
+  parked_end_to_move(arena_beside(cache));
 }
 
 /* With 10 ns each a thousandth of the time of a busy program, in a tick of 4 ms. Beyond that it is left to slow paths that it takes anyway. */
@@ -124,13 +127,13 @@ enum { SLOW_PATH_CALLS = 512, FAST_PATH_CALLS = 16 };
 
 static void call_soon_by_slow_path(int64_t calls) {
   bool is_forced = calls < SLOW_PATH_CALLS;
-  malloc_thread.heap = is_forced ? &heap_none : thread_heap;
+  malloc_thread.cache = is_forced ? &cache_none : thread_cache;
   malloc_thread.sample_left = is_forced ? calls : FAST_PATH_CALLS;
 }
 
 void heap_call_never(void) {
   if (!HAK_FAST) return;
-  malloc_thread.heap = thread_heap;
+  malloc_thread.cache = thread_cache;
   malloc_thread.sample_left = INT64_MAX;
 }
 
@@ -145,9 +148,9 @@ void heap_call_soon(int64_t bytes) {
   malloc_thread.sample_left = bytes;
 }
 
-static void leave_heap(void) {
-  thread_heap = malloc_thread.heap = &heap_none;
-  counting_heap = NULL;
+static void leave_cache(void) {
+  thread_cache = malloc_thread.cache = &cache_none;
+  counting_cache = NULL;
 }
 
 /* Libraries that are told of pages that go just now, one within another. */
@@ -158,11 +161,11 @@ static _Thread_local unsigned calls_from_inside;
  * wait for a guest's lock, or its home's, while it holds another. Where it forks meanwhile it goes on with its heap
  * in the child, which `in_transition` says. */
 static void beside_program(struct os_beside *beside, bool begins) {
-  struct heap *mine = heap_if_any();
+  struct thread_cache *mine = cache_if_any();
   if (begins) {
-    *beside = (struct os_beside){mine, malloc_thread.heap, thread_ended, true};
-    if (mine != NULL) parked_begin_to_move(mine, true);
-    leave_heap();
+    *beside = (struct os_beside){mine, malloc_thread.cache, thread_ended, true};
+    if (mine != NULL) parked_begin_to_move(arena_beside(mine), true);
+    leave_cache();
     thread_ended = true;
     calls_from_inside++;
     return;
@@ -171,25 +174,25 @@ static void beside_program(struct os_beside *beside, bool begins) {
   mine = beside->heap;
   thread_ended = beside->ended;
   if (mine == NULL) return;
-  if (mine->counters != NULL) counting_heap = mine;
-  else thread_heap = mine;
-  malloc_thread.heap = beside->heap_of_malloc;
-  parked_end_to_move(mine);
+  if (mine->counters != NULL) counting_cache = mine;
+  else thread_cache = mine;
+  malloc_thread.cache = beside->heap_of_malloc;
+  parked_end_to_move(arena_beside(mine));
 }
 
 /* The key was made before the program's, so this runs before their destructors. These still have the heap: it is parked when
  * the key comes again, in the second round of destructors (glibc and musl make four, as long as values are set). Not later,
  * for a heap that was first made by a destructor, in the second round, would never be parked then: which round it is,
  * nobody tells. Whatever is freed after that borrows a heap. */
-static void at_thread_end(void *heap) {
+static void at_thread_end(void *cache) {
   if (!thread_ends) {
     thread_ends = true;
-    if (pthread_setspecific(key, heap) == 0) return;
+    if (pthread_setspecific(key, cache) == 0) return;
   }
-  parked_begin_to_move(heap, true);
-  leave_heap();
+  parked_begin_to_move(arena_beside(cache), true);
+  leave_cache();
   thread_ended = true;
-  call_for_parked_bins(park(heap));
+  call_for_parked_bins(park(cache));
 }
 
 /* --- birth ------------------------------------------------------------------------------------------------- */
@@ -217,21 +220,21 @@ static bool make_last_key(void) {
 
 void heap_make_key(void) {
   /* The heap's lists may hold what was reported: a handler of SIGABRT gets another heap. relaxed: a function, and no data. */
-  atomic_store_explicit(&os_when_dying, leave_heap, memory_order_relaxed);
+  atomic_store_explicit(&os_when_dying, leave_cache, memory_order_relaxed);
   atomic_store_explicit(&os_beside_program, beside_program, memory_order_relaxed); /* as above */
   /* Without a key (a program may have taken them all) heaps of ended threads are not reused. */
   key_made = make_last_key();
 }
 
 void heap_park_at_end(void) {
-  struct heap *mine = heap_if_any();
+  struct thread_cache *mine = cache_if_any();
   if (mine != NULL && key_made) (void)pthread_setspecific(key, mine);
 }
 
-void heap_list(struct heap *heap) {
-  struct heap *next = atomic_load_explicit(&heap_all, memory_order_relaxed);
-  do heap->next = next;
-  while (!atomic_compare_exchange_weak_explicit(&heap_all, &next, heap, memory_order_release,
+void arena_list(struct arena *arena) {
+  struct arena *next = atomic_load_explicit(&arena_all, memory_order_relaxed);
+  do arena->next = next;
+  while (!atomic_compare_exchange_weak_explicit(&arena_all, &next, arena, memory_order_release,
                                                 memory_order_relaxed));
 }
 
@@ -242,7 +245,7 @@ struct heap_and_counters {
 };
 
 /* Under heap_list_lock, so that a fork finds the list of heaps as it left it. */
-static struct heap *new_heap(struct heap *home) {
+static struct thread_cache *new_heap(struct arena *home) {
   bool counts = option_counting();
   struct heap *heap = &first_heap;
   struct counters *counters = &first_counters;
@@ -254,106 +257,109 @@ static struct heap *new_heap(struct heap *home) {
     counters = &both->counters;
   }
   first_heap_given = true;
-  if (counts) heap->counters = counters;
-  lock_init(&heap->lock);
-  heap->home = home != NULL ? home : heap;
-  purger_set_mark(heap);
-  parked_begin_to_move(heap, false);
-  heap_list(heap);
-  return heap;
+  struct arena *arena = &heap->arena;
+  if (counts) heap->cache.counters = arena->counters = counters;
+  lock_init(&arena->lock);
+  heap->cache.arena = home != NULL ? home : arena;
+  purger_set_mark(arena);
+  parked_begin_to_move(arena, false);
+  arena_list(arena);
+  return &heap->cache;
 }
 
-static struct heap *take_parked_anywhere(bool alone) {
-  struct heap *heap = NULL;
-  for (unsigned node = 0; node < node_end() && heap == NULL; node++)
-    heap = parked_take(node, alone);
-  return heap;
+static struct arena *take_parked_anywhere(bool alone) {
+  struct arena *arena = NULL;
+  for (unsigned node = 0; node < node_end() && arena == NULL; node++)
+    arena = parked_take(node, alone);
+  return arena;
 }
 
 /* One without slabs, which `home` fills; NULL: it is to have some. */
-static struct heap *take_guest(struct heap *home, bool *reused) {
-  struct heap *heap = parked_take_guest();
-  *reused = heap != NULL;
-  if (heap == NULL) heap = new_heap(home);
-  else heap->home = home != NULL ? home : heap;
-  if (heap != NULL && home != NULL) bins_begin_small(heap);
-  return heap;
+static struct thread_cache *take_guest(struct arena *home, bool *reused) {
+  struct arena *parked = parked_take_guest();
+  struct thread_cache *cache = parked != NULL ? cache_beside(parked) : new_heap(home);
+  *reused = parked != NULL;
+  if (parked != NULL) cache->arena = home != NULL ? home : parked;
+  if (cache != NULL && home != NULL) bins_begin_small(cache);
+  return cache;
 }
 
 /* One of an ended thread of this node, with all it holds; else one that is to own slabs, or a guest. `alone`: it is to be used by nobody
  * else. Under heap_list_lock. */
-static struct heap *take_or_make(unsigned node, bool alone, bool *reused) {
-  struct heap *heap = parked_take(node, alone), *home = NULL;
-  *reused = heap != NULL;
-  if (heap != NULL) return heap;
+static struct thread_cache *take_or_make(unsigned node, bool alone, bool *reused) {
+  struct arena *arena = parked_take(node, alone), *home = NULL;
+  *reused = arena != NULL;
+  if (arena != NULL) return cache_beside(arena);
   if (!alone && !homes_may_be_more(node)) home = homes_least_used(node);
-  heap = take_guest(home, reused);
-  if (heap != NULL) {
-    heap_set_node(heap, node);
-    if (home == NULL) homes_enter(heap);
-    return heap;
+  struct thread_cache *cache = take_guest(home, reused);
+  if (cache != NULL) {
+    arena_set_node(arena_beside(cache), node);
+    if (home == NULL) homes_enter(arena_beside(cache));
+    return cache;
   }
   *reused = true;
-  return take_parked_anywhere(alone);
+  arena = take_parked_anywhere(alone);
+  return arena != NULL ? cache_beside(arena) : NULL;
 }
 
-static struct heap *take_heap(bool alone) {
+static struct thread_cache *take_cache(bool alone) {
   unsigned node = node_now();
   bool reused;
   lock_acquire(&heap_list_lock);
-  struct heap *heap = take_or_make(node, alone, &reused);
+  struct thread_cache *cache = take_or_make(node, alone, &reused);
   lock_release(&heap_list_lock);
-  if (heap == NULL) return NULL;
+  if (cache == NULL) return NULL;
+  struct arena *arena = arena_beside(cache);
   if (reused) {
-    set_state(heap, HEAP_ACTIVE);
-    parked_count_bins(heap, 0);
+    set_state(arena, ARENA_ACTIVE);
+    parked_count_bins(arena, 0);
   }
-  homes_use(heap);
+  homes_use(cache->arena);
   atomic_fetch_add_explicit(&active, 1, memory_order_relaxed);
-  parked_begin_to_move(heap, true); /* from now on it is counted */
+  parked_begin_to_move(arena, true); /* from now on it is counted */
   purger_forget_refusal();
-  return heap;
+  return cache;
 }
 
-struct heap *heap_if_any(void) {
-  return thread_heap != &heap_none ? thread_heap : counting_heap;
+struct thread_cache *cache_if_any(void) {
+  return thread_cache != &cache_none ? thread_cache : counting_cache;
 }
 
-struct heap *heap_made_for_thread(void) {
-  struct heap *heap;
-  if (counting_heap != NULL) return counting_heap;
+struct thread_cache *cache_made_for_thread(void) {
+  struct thread_cache *cache;
+  if (counting_cache != NULL) return counting_cache;
   if (thread_ended) return NULL;
   if (!heap_start()) return NULL;
   /* musl allocates when fork handlers are registered: then the thread has one by now. */
-  if ((heap = heap_if_any()) != NULL) return heap;
-  heap = take_heap(false);
-  if (heap == NULL) return NULL;
-  heap->deferred |= DEFERRED_READY; /* memory may have waited for a second thread */
-  use_heap(heap);
+  if ((cache = cache_if_any()) != NULL) return cache;
+  cache = take_cache(false);
+  if (cache == NULL) return NULL;
+  cache->deferred |= DEFERRED_READY; /* memory may have waited for a second thread */
+  use_cache(cache);
   /* From here on this thread may allocate, and the call below may do so. */
-  if (key_made && pthread_setspecific(key, heap) != 0) {
-    parked_begin_to_move(heap, true);
-    leave_heap();
-    (void)park(heap);
+  if (key_made && pthread_setspecific(key, cache) != 0) {
+    parked_begin_to_move(arena_beside(cache), true);
+    leave_cache();
+    (void)park(cache);
     return NULL;
   }
-  return heap;
+  return cache;
 }
 
-struct heap *heap_borrow(void) {
-  return heap_start() ? take_heap(calls_from_inside > 0) : NULL;
+struct thread_cache *cache_borrow(void) {
+  return heap_start() ? take_cache(calls_from_inside > 0) : NULL;
 }
 
-void heap_return(struct heap *heap) { (void)park(heap); }
+void cache_return(struct thread_cache *cache) { (void)park(cache); }
 
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 
-void heap_go_on_in_child(struct heap *first, uint64_t active_now, bool mine_is_whole) {
-  atomic_store_explicit(&heap_all, first, memory_order_relaxed);
+void heap_go_on_in_child(struct arena *first, uint64_t active_now, bool mine_is_whole) {
+  atomic_store_explicit(&arena_all, first, memory_order_relaxed);
   atomic_store_explicit(&active, active_now, memory_order_relaxed);
   homes_fork_child(first);
-  if (mine_is_whole || heap_if_any() == NULL) return;
+  if (mine_is_whole || cache_if_any() == NULL) return;
   /* The heap of this thread was taken from it while it forked: it gets another one. */
-  leave_heap();
+  leave_cache();
   if (key_made) (void)pthread_setspecific(key, NULL);
 }

@@ -9,7 +9,7 @@
 enum { HOMES_LEAST = 4, HOMES_MOST = 256 };
 
 /* Written under heap_list_lock; the number by release, after the place, and read by acquire. They only grow. */
-static _Atomic(struct heap *) homes[NODES][HOMES_MOST];
+static _Atomic(struct arena *) homes[NODES][HOMES_MOST];
 static _Atomic unsigned counts[NODES];
 static unsigned most;                         /* under heap_list_lock; 0: not asked so far */
 static _Atomic unsigned count HAK_START_DATA; /* of all nodes; relaxed: a hint */
@@ -46,16 +46,16 @@ bool homes_may_be_more(unsigned node) {
   return count_on(node) < HOMES_LEAST || count_on(node) < most_homes();
 }
 
-struct heap *homes_next(unsigned node, unsigned *at) {
+struct arena *homes_next(unsigned node, unsigned *at) {
   if (*at >= count_on(node)) return NULL;
   return atomic_load_explicit(&homes[node][(*at)++], memory_order_relaxed);
 }
 
-void homes_enter(struct heap *heap) {
-  unsigned node = heap_node(heap), place = count_on(node);
-  heap->home = heap;
+void homes_enter(struct arena *arena) {
+  unsigned node = arena_node(arena), place = count_on(node);
+  cache_beside(arena)->arena = arena;
   if (place == HOMES_MOST) return;
-  atomic_store_explicit(&homes[node][place], heap, memory_order_relaxed);
+  atomic_store_explicit(&homes[node][place], arena, memory_order_relaxed);
   atomic_store_explicit(&counts[node], place + 1, memory_order_release);
   unsigned before = atomic_load_explicit(&count, memory_order_relaxed);
   atomic_store_explicit(&count, before + 1, memory_order_relaxed);
@@ -64,64 +64,65 @@ void homes_enter(struct heap *heap) {
 /* The thread of a home may have moved to another node: then the home is one's choice after all others. */
 #define FAR (UINT32_C(1) << 31)
 
-struct heap *homes_least_used(unsigned node) {
-  struct heap *least = NULL;
+struct arena *homes_least_used(unsigned node) {
+  struct arena *least = NULL;
   uint32_t least_users = UINT32_MAX;
   unsigned at = 0;
-  for (struct heap *heap; (heap = homes_next(node, &at)) != NULL;) {
-    uint32_t users = atomic_load_explicit(&heap->users, memory_order_relaxed);
-    if (heap_node(heap) != node) users |= FAR;
-    if (users >= least_users || lock_holder(&heap->lock) == LOCK_MINE) continue;
-    least = heap;
+  for (struct arena *arena; (arena = homes_next(node, &at)) != NULL;) {
+    uint32_t users = atomic_load_explicit(&arena->users, memory_order_relaxed);
+    if (arena_node(arena) != node) users |= FAR;
+    if (users >= least_users || lock_holder(&arena->lock) == LOCK_MINE) continue;
+    least = arena;
     least_users = users;
   }
   return least;
 }
 
-void homes_use(struct heap *heap) {
-  atomic_fetch_add_explicit(&heap->home->users, 1, memory_order_relaxed);
+void homes_use(struct arena *arena) {
+  atomic_fetch_add_explicit(&arena->users, 1, memory_order_relaxed);
 }
 
-void homes_leave(struct heap *heap) {
-  atomic_fetch_sub_explicit(&heap->home->users, 1, memory_order_relaxed);
+void homes_leave(struct arena *arena) {
+  atomic_fetch_sub_explicit(&arena->users, 1, memory_order_relaxed);
 }
 
 /* --- fork ------------------------------------------------------------------------------------------------- */
 
-static bool is_threads(const struct heap *heap) {
-  uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
-  return state == HEAP_ACTIVE || state == HEAP_PARKED;
+static bool is_threads(const struct arena *arena) {
+  uint8_t state = atomic_load_explicit(&arena->state, memory_order_relaxed);
+  return state == ARENA_ACTIVE || state == ARENA_PARKED;
 }
 
-static bool is_lost(const struct heap *heap) {
-  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_LOST;
+static bool is_lost(const struct arena *arena) {
+  return atomic_load_explicit(&arena->state, memory_order_relaxed) == ARENA_LOST;
 }
 
 /* A guest whose home was lost goes on with slabs of its own. One that has no thread gets another home with the next. */
-static bool becomes_home(const struct heap *heap) {
-  if (!heap_is_guest(heap)) return true;
-  return is_lost(heap->home) &&
-         (atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE ||
-          parked_is_moved_here(heap));
+static bool becomes_home(struct arena *arena) {
+  const struct thread_cache *cache = cache_beside(arena);
+  if (!cache_is_guest(cache)) return true;
+  return is_lost(cache->arena) &&
+         (atomic_load_explicit(&arena->state, memory_order_relaxed) == ARENA_ACTIVE ||
+          parked_is_moved_here(arena));
 }
 
 /* Is it this thread's, or one that it has taken besides? */
-static bool is_in_use(const struct heap *heap) {
-  return heap == heap_if_any() ||
-         (parked_is_moved_here(heap) &&
-          atomic_load_explicit(&heap->transition_counts, memory_order_relaxed));
+static bool is_in_use(struct arena *arena) {
+  return cache_beside(arena) == cache_if_any() ||
+         (parked_is_moved_here(arena) &&
+          atomic_load_explicit(&arena->transition_counts, memory_order_relaxed));
 }
 
 /* Nothing is written to a guest that stays one. */
-void homes_fork_child(struct heap *first) {
+void homes_fork_child(struct arena *first) {
   for (unsigned node = 0; node < node_end(); node++)
     if (count_on(node) > 0) atomic_store_explicit(&counts[node], 0, memory_order_relaxed);
   atomic_store_explicit(&count, 0, memory_order_relaxed);
-  for (struct heap *heap = first; heap != NULL; heap = heap->next) {
-    if (!is_threads(heap) || !becomes_home(heap)) continue;
-    atomic_store_explicit(&heap->users, 0, memory_order_relaxed);
-    homes_enter(heap);
+  for (struct arena *arena = first; arena != NULL; arena = arena->next) {
+    if (!is_threads(arena) || !becomes_home(arena)) continue;
+    atomic_store_explicit(&arena->users, 0, memory_order_relaxed);
+    homes_enter(arena);
   }
-  for (struct heap *heap = first; heap != NULL; heap = heap->next)
-    if (is_in_use(heap)) homes_use(heap);
+  for (struct arena *arena = first; arena != NULL; arena = arena->next)
+    if (is_in_use(arena)) homes_use(cache_beside(arena)->arena);
 }

@@ -65,12 +65,12 @@ static bool is_ring_empty(const struct slab *ring) { return ring->next == ring; 
 #define BIN_BYTES (16 * KIB)
 enum { BIN_BLOCKS_MOST = 64, BIN_BLOCKS_LEAST = 2 };
 
-static void set_capacities(struct heap *heap) {
+static void set_capacities(struct hak_heap *named) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     uint32_t blocks = (uint32_t)(BIN_BYTES / class_size(c));
     if (blocks > BIN_BLOCKS_MOST) blocks = BIN_BLOCKS_MOST;
     if (blocks < BIN_BLOCKS_LEAST) blocks = BIN_BLOCKS_LEAST;
-    heap->bins[c] = (struct bin){.capacity = blocks, .room = (int32_t)blocks};
+    named->bins[c] = (struct bin){.capacity = blocks, .room = (int32_t)blocks};
   }
 }
 
@@ -78,14 +78,13 @@ static void set_capacities(struct heap *heap) {
 static struct hak_heap *new_heap(void) {
   struct hak_heap *named = meta_allocate(sizeof *named, _Alignof(struct hak_heap));
   if (named == NULL || !enter(named, named_most() + 1)) return NULL;
-  lock_init(&named->heap.lock);
+  lock_init(&named->arena.lock);
   make_ring(&named->full);
   make_ring(&named->blocks);
-  set_capacities(&named->heap);
-  atomic_store_explicit(&named->heap.state, HEAP_NAMED, memory_order_relaxed);
-  named->heap.home = &named->heap;
-  purger_set_mark(&named->heap);
-  heap_list(&named->heap);
+  set_capacities(named);
+  atomic_store_explicit(&named->arena.state, ARENA_NAMED, memory_order_relaxed);
+  purger_set_mark(&named->arena);
+  arena_list(&named->arena);
   return named;
 }
 
@@ -101,13 +100,13 @@ struct hak_heap *named_create(const char *name, size_t limit) {
   lock_release(&heap_list_lock);
   if (named == NULL) return NULL;
   size_t length = name != NULL ? text_length_within(name, NAMED_BYTES - 1) : 0;
-  lock_acquire(&named->heap.lock);
+  lock_acquire(&named->arena.lock);
   named->limit = limit;
   named->live_bytes = named->live_blocks = named->peak_bytes = named->span_bytes = 0;
   named->refused = 0;
   if (length > 0) memcpy(named->name, name, length);
   memset(named->name + length, 0, NAMED_BYTES - length);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   return named;
 }
 
@@ -123,8 +122,8 @@ static void wait_for_walk(void) {
 }
 
 void named_lock(struct hak_heap *named) {
-  for (lock_acquire(&named->heap.lock); others_walk(named); lock_acquire(&named->heap.lock)) {
-    lock_release(&named->heap.lock);
+  for (lock_acquire(&named->arena.lock); others_walk(named); lock_acquire(&named->arena.lock)) {
+    lock_release(&named->arena.lock);
     wait_for_walk();
   }
 }
@@ -133,9 +132,9 @@ void named_lock(struct hak_heap *named) {
 void named_lock_beside_purger(struct hak_heap *named) {
   for (;;) {
     lock_acquire(&purger_batch_lock);
-    lock_acquire(&named->heap.lock);
+    lock_acquire(&named->arena.lock);
     if (!others_walk(named)) return;
-    lock_release(&named->heap.lock);
+    lock_release(&named->arena.lock);
     lock_release(&purger_batch_lock);
     wait_for_walk();
   }
@@ -167,14 +166,14 @@ static void count_out(struct hak_heap *named, size_t bytes) {
 }
 
 static struct slab *slab_to_use(struct hak_heap *named, unsigned size_class) {
-  struct heap *heap = &named->heap;
-  struct class_slabs *slabs = &heap->classes[size_class];
-  if (slabs->first != NULL || refill_recommit(heap, size_class)) return slabs->first;
-  enum span_pages pages = slabs_owned(heap) < HUGE_PAGES_FROM ? PAGES_SMALL : PAGES_HUGE;
-  struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
+  struct arena *arena = &named->arena;
+  struct arena_class *slabs = &arena->classes[size_class];
+  if (slabs->first != NULL || refill_recommit(arena, size_class)) return slabs->first;
+  enum span_pages pages = slabs_owned(arena) < HUGE_PAGES_FROM ? PAGES_SMALL : PAGES_HUGE;
+  struct slab *slab = slab_new(size_class, &arena->inboxes[size_class], pages);
   if (slab == NULL) return NULL;
-  slabs_own(heap, slab);
-  slabs_enlist(heap, slab);
+  slabs_own(arena, slab);
+  slabs_enlist(arena, slab);
   return slab;
 }
 
@@ -182,18 +181,18 @@ static struct slab *slab_to_use(struct hak_heap *named, unsigned size_class) {
 #define CARVE_BYTES (4 * KIB)
 
 static bool fill(struct hak_heap *named, unsigned size_class) {
-  struct heap *heap = &named->heap;
+  struct arena *arena = &named->arena;
   struct slab *slab = slab_to_use(named, size_class);
   if (slab == NULL) return false;
   void *list = NULL;
   unsigned count = slab_take_list(slab, UINT_MAX, &list);
-  slabs_count_free(heap, slab, -(int64_t)count);
+  slabs_count_free(arena, slab, -(int64_t)count);
   unsigned wanted = (unsigned)(CARVE_BYTES / class_size(size_class));
   if (count == 0) count = slab_carve(slab, wanted > 0 ? wanted : 1, 0, &list);
-  heap->bins[size_class].head = list;
-  heap->bins[size_class].room -= (int32_t)count;
-  if (slab_is_decommitted(slab) || !slab_has_room(slab)) slabs_unlist(heap, slab);
-  if (slab_is_decommitted(slab)) slabs_enlist(heap, slab);
+  named->bins[size_class].head = list;
+  named->bins[size_class].room -= (int32_t)count;
+  if (slab_is_decommitted(slab) || !slab_has_room(slab)) slabs_unlist(arena, slab);
+  if (slab_is_decommitted(slab)) slabs_enlist(arena, slab);
   else if (!slab_has_room(slab)) slabs_enter_ring(&named->full, slab, LIST_FULL);
   return count > 0;
 }
@@ -204,29 +203,29 @@ void *named_take(struct hak_heap *named, unsigned size_class, bool *refused) {
   named_lock(named);
   refuse_in_walk(named);
   *refused = !has_room_for(named, bytes);
-  struct bin *bin = &named->heap.bins[size_class];
+  struct bin *bin = &named->bins[size_class];
   bool fills = bin->head == NULL;
   if (!*refused && !named->lost && (!fills || fill(named, size_class))) block = bin_pop(bin);
   if (block != NULL) count_in(named, bytes);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   if (fills) superslab_settle();
   return block;
 }
 
 /* All but what was freed last. */
-static void trim(struct heap *heap, unsigned size_class) {
-  struct bin *bin = &heap->bins[size_class];
+static void trim(struct hak_heap *named, unsigned size_class) {
+  struct bin *bin = &named->bins[size_class];
   uint32_t keep = bin->capacity / 2;
   void *last = bin->head;
   for (uint32_t i = 1; i < keep; i++) last = link_follow_on(last);
   void *cold = link_follow(last);
   link_set(last, NULL);
   bin->room = (int32_t)(bin->capacity - keep);
-  slabs_put_list(heap, size_class, cold, true);
+  slabs_put_list(&named->arena, size_class, cold, true);
 }
 
 bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
-  struct heap *heap = &named->heap;
+  struct arena *arena = &named->arena;
   named_lock(named);
   bool trims = false;
   if (HAK_LIKELY(!named->lost)) {
@@ -234,12 +233,12 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
     if (named->walked != NULL && slab_head(map_slab(block)) == named->walked) {
       link_set(block, named->walked_free[size_class]);
       named->walked_free[size_class] = block;
-    } else if (bin_push(&heap->bins[size_class], block) && named->walker == 0) {
-      trim(heap, size_class);
+    } else if (bin_push(&named->bins[size_class], block) && named->walker == 0) {
+      trim(named, size_class);
       trims = true;
     }
   }
-  lock_release(&heap->lock);
+  lock_release(&arena->lock);
   if (trims) superslab_settle();
   return trims;
 }
@@ -255,20 +254,20 @@ bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable) 
   named_lock(named);
   bool keeps = !named->lost && has_room_for(named, usable);
   if (keeps) keep(named, descriptor, usable);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   return keeps;
 }
 
 void named_keep_anyway(struct hak_heap *named, struct slab *descriptor, size_t usable) {
   named_lock(named);
   if (!named->lost) keep(named, descriptor, usable);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
 }
 
 bool named_may_grow(struct hak_heap *named, size_t bytes) {
   named_lock(named);
   bool may = !named->lost && has_room_for(named, bytes);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   return may;
 }
 
@@ -284,7 +283,7 @@ void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable
       named->span_bytes -= usable;
     }
   }
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
 }
 
 void named_figures_get(struct hak_heap *named, struct named_figures *figures) {
@@ -292,20 +291,20 @@ void named_figures_get(struct hak_heap *named, struct named_figures *figures) {
   *figures = (struct named_figures){.live_blocks = named->live_blocks,
                                     .live_bytes = named->live_bytes,
                                     .peak_bytes = named->peak_bytes,
-                                    .held_bytes = slabs_owned(&named->heap) + named->span_bytes,
+                                    .held_bytes = slabs_owned(&named->arena) + named->span_bytes,
                                     .limit = named->limit,
                                     .refused = named->refused};
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
 }
 
 /* --- the end -------------------------------------------------------------------------------------------------- */
 
 /* One of the heap's slabs; NULL: it has none any more. */
 static struct slab *any_slab(struct hak_heap *named) {
-  const struct heap *heap = &named->heap;
+  const struct arena *arena = &named->arena;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    if (heap->classes[c].first != NULL) return heap->classes[c].first;
-    if (heap->classes[c].decommitted != NULL) return heap->classes[c].decommitted;
+    if (arena->classes[c].first != NULL) return arena->classes[c].first;
+    if (arena->classes[c].decommitted != NULL) return arena->classes[c].decommitted;
   }
   if (is_ring_empty(&named->full)) return NULL;
   struct slab *slab = named->full.next;
@@ -319,14 +318,14 @@ static bool drop_slabs(struct hak_heap *named) {
   struct slab *slab = NULL;
   named_lock_beside_purger(named);
   refuse_in_walk(named);
-  set_capacities(&named->heap); /* what is in bins goes with its slabs */
+  set_capacities(named); /* what is in bins goes with its slabs */
   memset(named->walked_free, 0, sizeof named->walked_free);
   named->live_bytes = named->live_blocks = named->span_bytes = 0;
   for (int i = 0; i < SLABS_AT_ONCE && (slab = any_slab(named)) != NULL; i++) {
-    slabs_disown(&named->heap, slab);
+    slabs_disown(&named->arena, slab);
     slab_drop(slab);
   }
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   lock_release(&purger_batch_lock);
   superslab_settle();
   return slab != NULL;
@@ -334,11 +333,11 @@ static bool drop_slabs(struct hak_heap *named) {
 
 /* One after the other, without the lock: a Huge block goes by system calls. */
 static bool drop_span(struct hak_heap *named) {
-  lock_acquire(&named->heap.lock);
+  lock_acquire(&named->arena.lock);
   bool any = !is_ring_empty(&named->blocks);
   struct slab *span = named->blocks.next;
   if (any) slabs_leave_ring(span);
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   if (!any) return false;
   span->free_list = NULL; /* the size that was asked for (front/full.c) */
   struct superslab *superslab = superslab_of(span);
@@ -358,15 +357,15 @@ void named_destroy(struct hak_heap *named) {
   lock_release(&heap_list_lock);
 }
 
-void named_end_walk_of_others(struct heap *heap) {
-  struct hak_heap *named = (struct hak_heap *)(void *)heap;
+void named_end_walk_of_others(struct arena *arena) {
+  struct hak_heap *named = (struct hak_heap *)(void *)arena;
   if (named->walker == lock_self()) return;
   named->walker = 0;
   named->walked = NULL;
 }
 
-void named_lose(struct heap *heap) {
-  struct hak_heap *named = (struct hak_heap *)(void *)heap;
+void named_lose(struct arena *arena) {
+  struct hak_heap *named = (struct hak_heap *)(void *)arena;
   named->lost = true;
   named->walker = 0; /* who walked is not there */
   named->walked = NULL;

@@ -1,7 +1,7 @@
 /* named.h - first-class heaps (hak_heap_create): blocks that are gone all at once when their heap is destroyed.
  *
- * A named heap is a struct heap that is no thread's. Who allocates from it or frees into it holds its lock, also for its bins.
- * Its slabs are listed in the address map as those of any heap, so that free() finds the bin; a block of it is never
+ * A named heap is a struct arena that is no thread's. Who allocates from it or frees into it holds its lock, also for its bins.
+ * Its slabs are listed in the address map as those of any arena, so that free() finds it; a block of it is never
  * gathered for its owner as other heaps' are (remote.c): once the heap is destroyed, no thread holds a link into its memory. For the
  * same reason no slab comes from another heap or goes to one. Large and Huge blocks are in a ring, by the descriptor
  * of their first slice.
@@ -16,8 +16,9 @@
 enum { NAMED_BYTES = 64 }; /* of a name, with its end */
 
 struct hak_heap {
-  struct heap heap; /* first: a bin leads here */
-  /* Under heap.lock. */
+  struct arena arena; /* first: an inbox leads here */
+  /* Under its lock. As far from the arena as a thread's (heap.h): so tools find them. */
+  _Alignas(64) struct bin bins[CLASS_COUNT];
   struct slab full;   /* ring of the slabs without room */
   struct slab blocks; /* ring of Large and Huge blocks */
   size_t limit, live_bytes, live_blocks, peak_bytes, span_bytes;
@@ -36,20 +37,20 @@ struct hak_heap {
   struct hak_heap *next_unused;
 };
 
-HAK_INLINE bool named_is(const struct heap *heap) {
-  return atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_NAMED;
+HAK_INLINE bool named_is(const struct arena *arena) {
+  return atomic_load_explicit(&arena->state, memory_order_relaxed) == ARENA_NAMED;
 }
 
 /** The named heap that a bin of this class belongs to, or NULL: it is another heap's. */
-HAK_INLINE struct hak_heap *named_of_bin(struct bin *bin, unsigned size_class) {
-  struct heap *heap = heap_of_bin(bin, size_class);
-  return named_is(heap) ? (struct hak_heap *)(void *)heap : NULL;
+HAK_INLINE struct hak_heap *named_of_inbox(struct inbox *inbox, unsigned size_class) {
+  struct arena *arena = arena_of_inbox(inbox, size_class);
+  return named_is(arena) ? (struct hak_heap *)(void *)arena : NULL;
 }
 
 /** The named heap of a Large or Huge block, or NULL. */
 struct hak_heap *named_of_span(const struct slab *descriptor);
 
-/** A new heap; `name` is cut to what fits. NULL: no memory, or 65,535 heaps exist. */
+/** A new arena; `name` is cut to what fits. NULL: no memory, or 65,535 heaps exist. */
 struct hak_heap *named_create(const char *name, size_t limit);
 /** Frees all blocks of a heap that no other thread uses any more, and the heap. */
 void named_destroy(struct hak_heap *named);
@@ -78,17 +79,17 @@ void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable
 typedef bool named_visit(void *block, size_t usable, void *argument);
 bool named_walk(struct hak_heap *named, named_visit *visit, void *argument);
 
-/** Is a walk under way, so that no slab may change lists? Under heap.lock. */
-HAK_INLINE bool named_is_walked(const struct heap *heap) {
-  return named_is(heap) && ((const struct hak_heap *)(const void *)heap)->walker != 0;
+/** Is a walk under way, so that no slab may change lists? Under its lock. */
+HAK_INLINE bool named_is_walked(const struct arena *arena) {
+  return named_is(arena) && ((const struct hak_heap *)(const void *)arena)->walker != 0;
 }
 
 /** In the child of a fork: the walk of a thread that is not there has ended. */
-void named_end_walk_of_others(struct heap *heap);
+void named_end_walk_of_others(struct arena *arena);
 /** In the child of a fork that found the heap's lock with another thread. */
-void named_lose(struct heap *heap);
+void named_lose(struct arena *arena);
 
-/** What is known of the heap, all of one moment. */
+/** What is known of the arena, all of one moment. */
 struct named_figures {
   uint64_t live_blocks, live_bytes, peak_bytes, held_bytes, limit, refused;
 };

@@ -1,4 +1,4 @@
-/* named_walk.c - the live blocks of a named heap; see named.h. */
+/* named_walk.c - the live blocks of a named arena; see named.h. */
 #include "heap/named.h"
 #include "heap/purger.h"
 #include "heap/slabs.h"
@@ -28,7 +28,7 @@ static void mark(struct free_map *is_free, const struct slab *slab, const void *
  * the list to a ring. */
 static void find_walked(const struct hak_heap *named, const struct slab *slab,
                         struct free_map *is_free) {
-  size_t left = slabs_owned(&named->heap) / slab_block_size(slab);
+  size_t left = slabs_owned(&named->arena) / slab_block_size(slab);
   for (void *block = named->walked_free[slab->size_class]; block != NULL && left-- > 0;
        block = link_follow(block))
     if (slab_head(map_slab(block)) == slab) mark(is_free, slab, block);
@@ -37,8 +37,7 @@ static void find_walked(const struct hak_heap *named, const struct slab *slab,
 /* Under the lock. In the bin are blocks that were freed and are in no slab's list yet. */
 static void find_free(const struct hak_heap *named, const struct slab *slab,
                       struct free_map *is_free) {
-  const struct heap *heap = &named->heap;
-  const struct bin *bin = &heap->bins[slab->size_class];
+  const struct bin *bin = &named->bins[slab->size_class];
   unsigned left = slab_free_count(slab), held = (unsigned)((int32_t)bin->capacity - bin->room);
   /* So many: a list that the program tied to a ring has no end. */
   for (void *block = slab->free_list; block != NULL && left-- > 0; block = link_follow(block))
@@ -65,7 +64,7 @@ static bool walk_slab(const struct walk *walk, const struct slab *slab) {
   unsigned carved = slab_carved(slab);
   if (!walk->nests) walk->named->walked = slab;
   find_free(walk->named, slab, &is_free);
-  lock_release(&walk->named->heap.lock);
+  lock_release(&walk->named->arena.lock);
   for (unsigned i = 0; i < carved; i++)
     if ((is_free.words[i / 64] >> i % 64 & 1) == 0 &&
         !walk->visit(slab_base(slab) + (size_t)i * size, size, walk->argument))
@@ -81,10 +80,10 @@ static bool walk_list(const struct walk *walk, const struct slab *slab, const st
 
 static bool walk_all(const struct walk *walk) {
   struct hak_heap *named = walk->named;
-  const struct heap *heap = &named->heap;
+  const struct arena *arena = &named->arena;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (!walk_list(walk, heap->classes[c].first, NULL) ||
-        !walk_list(walk, heap->classes[c].decommitted, NULL))
+    if (!walk_list(walk, arena->classes[c].first, NULL) ||
+        !walk_list(walk, arena->classes[c].decommitted, NULL))
       return false;
   if (!walk_list(walk, named->full.next, &named->full)) return false;
   for (struct slab *span = named->blocks.next, *next; span != &named->blocks; span = next) {
@@ -101,7 +100,7 @@ static void put_walked(struct hak_heap *named, unsigned size_class) {
   do {
     named_lock(named);
     if (named->lost || named->walker != 0) { /* within a walk no slab moves */
-      lock_release(&named->heap.lock);
+      lock_release(&named->arena.lock);
       return;
     }
     void *first = named->walked_free[size_class], *last = first;
@@ -113,8 +112,8 @@ static void put_walked(struct hak_heap *named, unsigned size_class) {
     rest = last != NULL ? link_follow(last) : NULL;
     named->walked_free[size_class] = rest;
     if (rest != NULL) link_set(last, NULL);
-    if (first != NULL) slabs_put_list(&named->heap, size_class, first, true);
-    lock_release(&named->heap.lock);
+    if (first != NULL) slabs_put_list(&named->arena, size_class, first, true);
+    lock_release(&named->arena.lock);
     if (first != NULL) superslab_settle();
   } while (rest != NULL);
 }
@@ -135,7 +134,7 @@ static void lock_for_walk(struct hak_heap *named) {
   for (;;) {
     named_lock_beside_purger(named); /* later the purger passes the heap by */
     if (named->lost || named->walker != 0 || !any_walked(named)) return;
-    lock_release(&named->heap.lock);
+    lock_release(&named->arena.lock);
     lock_release(&purger_batch_lock);
     put_all_walked(named);
   }
@@ -148,14 +147,14 @@ bool named_walk(struct hak_heap *named, named_visit *visit, void *argument) {
   bool walks = !named->lost;
   if (walks) named->walker = lock_self();
   named->walked = NULL;
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   lock_release(&purger_batch_lock);
   if (!walks) return true;
   bool all = walk_all(&(struct walk){named, visit, argument, before != 0});
-  lock_acquire(&named->heap.lock);
+  lock_acquire(&named->arena.lock);
   named->walker = before;
   named->walked = outer;
-  lock_release(&named->heap.lock);
+  lock_release(&named->arena.lock);
   put_all_walked(named);
   return all;
 }

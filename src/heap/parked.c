@@ -5,48 +5,48 @@
  */
 #include "heap/parked.h"
 
-static struct heap *of_first_node HAK_START_DATA;
-static struct heap *of_others[NODES - 1];
-static struct heap *guests;
+static struct arena *of_first_node HAK_START_DATA;
+static struct arena *of_others[NODES - 1];
+static struct arena *guests;
 /* Written under heap_list_lock, read as a hint; relaxed, as is the other. */
 static _Atomic uint64_t count HAK_START_DATA;
 static _Atomic size_t bin_bytes;
 
-static struct heap **list_of(unsigned node) {
+static struct arena **list_of(unsigned node) {
   return node == 0 ? &of_first_node : &of_others[node - 1];
 }
 
 uint64_t parked_heaps(void) { return atomic_load_explicit(&count, memory_order_relaxed); }
 
-void parked_put(struct heap *heap) {
-  struct heap **list = heap_is_guest(heap) ? &guests : list_of(heap_node(heap));
-  heap->next_parked = *list;
-  *list = heap;
+void parked_put(struct arena *arena) {
+  struct arena **list = cache_is_guest(cache_beside(arena)) ? &guests : list_of(arena_node(arena));
+  arena->next_parked = *list;
+  *list = arena;
   atomic_store_explicit(&count, parked_heaps() + 1, memory_order_relaxed);
 }
 
 /* A thread that was interrupted in a heap it holds the lock of may need another. */
-static bool may_take(const struct heap *heap, bool alone) {
-  if (lock_holder(&heap->lock) == LOCK_MINE) return false;
-  return !alone || atomic_load_explicit(&heap->users, memory_order_relaxed) == 0;
+static bool may_take(const struct arena *arena, bool alone) {
+  if (lock_holder(&arena->lock) == LOCK_MINE) return false;
+  return !alone || atomic_load_explicit(&arena->users, memory_order_relaxed) == 0;
 }
 
-static struct heap *take(struct heap **list, bool alone) {
+static struct arena *take(struct arena **list, bool alone) {
   while (*list != NULL && !may_take(*list, alone)) list = &(*list)->next_parked;
-  struct heap *heap = *list;
-  if (heap == NULL) return NULL;
-  parked_begin_to_move(heap, false);
-  *list = heap->next_parked;
-  heap->next_parked = NULL;
+  struct arena *arena = *list;
+  if (arena == NULL) return NULL;
+  parked_begin_to_move(arena, false);
+  *list = arena->next_parked;
+  arena->next_parked = NULL;
   if (parked_heaps() > 0) atomic_store_explicit(&count, parked_heaps() - 1, memory_order_relaxed);
-  return heap;
+  return arena;
 }
 
-struct heap *parked_take(unsigned node, bool alone) {
+struct arena *parked_take(unsigned node, bool alone) {
   return take(list_of(node), alone);
 }
 
-struct heap *parked_take_guest(void) {
+struct arena *parked_take_guest(void) {
   return take(&guests, false);
 }
 
@@ -57,19 +57,19 @@ static void forget_all(void) {
 }
 
 /* A parked heap that is not in transition is in a list: both change under heap_list_lock. */
-void parked_fork_child(struct heap *first, bool whole) {
+void parked_fork_child(struct arena *first, bool whole) {
   if (!whole) forget_all();
-  for (struct heap *heap = first; heap != NULL; heap = heap->next) {
-    if (atomic_load_explicit(&heap->state, memory_order_relaxed) != HEAP_PARKED) continue;
-    bool moves = atomic_load_explicit(&heap->in_transition, memory_order_relaxed) != 0;
-    if ((whole && !moves) || parked_is_moved_here(heap)) continue;
-    if (moves) parked_end_to_move(heap);
-    parked_put(heap);
+  for (struct arena *arena = first; arena != NULL; arena = arena->next) {
+    if (atomic_load_explicit(&arena->state, memory_order_relaxed) != ARENA_PARKED) continue;
+    bool moves = atomic_load_explicit(&arena->in_transition, memory_order_relaxed) != 0;
+    if ((whole && !moves) || parked_is_moved_here(arena)) continue;
+    if (moves) parked_end_to_move(arena);
+    parked_put(arena);
   }
 }
 
-void parked_count_bins(struct heap *heap, size_t bytes) {
-  size_t before = atomic_exchange_explicit(&heap->parked_bins, bytes, memory_order_relaxed);
+void parked_count_bins(struct arena *arena, size_t bytes) {
+  size_t before = atomic_exchange_explicit(&arena->parked_bins, bytes, memory_order_relaxed);
   if (bytes != before) atomic_fetch_add_explicit(&bin_bytes, bytes - before, memory_order_relaxed);
 }
 
@@ -78,15 +78,15 @@ size_t parked_bin_bytes(void) {
   return bytes <= PTRDIFF_MAX ? bytes : 0;
 }
 
-void parked_begin_to_move(struct heap *heap, bool counts) {
-  atomic_store_explicit(&heap->transition_counts, counts, memory_order_relaxed);
-  atomic_store_explicit(&heap->in_transition, lock_self(), memory_order_relaxed);
+void parked_begin_to_move(struct arena *arena, bool counts) {
+  atomic_store_explicit(&arena->transition_counts, counts, memory_order_relaxed);
+  atomic_store_explicit(&arena->in_transition, lock_self(), memory_order_relaxed);
 }
 
-void parked_end_to_move(struct heap *heap) {
-  atomic_store_explicit(&heap->in_transition, 0, memory_order_relaxed);
+void parked_end_to_move(struct arena *arena) {
+  atomic_store_explicit(&arena->in_transition, 0, memory_order_relaxed);
 }
 
-bool parked_is_moved_here(const struct heap *heap) {
-  return atomic_load_explicit(&heap->in_transition, memory_order_relaxed) == lock_self();
+bool parked_is_moved_here(const struct arena *arena) {
+  return atomic_load_explicit(&arena->in_transition, memory_order_relaxed) == lock_self();
 }

@@ -43,39 +43,39 @@ static size_t step_of(size_t worth) {
 
 bool purger_is_worth(size_t bytes) { return bytes >= step_of(purger_worth()); }
 
-void purger_set_mark(struct heap *heap) { heap->free_low = heap->free_bytes; }
+void purger_set_mark(struct arena *arena) { arena->free_low = arena->free_bytes; }
 
 /* The step is asked for anew each time: the number of heaps changes, what is mapped, and whether there may be a helper. Where a heap has a
  * part of the whole, what it takes and frees again within that is no new minimum. */
-bool purger_is_due(struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes >= heap->free_low &&
-                 heap->free_bytes - heap->free_low < STEP_LEAST))
+bool purger_is_due(struct arena *arena) {
+  if (HAK_LIKELY(arena->free_bytes >= arena->free_low &&
+                 arena->free_bytes - arena->free_low < STEP_LEAST))
     return false;
   size_t worth = purger_worth(), step = step_of(worth);
-  if (heap->free_bytes >= heap->free_low + step) return true;
-  if (heap->free_low + step > heap->free_bytes + worth) purger_set_mark(heap);
+  if (arena->free_bytes >= arena->free_low + step) return true;
+  if (arena->free_low + step > arena->free_bytes + worth) purger_set_mark(arena);
   return false;
 }
 
-bool purger_growth_is_due(const struct heap *heap) {
-  if (HAK_LIKELY(heap->free_bytes < RELEASE_MOST)) return false;
-  return slabs_owned(heap) - heap->decommitted_bytes == heap->peak_committed &&
-         heap->free_bytes >= heap->peak_committed / RELEASE_SHARE &&
-         heap->peak_committed >= heap->growth_purge_from;
+bool purger_growth_is_due(const struct arena *arena) {
+  if (HAK_LIKELY(arena->free_bytes < RELEASE_MOST)) return false;
+  return slabs_owned(arena) - arena->decommitted_bytes == arena->peak_committed &&
+         arena->free_bytes >= arena->peak_committed / RELEASE_SHARE &&
+         arena->peak_committed >= arena->growth_purge_from;
 }
 
-void purger_growth_recommitted(struct heap *heap) {
-  if (heap->recommitted_bytes >= heap->decommitted_bytes / REGRET_SHARE &&
-      heap->growth_purge_from <= heap->peak_committed)
-    heap->growth_purge_from = 2 * heap->peak_committed;
+void purger_growth_recommitted(struct arena *arena) {
+  if (arena->recommitted_bytes >= arena->decommitted_bytes / REGRET_SHARE &&
+      arena->growth_purge_from <= arena->peak_committed)
+    arena->growth_purge_from = 2 * arena->peak_committed;
 }
 
 /* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
  * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
-bool purger_inbox_is_due(const struct heap *heap, size_t bytes) {
-  enum heap_state state = atomic_load_explicit(&heap->state, memory_order_relaxed);
-  if (state == HEAP_LOST) return false; /* nobody would take anything from it */
-  return bytes >= (state == HEAP_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
+bool purger_inbox_is_due(const struct arena *arena, size_t bytes) {
+  enum arena_state state = atomic_load_explicit(&arena->state, memory_order_relaxed);
+  if (state == ARENA_LOST) return false; /* nobody would take anything from it */
+  return bytes >= (state == ARENA_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
 }
 
 _Atomic(void (*)(void)) purger_when_parked;
@@ -162,7 +162,7 @@ void purger_each_lock(lock_visit *visit, void *argument) { visit(&purger_batch_l
 void purger_fork_child(void) {
   /* Slabs that another thread's purger had in its hands stay so in the child: marked, in no list. Cached spans of this thread would be
    * waited for. */
-  struct heap *mine = heap_if_any();
+  struct thread_cache *mine = cache_if_any();
   if (!lock_is_whole_in_child(&purger_batch_lock) && mine != NULL)
     span_cache_fork_child(&mine->spans);
   (void)lock_is_whole_in_child(&purger_scan_lock);

@@ -1,6 +1,6 @@
 /* purger.h - what heaps and the purger, which lies above them (release/release.h), tell each other.
  *
- * Nothing here calls the purger. A call into the heap room that finds it wanted notes so in heap->deferred; the slow half
+ * Nothing here calls the purger. A call into the heap room that finds it wanted notes so in arena->deferred; the slow half
  * of malloc or free that made the call answers when it has returned (release_answer). The end of the last thread, which no
  * slow half sees, rings the bell that the purger's helper thread sleeps on. The words and locks that a fork has to look
  * after are here as well, for the fork handlers belong to this room.
@@ -21,7 +21,7 @@ enum { RELEASE_SHARE = 64 };
  * give tries again when it has grown by so large a part. */
 enum { REGRET_SHARE = 4 };
 
-/* Bits of heap->deferred. */
+/* Bits of arena->deferred. */
 enum {
   DEFERRED_PURGE = 1, /* enough is free: call the purger */
   DEFERRED_CHECK =
@@ -32,15 +32,15 @@ enum {
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
-/** Has the heap gathered enough free memory since it was last least? The caller holds heap->lock. */
-bool purger_is_due(struct heap *heap);
+/** Has the heap gathered enough free memory since it was last least? The caller holds arena->lock. */
+bool purger_is_due(struct arena *arena);
 /** Are so many bytes in the heap's inbox worth the purger? Its thread may sleep, or have ended, so the sender asks. */
-bool purger_inbox_is_due(const struct heap *heap, size_t bytes);
-/** Is the heap larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free? The caller holds heap->lock. */
-bool purger_growth_is_due(const struct heap *heap);
+bool purger_inbox_is_due(const struct arena *arena, size_t bytes);
+/** Is the heap larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free? The caller holds arena->lock. */
+bool purger_growth_is_due(const struct arena *arena);
 /** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more growth purges before the heap is twice as large. Under
- * heap->lock. */
-void purger_growth_recommitted(struct heap *heap);
+ * arena->lock. */
+void purger_growth_recommitted(struct arena *arena);
 /** May this process have a helper thread, as far as is known without a system call? */
 bool purger_may_have_helper(void);
 /** Free memory that is worth a call, of all heaps together. */
@@ -52,8 +52,8 @@ extern _Atomic uint64_t purger_refused_ms HAK_HIDDEN;
 void purger_forget_refusal(void);
 /** Were so many bytes more than before worth a call? */
 bool purger_is_worth(size_t bytes);
-/** Sets the mark from which purger_is_due counts; under heap->lock, or before the heap is known. */
-void purger_set_mark(struct heap *heap);
+/** Sets the mark from which purger_is_due counts; under arena->lock, or before the heap is known. */
+void purger_set_mark(struct arena *arena);
 
 /* --- the helper thread (release/background.c) -------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ void purger_note_process(void);
  * would take it to be there for ever. */
 bool purger_is_in_vfork(void);
 
-/** Would the end of the last thread that a helper serves be reported by purger_wake? Of threads that have a heap, those beside the
+/** Would the end of the last thread that a helper serves be reported by purger_wake? Of threads that have an arena, those beside the
  * main one; with HAKMEM_BACKGROUND=1 the main one as well. */
 bool purger_end_is_reported(void);
 
@@ -99,7 +99,7 @@ bool purger_call(void);
 void purger_wake(void);
 /** The helper's thread, which stays there when it has ended. Written by the helper. */
 extern _Atomic int purger_helper_thread HAK_HIDDEN;
-/** For the last thread that has a heap, as it ends: returns when the helper's thread has gone, a second later at most. libc calls exit() in
+/** For the last thread that has an arena, as it ends: returns when the helper's thread has gone, a second later at most. libc calls exit() in
  * the last thread of a process, and that must be the program's: the helper has no descriptors for what handlers and streams write. */
 void purger_see_helper_end(void);
 

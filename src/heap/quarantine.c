@@ -22,17 +22,18 @@ struct quarantine {
   uint8_t classes[QUARANTINE_BLOCKS];
 };
 
-static void release(struct heap *heap, void *block) {
+static void release(struct thread_cache *cache, void *block) {
   const uint64_t *words = block;
   if (HAK_UNLIKELY((words[0] | words[1]) != 0)) link_report(block);
-  if (heap == &heap_samples) {
+  if (cache == NULL) {
     heap_samples_return(slab_head(map_slab(block)), block);
     return;
   }
-  struct bin *bin = map_bin(block);
-  size_t place = heap_place(heap, bin);
-  if (!heap_keeps(place)) remote_free(heap, bin, block);
-  else if (bin_push(heap_bin_at(heap, place), block)) bin_overflow(heap, heap_bin_at(heap, place));
+  struct inbox *inbox = map_inbox(block);
+  size_t place = cache_place(cache, inbox);
+  if (!cache_keeps(place)) remote_free(cache, inbox, block);
+  else if (bin_push(cache_bin_at(cache, place), block))
+    bin_overflow(cache, cache_bin_at(cache, place));
 }
 
 /* Whose turn it is is known a call ahead, so that it is in the cache by then: it was not touched for as long as it waits. */
@@ -44,7 +45,7 @@ static void draw_next(struct quarantine *quarantine) {
   __builtin_prefetch(quarantine->blocks[quarantine->next], 1);
 }
 
-static void release_one(struct heap *heap, struct quarantine *quarantine) {
+static void release_one(struct thread_cache *cache, struct quarantine *quarantine) {
   if (quarantine->next >= quarantine->count) draw_next(quarantine);
   uint32_t which = quarantine->next, last = --quarantine->count;
   void *block = quarantine->blocks[which];
@@ -52,59 +53,67 @@ static void release_one(struct heap *heap, struct quarantine *quarantine) {
   quarantine->blocks[which] = quarantine->blocks[last];
   quarantine->classes[which] = quarantine->classes[last];
   if (last > 0) draw_next(quarantine);
-  release(heap, block);
+  release(cache, block);
 }
 
-/* Threads that share a home share what one may keep, as their bins do. */
-static size_t most_bytes(const struct heap *heap) {
-  return (size_t)option_value(GUARD_QUARANTINE_KB) * KIB / homes_users(heap);
+static struct quarantine *of_samples; /* under heap_samples.lock */
+
+static struct quarantine **place_of(struct thread_cache *cache) {
+  return cache != NULL ? &cache->quarantine : &of_samples;
 }
 
-static struct quarantine *quarantine_of(struct heap *heap) {
-  if (HAK_UNLIKELY(heap->quarantine == NULL)) {
-    heap->quarantine = meta_allocate(sizeof(struct quarantine), 64);
-    if (heap->quarantine == NULL) return NULL;
-    heap->quarantine->draws = link_secret.code ^ (uintptr_t)heap;
+/* Threads that share an arena share what one may keep, as their bins do. */
+static size_t most_bytes(const struct thread_cache *cache) {
+  size_t most = (size_t)option_value(GUARD_QUARANTINE_KB) * KIB;
+  return cache != NULL ? most / homes_users(cache->arena) : most;
+}
+
+static struct quarantine *quarantine_of(struct thread_cache *cache) {
+  struct quarantine **place = place_of(cache), *quarantine = *place;
+  if (HAK_UNLIKELY(quarantine == NULL)) {
+    *place = quarantine = meta_allocate(sizeof(struct quarantine), 64);
+    if (quarantine == NULL) return NULL;
+    quarantine->draws = link_secret.code ^ (uintptr_t)place;
   }
-  if (heap->quarantine->puts++ % PUTS == 0) heap->quarantine->most = most_bytes(heap);
-  return heap->quarantine;
+  if (quarantine->puts++ % PUTS == 0) quarantine->most = most_bytes(cache);
+  return quarantine;
 }
 
-void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
+void quarantine_put(struct thread_cache *cache, void *block, unsigned size_class) {
   uint64_t *words = block;
   size_t size = class_size(size_class);
   words[0] = words[1] = 0; /* link_clear leaves them to the list that the block will be in */
-  struct quarantine *quarantine = quarantine_of(heap);
+  struct quarantine *quarantine = quarantine_of(cache);
   if (HAK_UNLIKELY(quarantine == NULL || size > quarantine->most)) {
-    release(heap, block);
+    release(cache, block);
     return;
   }
   while (quarantine->count == QUARANTINE_BLOCKS ||
          (quarantine->count > 0 && quarantine->bytes + size > quarantine->most))
-    release_one(heap, quarantine);
+    release_one(cache, quarantine);
   quarantine->blocks[quarantine->count] = block;
   quarantine->classes[quarantine->count++] = (uint8_t)size_class;
   quarantine->bytes += size;
 }
 
-void quarantine_flush(struct heap *heap) {
-  while (heap->quarantine != NULL && heap->quarantine->count > 0)
-    release_one(heap, heap->quarantine);
+void quarantine_flush(struct thread_cache *cache) {
+  struct quarantine *quarantine = *place_of(cache);
+  while (quarantine != NULL && quarantine->count > 0) release_one(cache, quarantine);
 }
 
 /* A block that waits is free and holds zeros, which ends with the first link that is set: one that is there twice is found once. */
-size_t quarantine_settle(struct heap *heap) {
-  struct quarantine *quarantine = heap->quarantine;
+size_t quarantine_settle(struct thread_cache *cache) {
+  struct quarantine *quarantine = cache->quarantine;
   size_t lost = 0;
   if (quarantine == NULL) return 0;
   for (uint32_t i = 0; i < quarantine->count && i < QUARANTINE_BLOCKS; i++) {
     uint64_t *words = quarantine->blocks[i];
     unsigned size_class = quarantine->classes[i];
     const struct slab *slice = map_slab(words);
-    if (slice != NULL && slice->size_class == size_class && map_bin(words) != NULL &&
+    if (slice != NULL && slice->size_class == size_class && map_inbox(words) != NULL &&
         link_state(words) == STATE_FREE + size_class && (words[0] | words[1]) == 0) {
       link_set(words, NULL);
-      slabs_put_mixed(heap, size_class, words, true);
+      slabs_put_mixed(arena_beside(cache), size_class, words, true);
     } else {
       lost += class_size(size_class);
     }

@@ -12,25 +12,25 @@
 
 #if HAK_HARDENED
 
-/** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. The samples' heap,
+/** Takes a free, cleared block of a slab of the class, and lets others go: into the heap's bins, or to their owners. The samples' cache,
  * which has no thread, has one under its lock: its blocks go back into their slabs. */
-void quarantine_put(struct heap *heap, void *block, unsigned size_class);
+void quarantine_put(struct thread_cache *cache, void *block, unsigned size_class);
 /** In the child of a fork, of a thread that is not there, which may have been between any two stores: what waits goes into slabs. Under the
  * heap's lock. Returns the bytes that are lost. */
-size_t quarantine_settle(struct heap *heap);
+size_t quarantine_settle(struct thread_cache *cache);
 /** Lets all go; release_answer after it. */
-void quarantine_flush(struct heap *heap);
+void quarantine_flush(struct thread_cache *cache);
 
 #else
 
-HAK_INLINE void quarantine_put(struct heap *heap, void *block, unsigned size_class) {
-  (void)heap;
+HAK_INLINE void quarantine_put(struct thread_cache *cache, void *block, unsigned size_class) {
+  (void)cache;
   (void)block;
   (void)size_class;
 }
-HAK_INLINE void quarantine_flush(struct heap *heap) { (void)heap; }
-HAK_INLINE size_t quarantine_settle(struct heap *heap) {
-  (void)heap;
+HAK_INLINE void quarantine_flush(struct thread_cache *cache) { (void)cache; }
+HAK_INLINE size_t quarantine_settle(struct thread_cache *cache) {
+  (void)cache;
   return 0;
 }
 

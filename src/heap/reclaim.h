@@ -24,31 +24,31 @@
 #define BACKLOG_BYTES (64 * 1024)
 
 /** Does it sleep? A hint unless the caller holds its lock. What was sent before the sender entered it is seen by who took it out. */
-HAK_INLINE bool reclaim_has_backlog(const struct heap *heap) {
-  /* relaxed: ordered by the exchanges of heap->in_reclaim_list (enter in reclaim.c) */
-  unsigned state = atomic_load_explicit(&heap->state, memory_order_relaxed);
-  return state == HEAP_PARKED ||
-         (state == HEAP_ACTIVE &&
-          atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) >= BACKLOG_BYTES);
+HAK_INLINE bool reclaim_has_backlog(const struct arena *arena) {
+  /* relaxed: ordered by the exchanges of arena->in_reclaim_list (enter in reclaim.c) */
+  unsigned state = atomic_load_explicit(&arena->state, memory_order_relaxed);
+  return state == ARENA_PARKED ||
+         (state == ARENA_ACTIVE &&
+          atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed) >= BACKLOG_BYTES);
 }
 
 /** Enters the heap into the list of the class, at the end, unless it is there: it may have something. The caller may hold heaps' locks. */
-void reclaim_enter(struct heap *heap, unsigned size_class);
+void reclaim_enter(struct arena *arena, unsigned size_class);
 
 /** The same at the front, for one that just gave something: the next search goes on with it, while blocks gather in the others. In
  * turn each would be asked for the few blocks that came since, each of another slab. */
-void reclaim_enter_again(struct heap *heap, unsigned size_class);
+void reclaim_enter_again(struct arena *arena, unsigned size_class);
 
 /** As reclaim_enter, for all classes of which it owns slabs. */
-void reclaim_enter_all(struct heap *heap);
+void reclaim_enter_all(struct arena *arena);
 
 /** Takes the first heap of the class out of the list of a node; NULL: no heap has anything there, as far as is known. It may be on another
  * node by now. */
-struct heap *reclaim_take(unsigned node, unsigned size_class);
+struct arena *reclaim_take(unsigned node, unsigned size_class);
 
 /** Around fork: the locks; in the child first all lists are emptied, then each heap that it keeps is entered if it is parked. */
 void reclaim_each_lock(lock_visit *visit, void *argument);
 void reclaim_fork_child(void);
-void reclaim_enter_in_child(struct heap *heap, bool parked);
+void reclaim_enter_in_child(struct arena *arena, bool parked);
 
 #endif

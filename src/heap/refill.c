@@ -1,8 +1,8 @@
 /* refill.c - blocks out of the slabs into an empty bin: the slow path of malloc.
  *
- * A refill looks, in this order, at what came back to the thread's home, at the home's slabs, at memory that
- * sleeps in other heaps, and only then asks for a new slab. Before it touches a new page it may take a block of a larger
- * class, or in a shared home one that another home has.
+ * A refill looks, in this order, at what came back to the thread's arena, at its slabs, at memory that
+ * sleeps in other arenas, and only then asks for a new slab. Before it touches a new page it may take a block of a larger
+ * class, or in a shared arena one that another arena has.
  */
 #include "heap/refill.h"
 
@@ -52,10 +52,10 @@ static unsigned refill_blocks(unsigned size_class) {
   return blocks > REFILL_BLOCKS ? REFILL_BLOCKS : blocks == 0 ? 1 : (unsigned)blocks;
 }
 
-static size_t populate_piece(struct heap *heap, const struct slab *slab) {
+static size_t populate_piece(struct arena *arena, const struct slab *slab) {
   if (slab_block_size(slab) > REFILL_BYTES) return 0;
   size_t others =
-      atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed);
+      atomic_load_explicit(&arena->classes[slab->size_class].count, memory_order_relaxed);
   size_t has = (others - 1) * SLICE_BYTES + slab_carved(slab) * slab_block_size(slab);
   return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
 }
@@ -73,38 +73,38 @@ static unsigned carve_blocks(const struct slab *slab, unsigned wanted, bool is_s
 }
 
 /* The next partial slab: what was never used comes last. */
-static struct slab *slab_to_use(struct heap *heap, unsigned size_class) {
-  struct slab *slab = heap->classes[size_class].first;
+static struct slab *slab_to_use(struct arena *arena, unsigned size_class) {
+  struct slab *slab = arena->classes[size_class].first;
   if (slab == NULL || slab->free_list != NULL || slab->next == NULL ||
       slab->next->free_list == NULL)
     return slab;
-  slabs_unlist(heap, slab);
-  slabs_enlist(heap, slab);
-  return heap->classes[size_class].first;
+  slabs_unlist(arena, slab);
+  slabs_enlist(arena, slab);
+  return arena->classes[size_class].first;
 }
 
 /* Are new pages wanted rather than those that were given back? */
-static bool prefers_fresh(const struct heap *heap) {
-  return HAK_UNLIKELY(heap->recommitted_bytes >= COMES_BACK_BYTES) && !heap->growth_purged &&
-         heap->decommitted_bytes >= DECOMMITTED_LEFT_BYTES &&
-         slabs_owned(heap) >= HUGE_PAGES_FROM &&
-         slabs_owned(heap) < SPREAD_MOST * heap->peak_committed && !option_value(SS_MEM_LEAN) &&
+static bool prefers_fresh(const struct arena *arena) {
+  return HAK_UNLIKELY(arena->recommitted_bytes >= COMES_BACK_BYTES) && !arena->growth_purged &&
+         arena->decommitted_bytes >= DECOMMITTED_LEFT_BYTES &&
+         slabs_owned(arena) >= HUGE_PAGES_FROM &&
+         slabs_owned(arena) < SPREAD_MOST * arena->peak_committed && !option_value(SS_MEM_LEAN) &&
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
 }
 
-bool refill_recommit(struct heap *heap, unsigned size_class) {
-  struct slab *slab = heap->classes[size_class].decommitted;
+bool refill_recommit(struct arena *arena, unsigned size_class) {
+  struct slab *slab = arena->classes[size_class].decommitted;
   if (slab == NULL) return false;
-  slabs_unlist(heap, slab);
+  slabs_unlist(arena, slab);
   size_t before = slab_decommitted_bytes(slab);
   hole_open(slab);
   size_t opened = before - slab_decommitted_bytes(slab);
-  heap->decommitted_bytes -= opened;
-  slabs_count_free(heap, slab, slab_free_count(slab));
+  arena->decommitted_bytes -= opened;
+  slabs_count_free(arena, slab, slab_free_count(slab));
   unit_take(opened);
-  heap->recommitted_bytes += opened;
-  if (HAK_UNLIKELY(heap->growth_purged)) purger_growth_recommitted(heap);
-  slabs_enlist(heap, slab);
+  arena->recommitted_bytes += opened;
+  if (HAK_UNLIKELY(arena->growth_purged)) purger_growth_recommitted(arena);
+  slabs_enlist(arena, slab);
   return true;
 }
 
@@ -130,44 +130,44 @@ static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list,
  * block of each class now and then would keep a page of each (docs/decisions/0040). */
 enum { REFILLS_TO_FULL = 4 };
 
-static unsigned first_refills(struct heap *heap, unsigned size_class) {
-  unsigned full = refill_blocks(size_class), refills = heap->refills[size_class];
+static unsigned first_refills(struct thread_cache *cache, unsigned size_class) {
+  unsigned full = refill_blocks(size_class), refills = cache->use[size_class].refills;
   if (refills == REFILLS_TO_FULL) return full;
-  heap->refills[size_class]++;
+  cache->use[size_class].refills++;
   unsigned wanted = full >> (REFILLS_TO_FULL - refills);
   return wanted > 0 ? wanted : 1;
 }
 
 /* At least one block from the home's slabs, if there is one to be had without a new slab, and from partial ones on until a
  * refill's worth is there. */
-static unsigned take_from_slabs(struct heap *home, unsigned size_class, unsigned wanted,
+static unsigned take_from_slabs(struct arena *arena, unsigned size_class, unsigned wanted,
                                 void **list, bool *zeroed) {
-  bool is_shared = homes_is_shared(home);
+  bool is_shared = homes_is_shared(arena);
   /* One that shares the slab leaves others some. */
   unsigned count = 0, most = !is_shared ? UINT_MAX : wanted == 1 ? 1 : 2 * wanted;
   *list = NULL;
   while (count < wanted) {
-    struct slab *slab = slab_to_use(home, size_class);
+    struct slab *slab = slab_to_use(arena, size_class);
     if (slab == NULL) {
-      if (count > 0 || prefers_fresh(home) || !refill_recommit(home, size_class)) break;
+      if (count > 0 || prefers_fresh(arena) || !refill_recommit(arena, size_class)) break;
       continue;
     }
     void *blocks;
     unsigned taken = slab_take_list(slab, most, &blocks);
-    slabs_count_free(home, slab, -(int64_t)taken);
+    slabs_count_free(arena, slab, -(int64_t)taken);
     if (taken > 0) {
       if (*list != NULL) link_set(link_last(blocks, taken), *list);
       *list = blocks;
-      slabs_count(home, size_class, COUNT_FROM_SLABS, taken);
+      slabs_count(arena, size_class, COUNT_FROM_SLABS, taken);
     } else {
       taken = carve_untouched(slab, wanted, list, zeroed);
       if (taken == 0)
         taken = slab_carve(slab, carve_blocks(slab, wanted - count, is_shared),
-                           populate_piece(home, slab), list);
-      slabs_count(home, size_class, COUNT_CARVED, taken);
+                           populate_piece(arena, slab), list);
+      slabs_count(arena, size_class, COUNT_CARVED, taken);
     }
     count += taken;
-    slabs_list_again(home, slab);
+    slabs_list_again(arena, slab);
   }
   return count;
 }
@@ -183,33 +183,33 @@ void refill_note_aligned(unsigned size_class, size_t size) {
     atomic_store_explicit(&sparse[size_class], true, memory_order_relaxed);
 }
 
-static bool add_slab(struct heap *heap, unsigned size_class) {
+static bool add_slab(struct arena *arena, unsigned size_class) {
   /* Others' spans in its SuperSlabs are not counted: half a unit of them is no reason for one more of small pages. */
-  bool is_small = slabs_owned(heap) + UNIT_BYTES / 2 < HUGE_PAGES_FROM ||
+  bool is_small = slabs_owned(arena) + UNIT_BYTES / 2 < HUGE_PAGES_FROM ||
                   atomic_load_explicit(&sparse[size_class], memory_order_relaxed);
-  enum span_pages pages = is_small ? PAGES_SMALL : prefers_fresh(heap) ? PAGES_FRESH : PAGES_HUGE;
-  struct slab *slab = slab_new(size_class, &heap->bins[size_class], pages);
+  enum span_pages pages = is_small ? PAGES_SMALL : prefers_fresh(arena) ? PAGES_FRESH : PAGES_HUGE;
+  struct slab *slab = slab_new(size_class, &arena->inboxes[size_class], pages);
   if (slab == NULL) return false;
-  slabs_own(heap, slab);
-  slabs_enlist(heap, slab);
+  slabs_own(arena, slab);
+  slabs_enlist(arena, slab);
   return true;
 }
 
 /* Makes a refill possible where the home has nothing left. What sleeps on another node comes last. */
-static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
-  if (is_own) heap_set_node(home, node_now());
-  bool adopted = adopt_slabs(home, size_class, false);
-  if (!adopted && !add_slab(home, size_class)) {
-    if (refill_recommit(home, size_class)) return true;
-    adopted = node_are_many() && adopt_slabs(home, size_class, true);
+static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
+  if (is_own) arena_set_node(arena, node_now());
+  bool adopted = adopt_slabs(arena, size_class, false);
+  if (!adopted && !add_slab(arena, size_class)) {
+    if (refill_recommit(arena, size_class)) return true;
+    adopted = node_are_many() && adopt_slabs(arena, size_class, true);
     if (!adopted) return false;
   }
-  slabs_count(home, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
+  slabs_count(arena, size_class, adopted ? COUNT_ADOPTED : COUNT_NEW_SLAB, 1);
   return true;
 }
 
 /* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
- * much waits in the heap, each refill of a class with SORT_BATCHES of it puts some thousand blocks back into slabs beside the batch
+ * much waits in the cache, each refill of a class with SORT_BATCHES of it puts some thousand blocks back into slabs beside the batch
  * that it takes, until none of the class wait: most of the slabs become empty on the way, and are carved anew in order
  * (docs/decisions/0034). Not of more than SORT_MOST: of blocks in any order the last few empty nearly all SuperSlabs, and to give
  * one back takes half a millisecond. */
@@ -218,54 +218,54 @@ static bool get_memory(struct heap *home, unsigned size_class, bool is_own) {
 /* Where many threads free, too many slabs have blocks elsewhere as well, and do not become empty. */
 enum { SORT_HOLDS = 8, SORT_BATCHES = 64 };
 
-static bool sort_is_due(struct heap *home, unsigned size_class) {
-  int64_t waits = atomic_load_explicit(&home->inbox_bytes, memory_order_relaxed); /* a hint */
-  if (HAK_LIKELY(waits < SORT_FROM && !home->sorts[size_class])) return false;
-  if (homes_is_shared(home)) return false;
+static bool sort_is_due(struct arena *arena, unsigned size_class) {
+  int64_t waits = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed); /* a hint */
+  if (HAK_LIKELY(waits < SORT_FROM && !arena->classes[size_class].sorts)) return false;
+  if (homes_is_shared(arena)) return false;
   /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
   return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
-         (home->sorts[size_class] || remote_has_batches(home, size_class, SORT_BATCHES));
+         (arena->classes[size_class].sorts || remote_has_batches(arena, size_class, SORT_BATCHES));
 }
 
 /* Under the home's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
-static bool sort_sent_back(struct heap *heap, unsigned size_class) {
-  struct heap *home = heap->home;
-  bool due = sort_is_due(home, size_class), more = due;
+static bool sort_sent_back(struct thread_cache *cache, unsigned size_class) {
+  struct arena *arena = cache->arena;
+  bool due = sort_is_due(arena, size_class), more = due;
   for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
-    more = slabs_put_batches(home, size_class);
-    lock_release_in_turn(&home->lock);
-    lock_acquire(&home->lock);
+    more = slabs_put_batches(arena, size_class);
+    lock_release_in_turn(&arena->lock);
+    lock_acquire(&arena->lock);
   }
-  home->sorts[size_class] = more;
-  if (HAK_UNLIKELY(due)) heap->deferred |= purger_is_due(home) ? DEFERRED_PURGE : DEFERRED_CHECK;
+  arena->classes[size_class].sorts = more;
+  if (HAK_UNLIKELY(due)) cache->deferred |= purger_is_due(arena) ? DEFERRED_PURGE : DEFERRED_CHECK;
   return due;
 }
 
-static unsigned take_sent_back(struct heap *heap, unsigned size_class, void **list) {
-  unsigned count = remote_take_batch(heap, size_class, list);
-  slabs_count(heap, size_class, COUNT_FROM_OTHERS, count);
+static unsigned take_sent_back(struct arena *arena, unsigned size_class, void **list) {
+  unsigned count = remote_take_batch(arena, size_class, list);
+  slabs_count(arena, size_class, COUNT_FROM_OTHERS, count);
   return count;
 }
 
 /* Would a refill touch a page that was not touched so far? Under the heap's lock. */
-static bool needs_new_page(struct heap *heap, unsigned size_class) {
-  const struct slab *slab = slab_to_use(heap, size_class);
+static bool needs_new_page(struct arena *arena, unsigned size_class) {
+  const struct slab *slab = slab_to_use(arena, size_class);
   if (slab == NULL) return true;
   if (slab->free_list != NULL) return false;
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 
-/* Of threads that share a home, one that comes for the rest of a refill would soon have come too often; to link blocks of many batches
+/* Of threads that share an arena, one that comes for the rest of a refill would soon have come too often; to link blocks of many batches
  * takes time, under a lock that others wait for. */
 enum { SHORT_PART = 8 };
 
 /* Batches that came back, more than one where they are short. */
-static unsigned take_batches(struct heap *home, unsigned size_class, void **list) {
-  unsigned count = take_sent_back(home, size_class, list);
-  unsigned least = homes_is_shared(home) ? refill_blocks(size_class) / SHORT_PART : 0;
+static unsigned take_batches(struct arena *arena, unsigned size_class, void **list) {
+  unsigned count = take_sent_back(arena, size_class, list);
+  unsigned least = homes_is_shared(arena) ? refill_blocks(size_class) / SHORT_PART : 0;
   while (count > 0 && count < least) {
     void *more;
-    unsigned taken = take_sent_back(home, size_class, &more);
+    unsigned taken = take_sent_back(arena, size_class, &more);
     if (taken == 0) break;
     link_set(link_last(more, taken), *list);
     *list = more;
@@ -275,10 +275,10 @@ static unsigned take_batches(struct heap *home, unsigned size_class, void **list
 }
 
 /* Under the home's lock. */
-static unsigned take_blocks(struct heap *home, unsigned size_class, unsigned wanted, void **list,
+static unsigned take_blocks(struct arena *arena, unsigned size_class, unsigned wanted, void **list,
                             bool *zeroed) {
-  unsigned count = take_batches(home, size_class, list);
-  return count > 0 ? count : take_from_slabs(home, size_class, wanted, list, zeroed);
+  unsigned count = take_batches(arena, size_class, list);
+  return count > 0 ? count : take_from_slabs(arena, size_class, wanted, list, zeroed);
 }
 
 /* What is left of a list whose first block is taken. */
@@ -289,42 +289,42 @@ static void to_bin(struct bin *bin, void *first, unsigned count) {
 }
 
 /* What else is to be done after a refill that made the home grow, or opened what was given back. Under the home's lock. */
-static unsigned deferred_after(struct heap *home, bool grew) {
+static unsigned deferred_after(struct arena *arena, bool grew) {
   unsigned deferred = grew ? DEFERRED_READY : 0;
-  if (grew && HAK_UNLIKELY(purger_growth_is_due(home))) deferred |= DEFERRED_GROWTH_PURGE;
+  if (grew && HAK_UNLIKELY(purger_growth_is_due(arena))) deferred |= DEFERRED_GROWTH_PURGE;
   return deferred;
 }
 
-void *refill(struct heap *heap, unsigned size_class, bool any_larger, bool *zeroed) {
-  struct heap *home = heap->home;
-  bool is_shared = homes_is_shared(heap), grew = false;
-  unsigned wanted = is_shared ? first_refills(heap, size_class) : refill_blocks(size_class);
+void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, bool *zeroed) {
+  struct arena *arena = cache->arena;
+  bool is_shared = homes_is_shared(cache->arena), grew = false;
+  unsigned wanted = is_shared ? first_refills(cache, size_class) : refill_blocks(size_class);
   void *list = NULL;
-  heap->overflows[size_class] = 0;
-  heap->freed_in_a_row = 0;
-  lock_acquire(&home->lock);
-  home->idle_scans[size_class] = 0;
-  bool settles = sort_sent_back(heap, size_class);
-  unsigned count = take_batches(home, size_class, &list);
-  if (count == 0 && needs_new_page(home, size_class)) {
-    if (any_larger) list = fallback_take(heap, size_class);
-    if (list == NULL) fallback_end(heap, size_class);
+  cache->use[size_class].overflows = 0;
+  cache->freed_in_a_row = 0;
+  lock_acquire(&arena->lock);
+  arena->classes[size_class].idle_scans = 0;
+  bool settles = sort_sent_back(cache, size_class);
+  unsigned count = take_batches(arena, size_class, &list);
+  if (count == 0 && needs_new_page(arena, size_class)) {
+    if (any_larger) list = fallback_take(cache, size_class);
+    if (list == NULL) fallback_end(cache, size_class);
     if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM) {
-      count = adopt_blocks(home, size_class, wanted, &list);
+      count = adopt_blocks(arena, size_class, wanted, &list);
       settles = true;
     }
   }
   bool fell_back = count == 0 && list != NULL;
-  if (count == 0 && !fell_back) count = take_from_slabs(home, size_class, wanted, &list, zeroed);
-  if (count == 0 && !fell_back && get_memory(home, size_class, home == heap)) {
+  if (count == 0 && !fell_back) count = take_from_slabs(arena, size_class, wanted, &list, zeroed);
+  if (count == 0 && !fell_back && get_memory(arena, size_class, !cache_is_guest(cache))) {
     settles = grew = true;
-    count = take_blocks(home, size_class, wanted, &list, zeroed);
+    count = take_blocks(arena, size_class, wanted, &list, zeroed);
   }
-  heap->deferred |= (uint8_t)deferred_after(home, grew);
-  lock_release(&home->lock);
+  cache->deferred |= (uint8_t)deferred_after(arena, grew);
+  lock_release(&arena->lock);
   if (settles || list == NULL) superslab_settle();
   if (fell_back || list == NULL) return list;
-  probe_refill(heap, class_size(size_class), count);
-  to_bin(&heap->bins[size_class], list, count);
+  probe_refill(cache, class_size(size_class), count);
+  to_bin(&cache->bins[size_class], list, count);
   return list;
 }

@@ -28,26 +28,26 @@ static unsigned count_of(const struct batch *batch) {
 }
 
 /* Relaxed: a hint as well. The bytes after it. */
-static int64_t count_inbox(struct heap *heap, unsigned size_class, int64_t blocks) {
+static int64_t count_inbox(struct arena *arena, unsigned size_class, int64_t blocks) {
   int64_t more = blocks * class_size(size_class);
-  return atomic_fetch_add_explicit(&heap->inbox_bytes, more, memory_order_relaxed) + more;
+  return atomic_fetch_add_explicit(&arena->inbox_bytes, more, memory_order_relaxed) + more;
 }
 
 /* A batch was sent to a heap: others may want it. Who takes the heap over the mark speaks for what was sent before. */
-static HAK_COLD void list_for_reclaim(struct heap *to, unsigned size_class, int64_t waits,
+static HAK_COLD void list_for_reclaim(struct arena *to, unsigned size_class, int64_t waits,
                                       int64_t more) {
   if (waits >= BACKLOG_BYTES && waits - more < BACKLOG_BYTES) reclaim_enter_all(to);
   reclaim_enter(to, size_class);
 }
 
 /* True: so much waits there that the purger is to be called, without a lock. */
-static bool push(struct heap *to, unsigned size_class, void *blocks, unsigned count) {
+static bool push(struct arena *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
-  old = atomic_load_explicit(&to->inbox[size_class], memory_order_relaxed);
+  old = atomic_load_explicit(&to->inboxes[size_class].first, memory_order_relaxed);
   do batch->next_and_count = (uintptr_t)old | (uint64_t)count << BATCH_COUNT_SHIFT;
   /* release: the links and whatever the program wrote reach the taker. Nothing is read through
    * the old head, so no acquire. */
-  while (!atomic_compare_exchange_weak_explicit(&to->inbox[size_class], &old, batch,
+  while (!atomic_compare_exchange_weak_explicit(&to->inboxes[size_class].first, &old, batch,
                                                 memory_order_release, memory_order_relaxed));
   int64_t waits = count_inbox(to, size_class, count);
   if (HAK_UNLIKELY(reclaim_has_backlog(to)))
@@ -62,37 +62,37 @@ static bool send(struct outgoing *slot) {
   slot->head = NULL;
   slot->count = 0;
   slot->waited = false;
-  return push(heap_of_bin(slot->owner, slot->size_class), slot->size_class, head, count);
+  return push(arena_of_inbox(slot->owner, slot->size_class), slot->size_class, head, count);
 }
 
-static void send_of(struct heap *heap, struct outgoing *slot) {
-  if (HAK_UNLIKELY(send(slot))) heap->deferred |= DEFERRED_PURGE;
+static void send_of(struct thread_cache *cache, struct outgoing *slot) {
+  if (HAK_UNLIKELY(send(slot))) cache->deferred |= DEFERRED_PURGE;
 }
 
 /* False: a handler of signals has interrupted its thread there, and uses no slot. */
-static bool enter(struct heap *heap) {
-  if (HAK_UNLIKELY(slots_are_in_use(heap))) return false;
-  while (HAK_UNLIKELY(!slots_enter(heap))) slots_take_back(heap);
+static bool enter(struct thread_cache *cache) {
+  if (HAK_UNLIKELY(slots_are_in_use(cache))) return false;
+  while (HAK_UNLIKELY(!slots_enter(cache))) slots_take_back(cache);
   return true;
 }
 
 /* Blocks that are freed now and then would wait long for a full batch, while their owners take new memory. So in a thread that shares its home each full
  * batch has one of the first 64 slots looked at, in turn: what was there at the look before goes, too (docs/decisions/0034). */
-static void send_what_waits(struct heap *heap) {
-  struct outgoing *slot = &heap->outgoing[heap->next_waiting++ % OUTGOING_SLOTS];
-  if (slot->waited) send_of(heap, slot);
+static void send_what_waits(struct thread_cache *cache) {
+  struct outgoing *slot = &cache->outgoing[cache->next_waiting++ % OUTGOING_SLOTS];
+  if (slot->waited) send_of(cache, slot);
   else if (slot->head != NULL) slot->waited = true;
 }
 
-static void send_full(struct heap *heap, struct outgoing *slot) {
-  send_of(heap, slot);
-  if (homes_is_shared(heap)) send_what_waits(heap);
+static void send_full(struct thread_cache *cache, struct outgoing *slot) {
+  send_of(cache, slot);
+  if (homes_is_shared(cache->arena)) send_what_waits(cache);
 }
 
-void remote_send_full(struct heap *heap, struct outgoing *slot) {
-  if (!enter(heap)) return;
-  send_full(heap, slot);
-  slots_leave(heap);
+void remote_send_full(struct thread_cache *cache, struct outgoing *slot) {
+  if (!enter(cache)) return;
+  send_full(cache, slot);
+  slots_leave(cache);
 }
 
 static unsigned batch_limit(unsigned size_class, size_t bytes) {
@@ -102,7 +102,7 @@ static unsigned batch_limit(unsigned size_class, size_t bytes) {
 
 /* --- slots -------------------------------------------------------------------------------------------------- */
 
-static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block, size_t bytes) {
+static void give_slot_to(struct outgoing *slot, struct inbox *owner, void *block, size_t bytes) {
   unsigned size_class = map_slab(block)->size_class;
   slot->size_class = (uint8_t)size_class;
   slot->limit = (uint16_t)batch_limit(size_class, bytes);
@@ -110,18 +110,18 @@ static void give_slot_to(struct outgoing *slot, struct bin *owner, void *block, 
 }
 
 /* A named heap gets each block at once: gathered ones would still be linked when it is destroyed. */
-static bool freed_to_named(struct bin *owner, void *block, bool *check_is_due) {
+static bool freed_to_named(struct inbox *owner, void *block, bool *check_is_due) {
   unsigned size_class = map_slab(block)->size_class;
-  struct hak_heap *named = named_of_bin(owner, size_class);
+  struct hak_heap *named = named_of_inbox(owner, size_class);
   if (named != NULL) *check_is_due = named_put(named, size_class, block);
   return named != NULL;
 }
 
 /* A block for which there is no slot goes past them? */
-static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
+static bool goes_past_slots(struct thread_cache *cache, struct inbox *owner, void *block) {
   bool check_is_due = false;
   if (!freed_to_named(owner, block, &check_is_due)) return false;
-  if (check_is_due) heap->deferred |= DEFERRED_CHECK;
+  if (check_is_due) cache->deferred |= DEFERRED_CHECK;
   return true;
 }
 
@@ -129,41 +129,43 @@ static bool goes_past_slots(struct heap *heap, struct bin *owner, void *block) {
  * first one only. */
 enum { SLOT_PLACES = 4 };
 
-static struct outgoing *slot_place(struct heap *heap, const struct bin *owner, unsigned place) {
-  size_t first = (size_t)(remote_slot(heap, owner) - heap->outgoing);
-  return &heap->outgoing[first ^ place * (OUTGOING_SLOTS / SLOT_PLACES)];
+static struct outgoing *slot_place(struct thread_cache *cache, const struct inbox *owner,
+                                   unsigned place) {
+  size_t first = (size_t)(remote_slot(cache, owner) - cache->outgoing);
+  return &cache->outgoing[first ^ place * (OUTGOING_SLOTS / SLOT_PLACES)];
 }
 
 /* NULL: no slot is this owner's. */
-static struct outgoing *find_slot(struct heap *heap, const struct bin *owner) {
+static struct outgoing *find_slot(struct thread_cache *cache, const struct inbox *owner) {
   for (unsigned i = 0; i < SLOT_PLACES; i++)
-    if (slot_place(heap, owner, i)->owner == owner) return slot_place(heap, owner, i);
+    if (slot_place(cache, owner, i)->owner == owner) return slot_place(cache, owner, i);
   return NULL;
 }
 
 /* The emptiest of its places, whose blocks are sent. */
-static struct outgoing *new_slot(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *slot = slot_place(heap, owner, 0);
+static struct outgoing *new_slot(struct thread_cache *cache, struct inbox *owner, void *block) {
+  struct outgoing *slot = slot_place(cache, owner, 0);
   for (unsigned i = 1; i < SLOT_PLACES; i++)
-    if (slot_place(heap, owner, i)->count < slot->count) slot = slot_place(heap, owner, i);
-  send_of(heap, slot);
-  give_slot_to(slot, owner, block, homes_is_shared(heap) ? BATCH_BYTES_SHARED : BATCH_BYTES);
+    if (slot_place(cache, owner, i)->count < slot->count) slot = slot_place(cache, owner, i);
+  send_of(cache, slot);
+  give_slot_to(slot, owner, block,
+               homes_is_shared(cache->arena) ? BATCH_BYTES_SHARED : BATCH_BYTES);
   return slot;
 }
 
-void remote_free(struct heap *heap, struct bin *owner, void *block) {
-  struct outgoing *slot = find_slot(heap, owner);
-  if (slot == NULL && goes_past_slots(heap, owner, block)) return;
-  if (HAK_UNLIKELY(!enter(heap))) {
+void remote_free(struct thread_cache *cache, struct inbox *owner, void *block) {
+  struct outgoing *slot = find_slot(cache, owner);
+  if (slot == NULL && goes_past_slots(cache, owner, block)) return;
+  if (HAK_UNLIKELY(!enter(cache))) {
     remote_free_now(owner, block);
     return;
   }
-  if (slot == NULL) slot = new_slot(heap, owner, block);
-  if (remote_gather(slot, block) >= slot->limit) send_full(heap, slot);
-  slots_leave(heap);
+  if (slot == NULL) slot = new_slot(cache, owner, block);
+  if (remote_gather(slot, block) >= slot->limit) send_full(cache, slot);
+  slots_leave(cache);
 }
 
-void remote_send_list(struct bin *owner, void *first, unsigned count) {
+void remote_send_list(struct inbox *owner, void *first, unsigned count) {
   unsigned size_class = map_slab(first)->size_class;
   unsigned limit = batch_limit(size_class, BATCH_BYTES);
   while (count > 0) {
@@ -173,13 +175,13 @@ void remote_send_list(struct bin *owner, void *first, unsigned count) {
     /* Before the push: it belongs to others from then on. A block alone has no link yet. */
     void *next = count > blocks ? link_follow_on(last) : NULL;
     link_set(last, NULL);
-    (void)push(heap_of_bin(owner, size_class), size_class, first, blocks);
+    (void)push(arena_of_inbox(owner, size_class), size_class, first, blocks);
     first = next;
     count -= blocks;
   }
 }
 
-bool remote_send_home(struct bin *owner, unsigned size_class, void *list) {
+bool remote_send_home(struct inbox *owner, unsigned size_class, void *list) {
   unsigned limit = batch_limit(size_class, BATCH_BYTES);
   bool due = false;
   while (list != NULL) {
@@ -188,7 +190,7 @@ bool remote_send_home(struct bin *owner, unsigned size_class, void *list) {
     for (list = link_follow(last); list != NULL && blocks < limit; blocks++)
       list = link_follow(last = list);
     link_set(last, NULL);
-    due |= push(heap_of_bin(owner, size_class), size_class, first, blocks);
+    due |= push(arena_of_inbox(owner, size_class), size_class, first, blocks);
   }
   return due;
 }
@@ -200,13 +202,13 @@ void remote_send_misrouted(struct misrouted *misrouted) {
 /* Heaps often lie at a fixed distance. Whatever that is, their bins have to be spread as by chance: one multiplication
  * gathers some distances in a few places. So the upper half is folded into the lower one between two (as in
  * SplitMix64, Steele, Lea and Flood 2014). */
-static uint64_t mixed(const struct bin *owner) {
+static uint64_t mixed(const struct inbox *owner) {
   const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio */
-  uint64_t key = (uintptr_t)owner / sizeof(struct bin) * odd;
+  uint64_t key = (uintptr_t)owner / sizeof(struct inbox) * odd;
   return ((key ^ key >> 32) * odd) >> 32;
 }
 
-void remote_gather_misrouted(struct misrouted *misrouted, struct bin *owner, void *first,
+void remote_gather_misrouted(struct misrouted *misrouted, struct inbox *owner, void *first,
                              unsigned count) {
   struct outgoing *slot = &misrouted->slots[mixed(owner) % MISROUTED_SLOTS];
   if (slot->owner != owner) {
@@ -219,7 +221,7 @@ void remote_gather_misrouted(struct misrouted *misrouted, struct bin *owner, voi
   }
 }
 
-void remote_free_now(struct bin *owner, void *block) {
+void remote_free_now(struct inbox *owner, void *block) {
   bool check_is_due;
   if (!freed_to_named(owner, block, &check_is_due)) remote_send_list(owner, block, 1);
 }
@@ -239,28 +241,30 @@ static size_t send_older_of(struct outgoing *slots, unsigned count, unsigned idl
   return unexpired;
 }
 
-size_t remote_send_older(struct heap *heap, unsigned idle_scans) {
-  return send_older_of(heap->outgoing, OUTGOING_SLOTS, idle_scans);
+size_t remote_send_older(struct thread_cache *cache, unsigned idle_scans) {
+  return send_older_of(cache->outgoing, OUTGOING_SLOTS, idle_scans);
 }
 
-void remote_flush(struct heap *heap) {
-  if (!enter(heap)) return;
-  (void)remote_send_older(heap, 0);
-  slots_leave(heap);
+void remote_flush(struct thread_cache *cache) {
+  if (!enter(cache)) return;
+  (void)remote_send_older(cache, 0);
+  slots_leave(cache);
 }
 
 /* What was sent since this was last asked. */
-static struct batch *take_inbox(struct heap *heap, unsigned size_class) {
+static struct batch *take_inbox(struct arena *arena, unsigned size_class) {
   /* A plain look first: an exchange would pull the line to us each time for nothing. */
-  if (atomic_load_explicit(&heap->inbox[size_class], memory_order_relaxed) == NULL) return NULL;
+  if (atomic_load_explicit(&arena->inboxes[size_class].first, memory_order_relaxed) == NULL)
+    return NULL;
   /* acquire: pairs with the pushes' release */
-  return atomic_exchange_explicit(&heap->inbox[size_class], NULL, memory_order_acquire);
+  return atomic_exchange_explicit(&arena->inboxes[size_class].first, NULL, memory_order_acquire);
 }
 
 /* The heap's drained list of the class, with what came meanwhile when it is empty. */
-static struct batch *drained_of(struct heap *heap, unsigned size_class) {
-  if (heap->drained[size_class] == NULL) heap->drained[size_class] = take_inbox(heap, size_class);
-  return heap->drained[size_class];
+static struct batch *drained_of(struct arena *arena, unsigned size_class) {
+  if (arena->classes[size_class].drained == NULL)
+    arena->classes[size_class].drained = take_inbox(arena, size_class);
+  return arena->classes[size_class].drained;
 }
 
 /* While a batch waits nothing covers the link of its first block, and the second word was made anew from whatever the first one is: it has
@@ -272,26 +276,26 @@ static void check_restored(const struct batch *batch, unsigned count, unsigned s
     link_report(batch);
 }
 
-unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list) {
-  struct batch *batch = drained_of(heap, size_class);
+unsigned remote_take_batch(struct arena *arena, unsigned size_class, void **list) {
+  struct batch *batch = drained_of(arena, size_class);
   if (batch == NULL) return 0;
   unsigned count = count_of(batch);
   if (HAK_UNLIKELY(count - 1 >= BATCH_BLOCKS)) link_report(batch);
-  heap->drained[size_class] = batch_follow(batch, size_class);
+  arena->classes[size_class].drained = batch_follow(batch, size_class);
   link_restore(batch);
   check_restored(batch, count, size_class);
-  (void)count_inbox(heap, size_class, -(int64_t)count);
+  (void)count_inbox(arena, size_class, -(int64_t)count);
   *list = batch;
   return count;
 }
 
-bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches) {
-  const struct batch *batch = drained_of(heap, size_class);
+bool remote_has_batches(struct arena *arena, unsigned size_class, unsigned batches) {
+  const struct batch *batch = drained_of(arena, size_class);
   for (; batch != NULL && batches > 0; batches--) batch = batch_follow(batch, size_class);
   return batches == 0;
 }
 
-bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few) {
+bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class, bool few) {
   struct batch *first = drained_of(from, size_class), *last = first;
   if (first == NULL) return false;
   few = few && count_of(first) >= STEAL_LONG;
@@ -303,45 +307,46 @@ bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, boo
     last = next;
     blocks += count_of(last);
   }
-  from->drained[size_class] = batch_follow(last, size_class);
+  from->classes[size_class].drained = batch_follow(last, size_class);
   last->next_and_count = (uint64_t)count_of(last) << BATCH_COUNT_SHIFT;
-  HAK_CHECK(heap->drained[size_class] == NULL);
-  heap->drained[size_class] = first;
+  HAK_CHECK(arena->classes[size_class].drained == NULL);
+  arena->classes[size_class].drained = first;
   (void)count_inbox(from, size_class, -blocks);
-  (void)count_inbox(heap, size_class, blocks);
+  (void)count_inbox(arena, size_class, blocks);
   return true;
 }
 
 /* --- around fork ------------------------------------------------------------------------------------------ */
 
 /* Where a drained list is left it comes behind what was sent since. */
-void remote_settle(struct heap *heap) {
+void remote_settle(struct arena *arena) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    struct batch *first = take_inbox(heap, c), *last = first;
+    struct batch *first = take_inbox(arena, c), *last = first;
     if (first == NULL) continue;
     for (struct batch *next; (next = batch_follow(last, c)) != NULL;) last = next;
-    last->next_and_count = (uintptr_t)heap->drained[c] | (uint64_t)count_of(last)
-                                                             << BATCH_COUNT_SHIFT;
-    heap->drained[c] = first;
+    last->next_and_count = (uintptr_t)arena->classes[c].drained | (uint64_t)count_of(last)
+                                                                      << BATCH_COUNT_SHIFT;
+    arena->classes[c].drained = first;
   }
 }
 
-void remote_forget_drained(struct heap *heap) {
+void remote_forget_drained(struct arena *arena) {
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (heap->drained[c] != NULL) heap->drained[c] = NULL;
+    if (arena->classes[c].drained != NULL) arena->classes[c].drained = NULL;
 }
 
 /* However long the drained lists are: no other thread is there to wait. `inbox_bytes` does not say whether anything is there: who has sent a
  * batch counts it afterwards. Nothing is written where nothing changes, for each page that is costs a copy. */
-void remote_forget_inbox(struct heap *heap) {
+void remote_forget_inbox(struct arena *arena) {
   int64_t bytes = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    if (atomic_load_explicit(&heap->inbox[c], memory_order_relaxed) != NULL)
-      atomic_store_explicit(&heap->inbox[c], NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&arena->inboxes[c].first, memory_order_relaxed) != NULL)
+      atomic_store_explicit(&arena->inboxes[c].first, NULL, memory_order_relaxed);
     int64_t size = class_size(c);
-    for (struct batch *batch = heap->drained[c]; batch != NULL; batch = batch_follow(batch, c))
+    for (struct batch *batch = arena->classes[c].drained; batch != NULL;
+         batch = batch_follow(batch, c))
       bytes += count_of(batch) * size;
   }
-  if (atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) != bytes)
-    atomic_store_explicit(&heap->inbox_bytes, bytes, memory_order_relaxed);
+  if (atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed) != bytes)
+    atomic_store_explicit(&arena->inbox_bytes, bytes, memory_order_relaxed);
 }

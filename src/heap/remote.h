@@ -24,21 +24,22 @@ HAK_INLINE struct batch *batch_next(const struct batch *batch) {
  * has written to a freed one. */
 HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_class) {
   struct batch *next = batch_next(batch);
-  if (HAK_HARDENED && HAK_UNLIKELY(next != NULL && (!map_has_entry(next) || map_bin(next) == NULL ||
-                                                    (uintptr_t)next % BLOCK_ALIGNMENT != 0 ||
-                                                    !link_is_free(next, size_class))))
+  if (HAK_HARDENED &&
+      HAK_UNLIKELY(next != NULL &&
+                   (!map_has_entry(next) || map_inbox(next) == NULL ||
+                    (uintptr_t)next % BLOCK_ALIGNMENT != 0 || !link_is_free(next, size_class))))
     link_report(batch);
   return next;
 }
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
-HAK_INLINE struct outgoing *remote_slot(struct heap *heap, const struct bin *owner) {
-  /* Bins are 16 bytes apart and heaps some KiB: both parts of the address have to count. With key = address / 16 the slot's number is
+HAK_INLINE struct outgoing *remote_slot(struct thread_cache *cache, const struct inbox *owner) {
+  /* Inboxes are 16 bytes apart and arenas some KiB: both parts of the address have to count. With key = address / 16 the slot's number is
    * (key ^ key >> 7) % OUTGOING_SLOTS, and this its place. */
-  _Static_assert(sizeof(struct bin) == 16 && sizeof(struct outgoing) == 32, "the shifts below");
+  _Static_assert(sizeof(struct inbox) == 16 && sizeof(struct outgoing) == 32, "the shifts below");
   uintptr_t place = ((uintptr_t)owner << 1 ^ (uintptr_t)owner >> 6) &
                     (uintptr_t)(OUTGOING_SLOTS - 1) * sizeof(struct outgoing);
-  return (struct outgoing *)(void *)((char *)heap->outgoing + place);
+  return (struct outgoing *)(void *)((char *)cache->outgoing + place);
 }
 
 /** Puts a block into the slot of its owner; how many are there now: with slot->limit it is full. Between slots_enter and slots_leave
@@ -51,17 +52,17 @@ HAK_INLINE unsigned remote_gather(struct outgoing *slot, void *block) {
 
 /** Sends what a slot of the heap has gathered, which is full; another, in which blocks have waited for long, may go with it. The release
  * purger is wanted when much waits there. The heap's thread only, which calls release_answer after it. */
-void remote_send_full(struct heap *heap, struct outgoing *slot);
+void remote_send_full(struct thread_cache *cache, struct outgoing *slot);
 
 /** Frees a block whose slab belongs to the heap of `owner`; release_answer after it. */
-void remote_free(struct heap *heap, struct bin *owner, void *block);
+void remote_free(struct thread_cache *cache, struct inbox *owner, void *block);
 
 /** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
-void remote_send_list(struct bin *owner, void *first, unsigned count);
+void remote_send_list(struct inbox *owner, void *first, unsigned count);
 
 /** Sends a list of blocks of the class, which ends with NULL, in batches to the heap of `owner`, whoever owns their slabs. True: the release
  * purger is wanted. */
-bool remote_send_home(struct bin *owner, unsigned size_class, void *list);
+bool remote_send_home(struct inbox *owner, unsigned size_class, void *list);
 
 /** Where others' blocks of a class are gathered, so that they do not go home one by one. All zero at first. */
 enum { MISROUTED_SLOTS = 8 };
@@ -71,40 +72,40 @@ struct misrouted {
 /** As remote_send_list, with all that is there. */
 void remote_send_misrouted(struct misrouted *misrouted);
 /** Gathers `count` linked blocks of one slice, whose slab belongs to the heap of `owner`. */
-void remote_gather_misrouted(struct misrouted *misrouted, struct bin *owner, void *first,
+void remote_gather_misrouted(struct misrouted *misrouted, struct inbox *owner, void *first,
                              unsigned count);
 
 /** remote_send_list of one block, for callers without a heap. */
-void remote_free_now(struct bin *owner, void *block);
+void remote_free_now(struct inbox *owner, void *block);
 
 /** Sends everything gathered. The heap's thread only. */
-void remote_flush(struct heap *heap);
+void remote_flush(struct thread_cache *cache);
 
 /** Sends what is in the slots, with `idle_scans` above 0 only what was there when it was last asked. Whoever may touch the slots (slots.h). Returns
  * the bytes that stay. */
-size_t remote_send_older(struct heap *heap, unsigned idle_scans);
+size_t remote_send_older(struct thread_cache *cache, unsigned idle_scans);
 
-/** Before a fork: takes what others sent to the calling thread's heap, whose lock it holds; what they send after this
+/** Before a fork: takes what others sent to the calling thread's cache, whose lock it holds; what they send after this
  * is lost to the child. */
-void remote_settle(struct heap *heap);
+void remote_settle(struct arena *arena);
 
 /** In the child of a fork: forgets the inbox. What was sent while memory was copied
  * need not be whole. */
-void remote_forget_inbox(struct heap *heap);
+void remote_forget_inbox(struct arena *arena);
 
 /** The same of drained lists and inbox, where the lock was not held. */
-void remote_forget_drained(struct heap *heap);
+void remote_forget_drained(struct arena *arena);
 
 /** Takes one batch of those that others sent; returns how many blocks, 0: there is none. The caller holds
- * heap->lock. */
-unsigned remote_take_batch(struct heap *heap, unsigned size_class, void **list);
+ * cache->lock. */
+unsigned remote_take_batch(struct arena *arena, unsigned size_class, void **list);
 
-/** Do others' frees of the class fill so many batches? The caller holds heap->lock. */
-bool remote_has_batches(struct heap *heap, unsigned size_class, unsigned batches);
+/** Do others' frees of the class fill so many batches? The caller holds cache->lock. */
+bool remote_has_batches(struct arena *arena, unsigned size_class, unsigned batches);
 
 /** Moves STEAL_BATCHES batches from one heap's drained list to another's, which is empty; false, and nothing moves, when there are
  * fewer. `few`: fewer will do where the first of them has STEAL_LONG blocks. The caller holds the locks of both. */
-bool remote_steal(struct heap *heap, struct heap *from, unsigned size_class, bool few);
+bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class, bool few);
 /* Shorter batches cost more to follow one by one than their blocks cost to sort, and hold more memory (docs/decisions/0034). */
 enum { STEAL_BATCHES = 64, STEAL_LONG = 16 };
 

@@ -6,7 +6,7 @@
 #include "heap/refill.h"
 #include "heap/slabs.h"
 
-_Alignas(4096) struct heap heap_samples; /* what is used of it lies in one page */
+_Alignas(4096) struct arena heap_samples; /* what is used of it lies in one page */
 bool heap_samples_lost;
 
 enum { NEW, BEING_MADE, THERE };
@@ -24,10 +24,9 @@ bool heap_samples_start(void) {
                                                memory_order_relaxed))
     return false;
   lock_init(&heap_samples.lock);
-  atomic_store_explicit(&heap_samples.state, HEAP_SAMPLES, memory_order_relaxed);
-  heap_samples.home = &heap_samples;
+  atomic_store_explicit(&heap_samples.state, ARENA_SAMPLES, memory_order_relaxed);
   purger_set_mark(&heap_samples);
-  heap_list(&heap_samples);
+  arena_list(&heap_samples);
   atomic_store_explicit(&state, THERE, memory_order_release);
   return true;
 }
@@ -76,7 +75,7 @@ static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
 #endif
 
 void *heap_samples_take(unsigned size_class, bool *zeroed) {
-  struct class_slabs *slabs = &heap_samples.classes[size_class];
+  struct arena_class *slabs = &heap_samples.classes[size_class];
   if (slabs->first == NULL && !refill_recommit(&heap_samples, size_class)) new_slab(size_class);
   struct slab *slab = slabs->first;
   if (slab == NULL) return NULL;
@@ -99,7 +98,7 @@ void heap_samples_return(struct slab *slab, void *block) {
 void heap_samples_flush(void) {
   if (option_guard() != GUARD_FULL || heap_samples_lost || !is_there()) return;
   lock_acquire(&heap_samples.lock);
-  quarantine_flush(&heap_samples);
+  quarantine_flush(NULL);
   lock_release(&heap_samples.lock);
   superslab_settle();
 }
@@ -109,6 +108,6 @@ void heap_samples_put(struct slab *slab, void *block) {
     clear_slot(block, slab->size_class);
     link_set_state(block, STATE_FREE + slab->size_class);
   }
-  if (option_guard() == GUARD_FULL) quarantine_put(&heap_samples, block, slab->size_class);
+  if (option_guard() == GUARD_FULL) quarantine_put(NULL, block, slab->size_class);
   else heap_samples_return(slab, block);
 }

@@ -5,7 +5,7 @@
 
 #include "heap/heap.h"
 
-extern struct heap heap_samples HAK_HIDDEN;
+extern struct arena heap_samples HAK_HIDDEN;
 /* In a fork's child: another thread was inside when memory was copied, so it is in no list any more. Written
  * while the child has one thread. */
 extern bool heap_samples_lost HAK_HIDDEN;

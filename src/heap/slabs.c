@@ -9,15 +9,15 @@
  * to wait for the heap's lock. */
 enum { BLOCKS_A_HOLD = 512 };
 
-/* --- lists of slabs with free blocks; all under heap->lock -------------------------------------------------- */
+/* --- lists of slabs with free blocks; all under arena->lock -------------------------------------------------- */
 
-static void count_partial(struct class_slabs *slabs, int sign) {
+static void count_partial(struct arena_class *slabs, int sign) {
   uint32_t before = atomic_load_explicit(&slabs->partial, memory_order_relaxed);
   atomic_store_explicit(&slabs->partial, before + (uint32_t)sign, memory_order_relaxed);
 }
 
-void slabs_unlist(struct heap *heap, struct slab *slab) {
-  struct class_slabs *slabs = &heap->classes[slab->size_class];
+void slabs_unlist(struct arena *arena, struct slab *slab) {
+  struct arena_class *slabs = &arena->classes[slab->size_class];
   if (slabs->next_scanned == slab) slabs->next_scanned = slab->next;
   bool partial = slab->listed == LIST_PARTIAL;
   if (slab->prev != NULL) slab->prev->next = slab->next;
@@ -30,7 +30,7 @@ void slabs_unlist(struct heap *heap, struct slab *slab) {
   if (partial) count_partial(slabs, -1);
 }
 
-static void enlist_decommitted(struct class_slabs *slabs, struct slab *slab) {
+static void enlist_decommitted(struct arena_class *slabs, struct slab *slab) {
   slab->prev = NULL;
   slab->next = slabs->decommitted;
   if (slab->next != NULL) slab->next->prev = slab;
@@ -39,8 +39,8 @@ static void enlist_decommitted(struct class_slabs *slabs, struct slab *slab) {
 }
 
 /* At the end: a slab that just got its first block back is used last, and fills up meanwhile. */
-void slabs_enlist(struct heap *heap, struct slab *slab) {
-  struct class_slabs *slabs = &heap->classes[slab->size_class];
+void slabs_enlist(struct arena *arena, struct slab *slab) {
+  struct arena_class *slabs = &arena->classes[slab->size_class];
   if (HAK_UNLIKELY(slab_is_decommitted(slab))) {
     enlist_decommitted(slabs, slab);
     return;
@@ -54,57 +54,57 @@ void slabs_enlist(struct heap *heap, struct slab *slab) {
   count_partial(slabs, 1);
 }
 
-void slabs_own(struct heap *heap, struct slab *slab) {
-  atomic_fetch_add_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+void slabs_own(struct arena *arena, struct slab *slab) {
+  atomic_fetch_add_explicit(&arena->classes[slab->size_class].count, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&arena->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
-  slabs_count_free(heap, slab, slab_free_count(slab));
-  heap->decommitted_bytes += slab_decommitted_bytes(slab);
-  size_t in_memory = slabs_owned(heap) - heap->decommitted_bytes;
-  if (in_memory > heap->peak_committed) heap->peak_committed = in_memory;
+  slabs_count_free(arena, slab, slab_free_count(slab));
+  arena->decommitted_bytes += slab_decommitted_bytes(slab);
+  size_t in_memory = slabs_owned(arena) - arena->decommitted_bytes;
+  if (in_memory > arena->peak_committed) arena->peak_committed = in_memory;
 }
 
-void slabs_disown(struct heap *heap, struct slab *slab) {
-  if (slab->listed != LIST_NONE) slabs_unlist(heap, slab);
-  atomic_fetch_sub_explicit(&heap->classes[slab->size_class].count, 1, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&heap->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
+void slabs_disown(struct arena *arena, struct slab *slab) {
+  if (slab->listed != LIST_NONE) slabs_unlist(arena, slab);
+  atomic_fetch_sub_explicit(&arena->classes[slab->size_class].count, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&arena->slab_bytes, (size_t)slab->slices << SLICE_SHIFT,
                             memory_order_relaxed);
-  slabs_count_free(heap, slab, -(int64_t)slab_free_count(slab));
-  heap->decommitted_bytes -= slab_decommitted_bytes(slab);
+  slabs_count_free(arena, slab, -(int64_t)slab_free_count(slab));
+  arena->decommitted_bytes -= slab_decommitted_bytes(slab);
 }
 
-void slabs_give_up(struct heap *heap, struct slab *slab) {
-  slabs_disown(heap, slab);
+void slabs_give_up(struct arena *arena, struct slab *slab) {
+  slabs_disown(arena, slab);
   slab_release(slab);
 }
 
 /* --- back into slabs ------------------------------------------------------------------------------------ */
 
 /* The slab changed owners while they were under way. */
-static HAK_COLD void put_elsewhere(struct bin *bin, void *first, unsigned count,
+static HAK_COLD void put_elsewhere(struct inbox *inbox, void *first, unsigned count,
                                    struct misrouted *misrouted) {
-  if (bin == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
-  if (misrouted != NULL) remote_gather_misrouted(misrouted, bin, first, count);
-  else remote_send_list(bin, first, count);
+  if (inbox == NULL) report_bad_pointer("free", first, REPORT_DOUBLE_FREE);
+  if (misrouted != NULL) remote_gather_misrouted(misrouted, inbox, first, count);
+  else remote_send_list(inbox, first, count);
 }
 
-void slabs_put_run(struct heap *heap, struct slab *slab, void *first, void *last, unsigned count,
+void slabs_put_run(struct arena *arena, struct slab *slab, void *first, void *last, unsigned count,
                    bool keep_last) {
   slab_put(slab, first, last, count);
-  slabs_count_free(heap, slab, count);
+  slabs_count_free(arena, slab, count);
   if (HAK_UNLIKELY(slab->listed == LIST_FULL)) slabs_leave_ring(slab);
   if (slab->purging) return; /* purge_end's caller lists or releases it */
   if (slab_is_empty(slab)) {
     /* One slab a class stays, so that a program at the edge of one does not map and unmap it. */
     bool last_slab =
-        atomic_load_explicit(&heap->classes[slab->size_class].count, memory_order_relaxed) == 1;
+        atomic_load_explicit(&arena->classes[slab->size_class].count, memory_order_relaxed) == 1;
     if (!(last_slab && keep_last)) {
-      slabs_give_up(heap, slab);
+      slabs_give_up(arena, slab);
       return;
     }
   }
-  if (slab->listed == LIST_DECOMMITTED) slabs_unlist(heap, slab);
-  if (slab->listed == LIST_NONE) slabs_enlist(heap, slab);
+  if (slab->listed == LIST_DECOMMITTED) slabs_unlist(arena, slab);
+  if (slab->listed == LIST_NONE) slabs_enlist(arena, slab);
 }
 
 /* Where in its slab, which begins with a slice, a block lies. */
@@ -123,12 +123,12 @@ static bool are_blocks(const struct slab *slice, const void *first, const void *
 }
 
 /* `count` blocks of one slice, linked from `first` to `last`. */
-HAK_INLINE void put_run(struct heap *heap, struct slab *slice, void *first, void *last,
+HAK_INLINE void put_run(struct arena *arena, struct slab *slice, void *first, void *last,
                         unsigned count, bool keep_last, struct misrouted *misrouted) {
-  struct bin *bin = map_bin(first);
-  if (HAK_LIKELY(heap_owns_bin(heap, bin)))
-    slabs_put_run(heap, slab_head(slice), first, last, count, keep_last);
-  else put_elsewhere(bin, first, count, misrouted);
+  struct inbox *inbox = map_inbox(first);
+  if (HAK_LIKELY(arena_owns(arena, inbox)))
+    slabs_put_run(arena, slab_head(slice), first, last, count, keep_last);
+  else put_elsewhere(inbox, first, count, misrouted);
 }
 
 /* Does the second lie in the slice of the first, at a place that a block may have? */
@@ -140,7 +140,7 @@ static bool may_follow(const void *first, const void *second) {
  * Blocks that were freed one after the other often lie in one slab: such a run goes back as it is linked, and is looked up once. No link
  * is followed that leads out of our memory. A block that was freed twice may link a list to itself: a run ends where no slice has more
  * blocks, and slab_put finds them too many. `misrouted`: where others' blocks are gathered; NULL: they are sent run by run. */
-static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bool keep_last,
+static unsigned put_some(struct arena *arena, unsigned size_class, void **list, bool keep_last,
                          struct misrouted *misrouted) {
   void *next = *list;
   const void *from = next;
@@ -156,7 +156,7 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
       count++;
     } while (next != NULL && may_follow(first, next) && count < SLICE_BYTES / BLOCK_ALIGNMENT);
     if (HAK_UNLIKELY(!are_blocks(slice, first, last, size_class))) link_report(from);
-    put_run(heap, slice, first, last, count, keep_last, misrouted);
+    put_run(arena, slice, first, last, count, keep_last, misrouted);
     from = last;
     put += count;
   }
@@ -164,33 +164,33 @@ static unsigned put_some(struct heap *heap, unsigned size_class, void **list, bo
   return put;
 }
 
-static void put_all(struct heap *heap, unsigned size_class, void *list, bool keep_last,
+static void put_all(struct arena *arena, unsigned size_class, void *list, bool keep_last,
                     struct misrouted *misrouted) {
   for (;;) {
-    slabs_count(heap, size_class, COUNT_TO_SLABS,
-                put_some(heap, size_class, &list, keep_last, misrouted));
+    slabs_count(arena, size_class, COUNT_TO_SLABS,
+                put_some(arena, size_class, &list, keep_last, misrouted));
     if (HAK_LIKELY(list == NULL)) return;
-    lock_release_in_turn(&heap->lock);
-    lock_acquire(&heap->lock);
+    lock_release_in_turn(&arena->lock);
+    lock_acquire(&arena->lock);
   }
 }
 
-void slabs_put_list(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
-  put_all(heap, size_class, list, keep_last, NULL);
+void slabs_put_list(struct arena *arena, unsigned size_class, void *list, bool keep_last) {
+  put_all(arena, size_class, list, keep_last, NULL);
 }
 
-void slabs_put_mixed(struct heap *heap, unsigned size_class, void *list, bool keep_last) {
+void slabs_put_mixed(struct arena *arena, unsigned size_class, void *list, bool keep_last) {
   struct misrouted misrouted = {0};
-  put_all(heap, size_class, list, keep_last, &misrouted);
+  put_all(arena, size_class, list, keep_last, &misrouted);
   remote_send_misrouted(&misrouted);
 }
 
-bool slabs_put_batches(struct heap *heap, unsigned size_class) {
+bool slabs_put_batches(struct arena *arena, unsigned size_class) {
   struct misrouted misrouted = {0};
   unsigned put = 0, count = 1;
   void *list;
-  while (put < BLOCKS_A_HOLD && (count = remote_take_batch(heap, size_class, &list)) > 0) {
-    while (list != NULL) (void)put_some(heap, size_class, &list, true, &misrouted);
+  while (put < BLOCKS_A_HOLD && (count = remote_take_batch(arena, size_class, &list)) > 0) {
+    while (list != NULL) (void)put_some(arena, size_class, &list, true, &misrouted);
     put += count;
   }
   remote_send_misrouted(&misrouted);
@@ -202,53 +202,53 @@ bool slabs_put_batches(struct heap *heap, unsigned size_class) {
 /* So much of a large home that its threads' refills would be long in wanting it. */
 enum { FREE_OF_4 = 3, HOLDS_MOST = 8 };
 
-static bool is_mostly_free(const struct heap *home) {
-  size_t in_memory = slabs_owned(home) - home->decommitted_bytes;
+static bool is_mostly_free(const struct arena *arena) {
+  size_t in_memory = slabs_owned(arena) - arena->decommitted_bytes;
   return in_memory >= WAITING_MOST &&
-         slabs_waiting(home) + home->free_bytes >= in_memory / 4 * FREE_OF_4;
+         slabs_waiting(arena) + arena->free_bytes >= in_memory / 4 * FREE_OF_4;
 }
 
 /* The class whose turn it is: one after the other, so that slabs become empty. False: nothing waits. */
-static bool turn_to_waiting(struct heap *home) {
+static bool turn_to_waiting(struct arena *arena) {
   for (unsigned i = 0; i < CLASS_COUNT; i++) {
-    if (remote_has_batches(home, home->turn, 1)) return true;
-    home->turn = (uint8_t)((home->turn + 1U) % CLASS_COUNT);
+    if (remote_has_batches(arena, arena->turn, 1)) return true;
+    arena->turn = (uint8_t)((arena->turn + 1U) % CLASS_COUNT);
   }
   return false;
 }
 
-void slabs_put_waiting(struct heap *home, size_t bytes) {
-  size_t waits = slabs_waiting(home);
-  if (waits < bytes || !is_mostly_free(home)) return;
-  for (unsigned i = 0; i < HOLDS_MOST && turn_to_waiting(home); i++) {
-    (void)slabs_put_batches(home, home->turn);
-    if (slabs_waiting(home) + bytes <= waits) break;
-    lock_release_in_turn(&home->lock);
-    lock_acquire(&home->lock);
+void slabs_put_waiting(struct arena *arena, size_t bytes) {
+  size_t waits = slabs_waiting(arena);
+  if (waits < bytes || !is_mostly_free(arena)) return;
+  for (unsigned i = 0; i < HOLDS_MOST && turn_to_waiting(arena); i++) {
+    (void)slabs_put_batches(arena, arena->turn);
+    if (slabs_waiting(arena) + bytes <= waits) break;
+    lock_release_in_turn(&arena->lock);
+    lock_acquire(&arena->lock);
   }
 }
 
-bool slabs_put_parked_bin(struct heap *heap, unsigned size_class, bool keep_last) {
-  absent_prove(heap);
-  struct bin *bin = &heap->bins[size_class];
+bool slabs_put_parked_bin(struct arena *arena, unsigned size_class, bool keep_last) {
+  absent_prove(arena);
+  struct bin *bin = &cache_beside(arena)->bins[size_class];
   struct misrouted misrouted = {0};
-  unsigned put = put_some(heap, size_class, &bin->head, keep_last, &misrouted);
+  unsigned put = put_some(arena, size_class, &bin->head, keep_last, &misrouted);
   remote_send_misrouted(&misrouted);
   bin->room += (int32_t)put;
-  slabs_count(heap, size_class, COUNT_TO_SLABS, put);
+  slabs_count(arena, size_class, COUNT_TO_SLABS, put);
   return bin->head != NULL;
 }
 
-void slabs_drain_bins(struct heap *heap) {
+void slabs_drain_bins(struct thread_cache *cache) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    struct bin *bin = &heap->bins[c];
+    struct bin *bin = &cache->bins[c];
     void *list = bin->head;
     if (list == NULL) continue;
     bin->head = NULL;
     bin->room = (int32_t)bin->capacity;
-    lock_acquire(&heap->lock);
-    slabs_put_mixed(heap, c, list, false);
-    lock_release(&heap->lock);
+    lock_acquire(&cache->arena->lock);
+    slabs_put_mixed(cache->arena, c, list, false);
+    lock_release(&cache->arena->lock);
     superslab_settle();
   }
 }

@@ -5,7 +5,7 @@
  *
  *   the thread    in_slots = 1; if slots_claimed: in_slots = 0, and it takes the claim back under the heap's lock; else it uses the
  *                 slots; in_slots = 0
- *   the purger    slots_claimed = 1 in all heaps; os_fence_threads(); then for each heap, under its lock: if the claim stands and
+ *   the purger    slots_claimed = 1 in all heaps; os_fence_threads(); then for each cache, under its lock: if the claim stands and
  *                 in_slots is 0, it sends what is in the slots; slots_claimed = 0
  *
  * What the thread stored before the fence is seen by the purger after it, and a thread that comes to the slots after the fence sees
@@ -20,36 +20,36 @@
 #include "heap/heap.h"
 
 /** Was the heap's thread interrupted at its slots, by a signal's handler that is here now? They are in no order then. */
-HAK_INLINE bool slots_are_in_use(const struct heap *heap) {
-  return atomic_load_explicit(&heap->in_slots, memory_order_relaxed); /* its own store */
+HAK_INLINE bool slots_are_in_use(const struct thread_cache *cache) {
+  return atomic_load_explicit(&cache->in_slots, memory_order_relaxed); /* its own store */
 }
 
 /** Before the heap's thread touches what is in its slots. False: it is at them already (slots_are_in_use), or they are claimed:
  * slots_take_back, and once more. */
-HAK_INLINE bool slots_enter(struct heap *heap) {
-  if (HAK_UNLIKELY(slots_are_in_use(heap))) return false;
+HAK_INLINE bool slots_enter(struct thread_cache *cache) {
+  if (HAK_UNLIKELY(slots_are_in_use(cache))) return false;
   /* relaxed: os_fence_threads orders it before the load for everybody else, if the compiler leaves it there. */
-  atomic_store_explicit(&heap->in_slots, true, memory_order_relaxed);
+  atomic_store_explicit(&cache->in_slots, true, memory_order_relaxed);
   __asm__ volatile("" : : : "memory");
   /* acquire: where the purger has let go of the slots, what it did to them is seen. */
-  if (HAK_LIKELY(!atomic_load_explicit(&heap->slots_claimed, memory_order_acquire))) return true;
-  atomic_store_explicit(&heap->in_slots, false, memory_order_relaxed); /* nothing was changed */
+  if (HAK_LIKELY(!atomic_load_explicit(&cache->slots_claimed, memory_order_acquire))) return true;
+  atomic_store_explicit(&cache->in_slots, false, memory_order_relaxed); /* nothing was changed */
   return false;
 }
 
-HAK_INLINE void slots_leave(struct heap *heap) {
+HAK_INLINE void slots_leave(struct thread_cache *cache) {
   /* release: a purger that sees this sees the slots as they are now. */
-  atomic_store_explicit(&heap->in_slots, false, memory_order_release);
+  atomic_store_explicit(&cache->in_slots, false, memory_order_release);
 }
 
 /** Ends a claim, after the purger is done where it has begun. The heap's thread, which does not hold its lock. */
-void slots_take_back(struct heap *heap);
+void slots_take_back(struct thread_cache *cache);
 
 /** Claims the slots of a heap for slots_send_claimed; false: no thread has it. One purger at a time. */
-bool slots_claim(struct heap *heap);
+bool slots_claim(struct thread_cache *cache);
 
 /** After os_fence_threads: sends what the slots of a claimed heap hold, with `idle_scans` above 0 only what was there at the last call. Leaves a
  * heap whose thread is at them, or has been. Returns the bytes that stay. Takes the heap's lock. */
-size_t slots_send_claimed(struct heap *heap, unsigned idle_scans);
+size_t slots_send_claimed(struct thread_cache *cache, unsigned idle_scans);
 
 #endif

@@ -13,11 +13,11 @@ void release_wake(void);
  * new (`grew`), or when a call was not heard. Never within free(): glibc's pthread_join frees the TLS of cached stacks while it holds a lock that pthread_create takes. The
  * caller holds no lock. */
 void release_get_ready(bool grew);
-/** The same, for a slow path of malloc by the thread that has the heap, if there is a reason to. */
-HAK_INLINE void release_be_ready(struct heap *heap) {
-  if (HAK_LIKELY((heap->deferred & DEFERRED_READY) == 0 && !purger_is_unheard())) return;
-  bool grew = (heap->deferred & DEFERRED_READY) != 0;
-  heap->deferred &= (uint8_t)~DEFERRED_READY; /* first: starting a thread allocates */
+/** The same, for a slow path of malloc by the thread that has the cache, if there is a reason to. */
+HAK_INLINE void release_be_ready(struct thread_cache *cache) {
+  if (HAK_LIKELY((cache->deferred & DEFERRED_READY) == 0 && !purger_is_unheard())) return;
+  bool grew = (cache->deferred & DEFERRED_READY) != 0;
+  cache->deferred &= (uint8_t)~DEFERRED_READY; /* first: starting a thread allocates */
   release_get_ready(grew);
 }
 #endif

@@ -9,38 +9,38 @@
 enum { GROWTH_PURGE_BLOCK_LEAST = 1 * KIB };
 
 /* A piece of a class, from where the last one ended. */
-static bool scan_on(struct heap *home, unsigned size_class, struct scan *scan) {
-  struct class_slabs *slabs = &home->classes[size_class];
-  lock_acquire(&home->lock);
+static bool scan_on(struct arena *arena, unsigned size_class, struct scan *scan) {
+  struct arena_class *slabs = &arena->classes[size_class];
+  lock_acquire(&arena->lock);
   bool is_in_it = slabs->next_scanned != NULL;
-  lock_release(&home->lock);
-  if (!is_in_it && !scan_start(home, size_class)) return false;
-  return scan_slabs(home, slabs, scan);
+  lock_release(&arena->lock);
+  if (!is_in_it && !scan_start(arena, size_class)) return false;
+  return scan_slabs(arena, slabs, scan);
 }
 
 /* All classes were scanned: what is free now is in pages with blocks that are in use, until the heap is a quarter larger. */
-static void end_round(struct heap *home) {
-  lock_acquire(&home->lock);
-  size_t from = home->peak_committed + home->peak_committed / REGRET_SHARE;
-  if (home->growth_purge_from < from) home->growth_purge_from = from;
-  lock_release(&home->lock);
-  home->growth_purge_class = 0;
+static void end_round(struct arena *arena) {
+  lock_acquire(&arena->lock);
+  size_t from = arena->peak_committed + arena->peak_committed / REGRET_SHARE;
+  if (arena->growth_purge_from < from) arena->growth_purge_from = from;
+  lock_release(&arena->lock);
+  arena->growth_purge_class = 0;
 }
 
-void release_growth_purge(struct heap *heap) {
+void release_growth_purge(struct thread_cache *cache) {
   unsigned least = class_for(GROWTH_PURGE_BLOCK_LEAST);
   if (!release_is_on() || !lock_try(&purger_scan_lock)) return;
-  struct heap *home = heap->home;
+  struct arena *arena = cache->arena;
   struct scan scan = {.idle_scans = IDLE_SCANS, .at_once = true};
   for (unsigned i = 0; i < PIECES_AT_ONCE && scan.decommitted < DECOMMITTED_AT_ONCE;) {
     /* Large ones first: they leave the most pages for a look. */
-    unsigned size_class = CLASS_COUNT - 1 - home->growth_purge_class;
-    if (scan_on(home, size_class, &scan)) {
+    unsigned size_class = CLASS_COUNT - 1 - arena->growth_purge_class;
+    if (scan_on(arena, size_class, &scan)) {
       i++;
     } else if (size_class > least) {
-      home->growth_purge_class++;
+      arena->growth_purge_class++;
     } else {
-      end_round(home);
+      end_round(arena);
       break;
     }
   }

@@ -10,6 +10,6 @@
 #include "heap/heap.h"
 
 /** Gives back up to 1 MiB of the free pages in slabs of the calling thread's heap. Holds no lock. */
-void release_growth_purge(struct heap *heap);
+void release_growth_purge(struct thread_cache *cache);
 
 #endif

@@ -48,7 +48,7 @@ static void check_room(size_t coming) {
 
 /* A thread that comes while another gives memory back waits for it: otherwise it would take the rest meanwhile. */
 void limit_check_now(size_t coming) {
-  if (heap_if_any() == NULL)
+  if (cache_if_any() == NULL)
     return; /* past its end, or within a library that is told of pages that go */
   if (lock_holder(&purger_limit_lock) == LOCK_MINE || lock_holder(&purger_scan_lock) == LOCK_MINE)
     return; /* in a handler that has interrupted this */

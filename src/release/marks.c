@@ -28,10 +28,10 @@ void release_check_below(void) {
   else if (waiting < least) release_mark_below();
 }
 
-void release_answer_now(struct heap *heap) {
-  unsigned deferred = heap->deferred;
-  heap->deferred &= DEFERRED_READY; /* that is malloc's to answer, by release_be_ready */
+void release_answer_now(struct thread_cache *cache) {
+  unsigned deferred = cache->deferred;
+  cache->deferred &= DEFERRED_READY; /* that is malloc's to answer, by release_be_ready */
   if ((deferred & DEFERRED_PURGE) != 0) release_wake();
   else if ((deferred & DEFERRED_CHECK) != 0) release_check_below();
-  if ((deferred & DEFERRED_GROWTH_PURGE) != 0) release_growth_purge(heap);
+  if ((deferred & DEFERRED_GROWTH_PURGE) != 0) release_growth_purge(cache);
 }

@@ -10,11 +10,11 @@ void release_check_below(void);
 /** Takes what is there now for the least, above which release_check_below counts. */
 void release_mark_below(void);
 
-void release_answer_now(struct heap *heap);
-/** Does what heap->deferred says, after a call into the heap room; DEFERRED_READY is left for release_be_ready. The calling thread's heap;
+void release_answer_now(struct thread_cache *cache);
+/** Does what cache->deferred says, after a call into the heap room; DEFERRED_READY is left for release_be_ready. The calling thread's cache;
  * holds no lock. */
-HAK_INLINE void release_answer(struct heap *heap) {
-  if (HAK_UNLIKELY((heap->deferred & ~DEFERRED_READY) != 0)) release_answer_now(heap);
+HAK_INLINE void release_answer(struct thread_cache *cache) {
+  if (HAK_UNLIKELY((cache->deferred & ~DEFERRED_READY) != 0)) release_answer_now(cache);
 }
 
 #endif

@@ -62,9 +62,9 @@ static void batch_end(void) { lock_release(&purger_batch_lock); }
 /* --- slabs ------------------------------------------------------------------------------------------------- */
 
 /* Takes the free blocks of slabs of the class that are old enough; under the heap's lock. */
-static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct scan *scan) {
+static unsigned begin(struct arena *arena, struct arena_class *slabs, struct scan *scan) {
   unsigned count = 0;
-  if (HAK_UNLIKELY(named_is_walked(heap))) {
+  if (HAK_UNLIKELY(named_is_walked(arena))) {
     slabs->next_scanned = NULL;
     return 0;
   }
@@ -82,42 +82,42 @@ static unsigned begin(struct heap *heap, struct class_slabs *slabs, struct scan 
       continue;
     }
     if (slab_is_empty(slab)) {
-      slabs_give_up(heap, slab);
+      slabs_give_up(arena, slab);
       continue;
     }
-    slabs_unlist(heap, slab);
-    slabs_count_free(heap, slab, -(int64_t)slab_free_count(slab));
+    slabs_unlist(arena, slab);
+    slabs_count_free(arena, slab, -(int64_t)slab_free_count(slab));
     purge_begin(&purges[count++], slab);
   }
   return count;
 }
 
-static void end(struct heap *heap, struct purge *purge, bool gone, bool growth_purged) {
+static void end(struct arena *arena, struct purge *purge, bool gone, bool growth_purged) {
   struct slab *slab = purge->slab;
   size_t before = slab_decommitted_bytes(slab);
   purge_end(purge, gone);
   size_t after = slab_decommitted_bytes(slab);
-  heap->decommitted_bytes += after - before;
+  arena->decommitted_bytes += after - before;
   if (after > before) {
-    heap->recommitted_bytes = 0;
-    heap->growth_purged = growth_purged;
+    arena->recommitted_bytes = 0;
+    arena->growth_purged = growth_purged;
   }
-  slabs_count_free(heap, slab, purge->count);
+  slabs_count_free(arena, slab, purge->count);
   if (slab_is_empty(slab)) {
-    slabs_give_up(heap, slab);
+    slabs_give_up(arena, slab);
   } else if (slab_has_room(slab)) {
-    slabs_enlist(heap, slab);
+    slabs_enlist(arena, slab);
     /* Who looked for memory there meanwhile has found none. */
-    if (reclaim_has_backlog(heap)) reclaim_enter(heap, slab->size_class);
+    if (reclaim_has_backlog(arena)) reclaim_enter(arena, slab->size_class);
   }
 }
 
-bool scan_slabs(struct heap *heap, struct class_slabs *slabs, struct scan *scan) {
+bool scan_slabs(struct arena *arena, struct arena_class *slabs, struct scan *scan) {
   batch_begin(scan);
-  lock_acquire(&heap->lock);
-  unsigned count = begin(heap, slabs, scan);
+  lock_acquire(&arena->lock);
+  unsigned count = begin(arena, slabs, scan);
   bool more = slabs->next_scanned != NULL;
-  lock_release_in_turn(&heap->lock);
+  lock_release_in_turn(&arena->lock);
   for (unsigned i = 0; i < count; i++) {
     bool was_whole = superslab_is_whole(superslab_of(purges[i].slab));
     purge_find(&purges[i], scan->idle_scans == 0);
@@ -126,37 +126,37 @@ bool scan_slabs(struct heap *heap, struct class_slabs *slabs, struct scan *scan)
   }
   flush(scan);
   for (unsigned i = 0; i < count; i++) {
-    lock_acquire(&heap->lock); /* one at a time: blocks that came back meanwhile are walked */
-    end(heap, &purges[i], scan->gone, scan->at_once);
-    lock_release_in_turn(&heap->lock);
+    lock_acquire(&arena->lock); /* one at a time: blocks that came back meanwhile are walked */
+    end(arena, &purges[i], scan->gone, scan->at_once);
+    lock_release_in_turn(&arena->lock);
   }
   batch_end();
   superslab_settle();
   return more;
 }
 
-bool scan_start(struct heap *heap, unsigned size_class) {
-  struct class_slabs *slabs = &heap->classes[size_class];
+bool scan_start(struct arena *arena, unsigned size_class) {
+  struct arena_class *slabs = &arena->classes[size_class];
   if (atomic_load_explicit(&slabs->count, memory_order_relaxed) == 0) return false;
-  lock_acquire(&heap->lock);
+  lock_acquire(&arena->lock);
   slabs->next_scanned = slabs->first;
   bool any = slabs->first != NULL;
-  lock_release(&heap->lock);
+  lock_release(&arena->lock);
   return any;
 }
 
 /* A piece of the class that is next; false: it has no slabs. The program may take the slab at which it would go on: then the rest of the class is
  * left to the next scan, for two looks are to be half the decay time apart. */
 static bool scan_class(struct scan *scan) {
-  struct class_slabs *slabs = &scan->heap->classes[scan->size_class];
-  if (!scan->in_class && !scan_start(scan->heap, scan->size_class)) {
+  struct arena_class *slabs = &scan->arena->classes[scan->size_class];
+  if (!scan->in_class && !scan_start(scan->arena, scan->size_class)) {
     scan->size_class++;
     return false;
   }
   /* Purged slabs go to the list's end and are scanned again, once: hence the bound. */
   if (!scan->in_class)
     scan->left = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + SCANNED_AT_ONCE;
-  bool more = scan_slabs(scan->heap, slabs, scan);
+  bool more = scan_slabs(scan->arena, slabs, scan);
   scan->in_class = more && scan->left > SLABS_AT_ONCE;
   if (scan->in_class) scan->left -= SLABS_AT_ONCE;
   else scan->size_class++;
@@ -169,60 +169,66 @@ static bool scan_class(struct scan *scan) {
 enum { IDLE_SCANS_MOST = IDLE_SCANS + 1 };
 
 /* Are its bins under its lock? */
-static bool has_no_thread(const struct heap *heap) {
-  uint8_t state = atomic_load_explicit(&heap->state, memory_order_relaxed);
-  return state == HEAP_PARKED;
+static bool has_no_thread(const struct arena *arena) {
+  uint8_t state = atomic_load_explicit(&arena->state, memory_order_relaxed);
+  return state == ARENA_PARKED;
+}
+
+/* Is it a thread's, or was it? */
+static bool has_cache(const struct arena *arena) {
+  return arena_state(arena) != ARENA_SAMPLES && arena_state(arena) != ARENA_NAMED;
 }
 
 /* What the thread of a class at rest would do with its inbox, and the next thread with a parked heap's bins. A class rests by itself: its
  * thread may be busy in another. Once in a scan, before scan_heap_tidy. False: there is nothing to tidy. */
-static bool scan_heap_begin(struct heap *heap) {
-  bool parked = has_no_thread(heap);
-  bool sent = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed) > 0;
+static bool scan_heap_begin(struct arena *arena) {
+  bool parked = has_no_thread(arena);
+  bool sent = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed) > 0;
   if (!parked && !sent) return false;
-  if (heap_is_bare(heap)) return false;
-  lock_acquire(&heap->lock);
-  absent_prove(heap);
+  if (arena_is_bare(arena)) return false;
+  lock_acquire(&arena->lock);
+  absent_prove(arena);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (heap->idle_scans[c] < IDLE_SCANS_MOST) heap->idle_scans[c]++;
-  lock_release(&heap->lock);
+    if (arena->classes[c].idle_scans < IDLE_SCANS_MOST) arena->classes[c].idle_scans++;
+  lock_release(&arena->lock);
   superslab_settle();
   return true;
 }
 
 /* Puts some blocks of a class at rest into their slabs; false: none are left. */
-static bool scan_heap_tidy(struct heap *heap, unsigned size_class, const struct scan *scan) {
-  lock_acquire(&heap->lock);
+static bool scan_heap_tidy(struct arena *arena, unsigned size_class, const struct scan *scan) {
+  lock_acquire(&arena->lock);
   bool more = false;
-  if (scan->idle_scans == 0 || heap->idle_scans[size_class] > scan->idle_scans) {
-    bool parked = has_no_thread(heap);
-    more = parked && heap->bins[size_class].head != NULL;
-    if (more) slabs_put_parked_bin(heap, size_class, true);
-    else more = slabs_put_batches(heap, size_class);
+  if (scan->idle_scans == 0 || arena->classes[size_class].idle_scans > scan->idle_scans) {
+    bool parked = has_no_thread(arena);
+    more = parked && cache_beside(arena)->bins[size_class].head != NULL;
+    if (more) slabs_put_parked_bin(arena, size_class, true);
+    else more = slabs_put_batches(arena, size_class);
   }
-  lock_release_in_turn(&heap->lock);
+  lock_release_in_turn(&arena->lock);
   superslab_settle();
   return more;
 }
 
 /* Once in a scan, after scan_heap_tidy: counts what is left as unexpired. */
-static void scan_heap_end(struct heap *heap, struct scan *scan) {
-  int64_t left = atomic_load_explicit(&heap->inbox_bytes, memory_order_relaxed);
+static void scan_heap_end(struct arena *arena, struct scan *scan) {
+  int64_t left = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed);
   if (left > 0) scan->unexpired += (size_t)left;
-  lock_acquire(&heap->lock);
-  if (has_no_thread(heap)) {
-    size_t bytes = bins_bytes(heap);
-    parked_count_bins(heap, bytes);
+  lock_acquire(&arena->lock);
+  if (has_no_thread(arena)) {
+    size_t bytes = bins_bytes(cache_beside(arena)->bins);
+    parked_count_bins(arena, bytes);
     scan->unexpired += bytes;
   }
-  lock_release(&heap->lock);
+  lock_release(&arena->lock);
 }
 
 /* The heap's cached Large blocks. */
-static void scan_spans(struct heap *heap, struct scan *scan) {
+static void scan_spans(struct arena *arena, struct scan *scan) {
   struct slab *spans[SPANS_CACHED];
   batch_begin(scan);
-  unsigned count = span_cache_claim_old(&heap->spans, scan->idle_scans, spans, &scan->unexpired);
+  unsigned count =
+      span_cache_claim_old(&cache_beside(arena)->spans, scan->idle_scans, spans, &scan->unexpired);
   for (unsigned i = 0; i < count; i++) {
     superslab_split(superslab_of(spans[i]));
     queue_range(scan, slab_base(spans[i]), (size_t)spans[i]->slices << SLICE_SHIFT);
@@ -235,14 +241,15 @@ static void scan_spans(struct heap *heap, struct scan *scan) {
 /* What threads have freed for others and not sent goes into the inboxes of its owners, which are scanned after this. Of a thread that is at
  * its slots just now the next scan gets it. */
 static void scan_unsent(struct scan *scan) {
-  const struct heap *mine = heap_if_any();
+  const struct thread_cache *mine = cache_if_any();
   bool any = false;
   if (!os_fences_threads()) return;
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    if (heap != mine) any |= slots_claim(heap);
+  for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    if (has_cache(arena) && cache_beside(arena) != mine) any |= slots_claim(cache_beside(arena));
   if (!any || !os_fence_threads()) return;
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    if (heap != mine) scan->unexpired += slots_send_claimed(heap, scan->idle_scans);
+  for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    if (has_cache(arena) && cache_beside(arena) != mine)
+      scan->unexpired += slots_send_claimed(cache_beside(arena), scan->idle_scans);
 }
 
 /* --- below the heaps --------------------------------------------------------------------------------------- */
@@ -273,40 +280,40 @@ static bool scan_slices(struct scan *scan) {
 
 /* --- passes ------------------------------------------------------------------------------------------------ */
 
-/* Goes to that heap, or the first after it in which anything may be; of empty ones only some, each a cache miss or two. */
-static void go_to_heap(struct scan *scan, struct heap *heap) {
-  for (unsigned i = 0; i < SCANNED_AT_ONCE && heap != NULL && heap_is_bare(heap); i++)
-    heap = heap->next;
-  scan->heap = heap;
+/* Goes to that arena, or the first after it in which anything may be; of empty ones only some, each a cache miss or two. */
+static void go_to_heap(struct scan *scan, struct arena *arena) {
+  for (unsigned i = 0; i < SCANNED_AT_ONCE && arena != NULL && arena_is_bare(arena); i++)
+    arena = arena->next;
+  scan->arena = arena;
   scan->size_class = 0;
   scan->in_class = false;
-  scan->stage = heap == NULL ? SCAN_SLICES : scan_heap_begin(heap) ? SCAN_INBOXES : SCAN_SLABS;
+  scan->stage = arena == NULL ? SCAN_SLICES : scan_heap_begin(arena) ? SCAN_INBOXES : SCAN_SLABS;
 }
 
 static void step_in_inboxes(struct scan *scan) {
   for (; scan->size_class < CLASS_COUNT; scan->size_class++)
-    if (scan_heap_tidy(scan->heap, scan->size_class, scan)) return;
-  scan_heap_end(scan->heap, scan);
+    if (scan_heap_tidy(scan->arena, scan->size_class, scan)) return;
+  scan_heap_end(scan->arena, scan);
   scan->size_class = 0;
   scan->stage = SCAN_SLABS;
 }
 
 /* What is free from now on calls for the next scan. */
-static void set_mark(struct heap *heap) {
-  lock_acquire(&heap->lock);
-  purger_set_mark(heap);
-  lock_release(&heap->lock);
+static void set_mark(struct arena *arena) {
+  lock_acquire(&arena->lock);
+  purger_set_mark(arena);
+  lock_release(&arena->lock);
 }
 
 static void step_in_slabs(struct scan *scan) {
-  struct heap *heap = scan->heap;
-  while (slabs_owned(heap) > 0 && scan->size_class < CLASS_COUNT)
+  struct arena *arena = scan->arena;
+  while (slabs_owned(arena) > 0 && scan->size_class < CLASS_COUNT)
     if (scan_class(scan)) return;
-  if (!heap_is_bare(heap)) {
-    scan_spans(heap, scan);
-    set_mark(heap);
+  if (!arena_is_bare(arena)) {
+    if (has_cache(arena)) scan_spans(arena, scan);
+    set_mark(arena);
   }
-  go_to_heap(scan, heap->next);
+  go_to_heap(scan, arena->next);
 }
 
 static void end_scan(struct scan *scan) {
@@ -319,7 +326,7 @@ static void end_scan(struct scan *scan) {
 bool scan_step(struct scan *scan) {
   if (scan->stage == SCAN_BEGINS) {
     if (scan->fences) scan_unsent(scan);
-    go_to_heap(scan, heap_first());
+    go_to_heap(scan, arena_first());
   } else if (scan->stage == SCAN_INBOXES) {
     step_in_inboxes(scan);
   } else if (scan->stage == SCAN_SLABS) {
@@ -350,7 +357,7 @@ size_t release_scan(unsigned idle_scans, bool (*goes_on)(void)) {
 }
 
 void release_own_caches(void) {
-  struct heap *mine = heap_if_any();
+  struct thread_cache *mine = cache_if_any();
   heap_samples_flush();
   if (mine == NULL) return;
   quarantine_flush(mine);

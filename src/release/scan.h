@@ -24,7 +24,7 @@ struct scan {
 
   /* Where it goes on. */
   enum scan_stage stage;
-  struct heap *heap;
+  struct arena *arena;
   unsigned size_class; /* of the heap's */
   bool in_class;       /* some of its slabs were scanned */
   size_t left;         /* that many more at most */
@@ -41,8 +41,8 @@ struct scan {
 bool scan_step(struct scan *scan);
 
 /** For a scan of one class alone (growth.h): goes to its first slab; false: there is none. */
-bool scan_start(struct heap *heap, unsigned size_class);
+bool scan_start(struct arena *arena, unsigned size_class);
 /** Up to a batch of slabs of the class, from slabs->next_scanned on; false when the class is done. */
-bool scan_slabs(struct heap *heap, struct class_slabs *slabs, struct scan *scan);
+bool scan_slabs(struct arena *arena, struct arena_class *slabs, struct scan *scan);
 
 #endif

@@ -67,16 +67,16 @@ static void take_one(struct sample_pace *pace) {
 
 /* After each sample. A rate that a tool has set is kept: somebody looks. */
 static void pace(void) {
-  struct heap *heap = heap_if_any();
+  struct thread_cache *cache = cache_if_any();
   if (option_value(PROF_MOST) == 0 || LOAD(samples.rate) != 0) mine.pace.doublings = 0;
   else take_one(&mine.pace);
-  if (heap != NULL) heap->pace = mine.pace;
+  if (cache != NULL) cache->pace = mine.pace;
 }
 
 /* Threads that live for a millisecond, one after the other, are limited together. */
-static void go_on_with_pace(const struct heap *heap) {
-  if (heap == NULL) return;
-  mine.pace = heap->pace;
+static void go_on_with_pace(const struct thread_cache *cache) {
+  if (cache == NULL) return;
+  mine.pace = cache->pace;
   if (mine.pace.doublings > 0) look_at_clock(&mine.pace);
 }
 
@@ -88,8 +88,8 @@ static void draw(void) {
 }
 
 /* A heap has one thread after the other. */
-static uint64_t seed(const struct heap *heap) {
-  uint64_t uses = heap != NULL ? heap->uses : 0;
+static uint64_t seed(const struct thread_cache *cache) {
+  uint64_t uses = cache != NULL ? cache->uses : 0;
   return chance_mix((uintptr_t)&mine + chance_mix(os_clock_ms() + chance_mix(uses)));
 }
 
@@ -110,10 +110,10 @@ bool sample_is_due(size_t size) {
   if (HAK_UNLIKELY(mine.rate == 0)) { /* the thread's first allocation */
     mine.rate = RATE_OFF;
     malloc_thread.sample_left = OFF_BYTES; /* for what the next line allocates */
-    const struct heap *heap = heap_of_thread();
-    if (heap == NULL && heap_calls_libc()) return false;
-    mine.random = seed(heap);
-    go_on_with_pace(heap);
+    const struct thread_cache *cache = cache_of_thread();
+    if (cache == NULL && heap_calls_libc()) return false;
+    mine.random = seed(cache);
+    go_on_with_pace(cache);
     if (!crosses_anew(size)) return false;
   } else if (sample_has_request()) {
     if (!crosses_anew(size)) return false;
@@ -192,7 +192,8 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
   STORE(record.size, size);
   STORE(record.weight, *weight);
   STORE(record.since_ms, os_clock_ms());
-  STORE(record.heap, (uintptr_t)heap_if_any());
+  struct thread_cache *cache = cache_if_any();
+  STORE(record.heap, cache != NULL ? (uintptr_t)arena_beside(cache) : 0);
   STORE(record.size_class, size_class);
   STORE(record.stack, stack_enter(call->addresses, call->depth));
   if (!add_record(block, &record)) return false;

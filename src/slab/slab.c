@@ -16,7 +16,7 @@ static struct slab *acquire_left(unsigned size_class, bool *zeroed) {
   return slab;
 }
 
-struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages) {
+struct slab *slab_new(unsigned size_class, struct inbox *inbox, enum span_pages pages) {
   bool zeroed;
   unsigned slices = class_slices(size_class);
   struct slab *slab = span_acquire(slices, 1, KIND_SLAB, pages, size_class, &zeroed);
@@ -43,12 +43,12 @@ struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages page
     atomic_store_explicit(&slab[i].block_size, size, memory_order_relaxed);
     slab[i].size_class = (uint8_t)size_class;
   }
-  slab_set_bin(slab, bin);
+  slab_set_inbox(slab, inbox);
   return slab;
 }
 
-void slab_set_bin(struct slab *slab, struct bin *bin) {
-  map_set_bin(slab_base(slab), slab->slices, bin);
+void slab_set_inbox(struct slab *slab, struct inbox *inbox) {
+  map_set_inbox(slab_base(slab), slab->slices, inbox);
 }
 
 void slab_release(struct slab *slab) {
@@ -59,7 +59,7 @@ void slab_release(struct slab *slab) {
 void slab_drop(struct slab *slab) {
   HAK_CHECK(!slab->listed);
   link_set_states(slab_base(slab), slab_carved(slab), slab_block_size(slab), STATE_NONE);
-  slab_set_bin(slab, NULL);
+  slab_set_inbox(slab, NULL);
   atomic_store_explicit(&slab->sampled, 0, memory_order_relaxed);
   span_release_soon(slab);
 }

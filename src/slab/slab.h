@@ -16,9 +16,9 @@ HAK_INLINE uint32_t slab_block_size(const struct slab *slab) {
 /** The span's first descriptor, from any of them. */
 HAK_INLINE struct slab *slab_head(struct slab *slab) { return slab - slab->offset; }
 
-/** A slab of the class whose blocks go to `bin` when their owner frees them. `pages` as in
+/** A slab of the class whose blocks go to the bins of `inbox`. `pages` as in
  * span_acquire. NULL: no memory. */
-struct slab *slab_new(unsigned size_class, struct bin *bin, enum span_pages pages);
+struct slab *slab_new(unsigned size_class, struct inbox *inbox, enum span_pages pages);
 
 /** Gives an empty slab back. It must be in no list. Under the owner's lock: superslab_settle is to be called after it. */
 void slab_release(struct slab *slab);
@@ -26,8 +26,8 @@ void slab_release(struct slab *slab);
 /** The same with a slab that is not empty: its blocks are gone. */
 void slab_drop(struct slab *slab);
 
-/** Names another owner's bin for the whole span. */
-void slab_set_bin(struct slab *slab, struct bin *bin);
+/** Names another owner's inbox for the whole span. */
+void slab_set_inbox(struct slab *slab, struct inbox *inbox);
 
 /** Makes up to `wanted` blocks from memory that was none yet and puts them in front of `*list`. New
  * pages are asked for in pieces of up to `populate` bytes. Returns how many. */

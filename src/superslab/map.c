@@ -79,9 +79,10 @@ bool map_set(const char *base, size_t units, struct superslab *superslab) {
   return true;
 }
 
-void map_set_bin(const char *base, size_t slices, struct bin *bin) {
+void map_set_inbox(const char *base, size_t slices, struct inbox *inbox) {
   for (size_t slice = 0; slice < slices; slice++)
-    atomic_store_explicit(map_bin_entry(base + (slice << SLICE_SHIFT)), bin, memory_order_relaxed);
+    atomic_store_explicit(map_inbox_entry(base + (slice << SLICE_SHIFT)), inbox,
+                          memory_order_relaxed);
 }
 
 void map_clear(const char *base, size_t units) { set_units(base, units, NULL); }

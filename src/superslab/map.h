@@ -1,4 +1,4 @@
-/* map.h - the address map: from a pointer to its bin and to the unit it lies in. */
+/* map.h - the address map: from a pointer to its inbox and to the unit it lies in. */
 #ifndef HAK_MAP_H
 #define HAK_MAP_H
 
@@ -6,7 +6,7 @@
 
 /* Two levels. A leaf stands for 4 GiB of addresses and has these tables:
  *
- * `bins`, by slice: the bin that a block of that slice goes to when its owner frees it; NULL
+ * `inboxes`, by slice: the inbox of the slab's class in the arena that owns it (heap/arena.h); NULL
  * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more
  * than this entry, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
  * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
@@ -27,7 +27,7 @@
 #define LEAF_UNITS (1u << (LEAF_SHIFT - UNIT_SHIFT))
 
 struct map_leaf {
-  _Atomic(struct bin *) bins[LEAF_SLICES];
+  _Atomic(struct inbox *) inboxes[LEAF_SLICES];
   _Atomic(struct superslab *) superslabs[LEAF_UNITS];
 #if HAK_HARDENED
   _Atomic uintptr_t states[LEAF_UNITS];
@@ -84,8 +84,8 @@ HAK_INLINE uintptr_t map_entry(const void *pointer, uint32_t index) {
   return (uintptr_t)&map + map_index((uintptr_t)pointer, index) * sizeof(void *);
 }
 
-HAK_INLINE _Atomic(struct bin *) *map_bin_entry(const void *pointer) {
-  return (_Atomic(struct bin *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
+HAK_INLINE _Atomic(struct inbox *) *map_inbox_entry(const void *pointer) {
+  return (_Atomic(struct inbox *) *)map_entry(pointer, (uint32_t)(uintptr_t)pointer >> SLICE_SHIFT);
 }
 
 HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer) {
@@ -105,9 +105,9 @@ HAK_INLINE _Atomic uint8_t *map_state(const void *pointer) {
 }
 #endif
 
-/** The bin that a block goes to; only where map_has_entry(pointer). */
-HAK_INLINE struct bin *map_bin(const void *pointer) {
-  return atomic_load_explicit(map_bin_entry(pointer), memory_order_relaxed);
+/** The inbox of the slab that a block lies in; only where map_has_entry(pointer). */
+HAK_INLINE struct inbox *map_inbox(const void *pointer) {
+  return atomic_load_explicit(map_inbox_entry(pointer), memory_order_relaxed);
 }
 
 /** The unit that `pointer` is in, NULL when it is not ours. */
@@ -152,9 +152,9 @@ void map_spares_drop(struct map_spares *spares);
 bool map_prepare_with(const char *base, size_t units, struct map_spares *spares);
 /** Enters units; false, and none is entered, when there is no memory for a leaf, or they lie beyond the root. */
 bool map_set(const char *base, size_t units, struct superslab *superslab);
-/** Names `bin` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
-void map_set_bin(const char *base, size_t slices, struct bin *bin);
-/** Takes units out; all their bins are NULL by then. */
+/** Names `inbox` in the entries of `slices` slices from `base` on, which lie in units that are entered. */
+void map_set_inbox(const char *base, size_t slices, struct inbox *inbox);
+/** Takes units out; all their inboxes are NULL by then. */
 void map_clear(const char *base, size_t units);
 /** Takes out the one unit that `base` is in if `superslab` is what it was entered with: of several
  * threads that free the same unit, one gets true. */

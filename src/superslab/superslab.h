@@ -58,7 +58,7 @@ enum slab_list {
   LIST_NAMED        /* a named heap's Large or Huge block; the heap's number is in `capacity` */
 };
 
-struct bin; /* heap/heap.h: where the owner's freed blocks of this class go */
+struct inbox; /* heap/heap.h: where the owner's freed blocks of this class go */
 
 /* Descriptor of a slice. In a span of several slices each has `block_size`, `kind`, `offset` and
  * `size_class`; the rest is kept in the first one only. Who owns a slab is said by the address map. */
@@ -182,7 +182,7 @@ HAK_INLINE size_t span_usable(const struct slab *span) {
 /** A span of `slices` (1..32) whose first slice is at a multiple of `alignment` slices (a power of
  * two). `pages`: no huge ones where the process is to be lean.
  * `*zeroed`: its bytes read as zero. All descriptors have index, offset and slices set, kind
- * `kind` and no bin. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
+ * `kind` and no inbox. NULL when there is no memory. `counted_class`: who asks (observe/counters.h). */
 struct slab *span_acquire(unsigned slices, unsigned alignment, enum slab_kind kind,
                           enum span_pages pages, unsigned counted_class, bool *zeroed);
 /** Where span_acquire has none: of what there is, without asking the system. Hardened: also in SuperSlabs that are kept apart otherwise, a Large

@@ -1,7 +1,7 @@
 /* fork.pml - fork() while other threads are inside the allocator.
  *
  * Models: src/heap/fork.c (prepare, in_parent, in_child, fork_register), src/heap/heap.c
- * (heap_of_thread, take_heap, new_heap, heap_each_lock), src/heap/purger.c
+ * (cache_of_thread, take_cache, new_heap, heap_each_lock), src/heap/purger.c
  * (purger_each_lock), src/release/release.c (release_purge), src/heap/refill.c (refill), src/heap/adopt.c,
  * src/superslab/superslab.c (superslab_each_lock, span_acquire, superslab_new), src/os/lock.h (lock_init), src/os/lock.c
  * (enter).

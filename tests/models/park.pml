@@ -1,6 +1,6 @@
 /* park.pml - the life of a heap: taken by a thread, parked at its end, taken by the next one.
  *
- * Models: src/heap/heap.c (set_state, park, at_thread_end, take_heap, heap_borrow, heap_return),
+ * Models: src/heap/heap.c (set_state, park, at_thread_end, take_cache, cache_borrow, cache_return),
  * src/release/release.c (release_purge), src/heap/adopt.c (the look at `state` without the lock, and again with
  * it).
  * Three threads live and end for ever; while one lives it uses its bins without a lock, adopts and

@@ -1,7 +1,7 @@
 /* reclaim.pml - the list of heaps that may have memory of a class for others.
  *
  * Models: src/heap/reclaim.c (enter, reclaim_take), src/heap/adopt.c (adopt_slabs, adopt_from), src/heap/remote.c (push,
- * offer) and src/heap/heap.c (park, take_heap), for one class and two heaps.
+ * offer) and src/heap/heap.c (park, take_cache), for one class and two heaps.
  * A sender adds a batch to the inbox of a heap, and enters the heap into the list if it sleeps now: if it is parked, or two
  * batches wait there. The first heap's thread takes what was sent, parks the heap, or comes back to it; the second heap stays
  * parked. Seekers take the first heap out of the list, look

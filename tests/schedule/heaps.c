@@ -24,7 +24,7 @@ enum { CLASS = 3, MARK = 7 };
 
 /* heap.c's own. */
 extern struct lock heap_list_lock;
-extern struct heap *of_first_node, *guests; /* parked.c */
+extern struct arena *of_first_node, *guests; /* parked.c */
 extern bool first_heap_given;
 extern struct heap first_heap;
 extern _Atomic uint64_t active;
@@ -58,19 +58,20 @@ size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}
 struct lock superslab_lock;
 _Atomic uint64_t counters_supplied[COUNTED_CLASSES][SUPPLIES];
-struct heap heap_samples;
+struct arena heap_samples;
 bool heap_samples_lost;
 void os_wake(_Atomic uint32_t *word) { (void)word; }
 
 /* --- steps of a thread --------------------------------------------------------------------------------------- */
 
 static void borrow(void) {
-  struct heap *heap = heap_borrow();
+  struct thread_cache *heap = cache_borrow();
   SCHEDULE_CHECK(heap != NULL);
-  SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_ACTIVE);
+  SCHEDULE_CHECK(atomic_load_explicit(&arena_beside(heap)->state, memory_order_relaxed) ==
+                 ARENA_ACTIVE);
   heap->bins[CLASS].room++; /* without a lock: the heap is this thread's */
   heap->uses++;
-  heap_return(heap);
+  cache_return(heap);
 }
 
 static void borrow_twice(void) {
@@ -79,23 +80,23 @@ static void borrow_twice(void) {
 }
 
 static void adopt(void) {
-  struct heap *heap = &mine[0];
-  lock_acquire(&heap->lock);
-  (void)adopt_slabs(heap, CLASS, false);
-  lock_release(&heap->lock);
+  struct arena *arena = &mine[0].arena;
+  lock_acquire(&arena->lock);
+  (void)adopt_slabs(arena, CLASS, false);
+  lock_release(&arena->lock);
 }
 
-static void enter(struct heap *heap) {
-  heap->uses = MARK;
-  lock_init(&heap->lock);
-  heap_list(heap);
+static void enter(struct arena *arena) {
+  arena->peak_committed = MARK;
+  lock_init(&arena->lock);
+  arena_list(arena);
 }
-static void enter_0(void) { enter(&mine[0]); }
-static void enter_1(void) { enter(&mine[1]); }
+static void enter_0(void) { enter(&mine[0].arena); }
+static void enter_1(void) { enter(&mine[1].arena); }
 
 static void walk(void) {
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
-    SCHEDULE_CHECK(heap->uses == MARK || heap == &first_heap);
+  for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    SCHEDULE_CHECK(arena->peak_committed == MARK || arena == &first_heap.arena);
 }
 
 /* --- before and after ---------------------------------------------------------------------------------------- */
@@ -107,26 +108,26 @@ static void start(void) {
   memset((void *)mine, 0, sizeof mine);
   first_heap_given = false;
   atomic_store_explicit(&heap_started, true, memory_order_relaxed);
-  atomic_store_explicit(&heap_all, NULL, memory_order_relaxed);
+  atomic_store_explicit(&arena_all, NULL, memory_order_relaxed);
   heap_fork_child(); /* counts again: there is no heap */
   used = 0;
 }
 
 static void start_parked(void) {
   start();
-  struct heap *heap = heap_borrow();
-  SCHEDULE_CHECK(heap == &first_heap);
-  atomic_store_explicit(&heap->classes[CLASS].count, 1, memory_order_relaxed);
-  heap_return(heap);
+  struct thread_cache *heap = cache_borrow();
+  SCHEDULE_CHECK(heap == &first_heap.cache);
+  atomic_store_explicit(&heap->arena->classes[CLASS].count, 1, memory_order_relaxed);
+  cache_return(heap);
   used = 1;
 }
 
-static unsigned parked_in(const struct heap *first, bool are_guests) {
+static unsigned parked_in(struct arena *first, bool are_guests) {
   unsigned count = 0;
-  for (const struct heap *heap = first; heap != NULL && count < 9; heap = heap->next_parked) {
-    SCHEDULE_CHECK(atomic_load_explicit(&heap->state, memory_order_relaxed) == HEAP_PARKED);
-    SCHEDULE_CHECK(heap_is_guest(heap) == are_guests);
-    SCHEDULE_CHECK(atomic_load_explicit(&heap->users, memory_order_relaxed) == 0);
+  for (struct arena *arena = first; arena != NULL && count < 9; arena = arena->next_parked) {
+    SCHEDULE_CHECK(arena_state(arena) == ARENA_PARKED);
+    SCHEDULE_CHECK(cache_is_guest(cache_beside(arena)) == are_guests);
+    SCHEDULE_CHECK(atomic_load_explicit(&arena->users, memory_order_relaxed) == 0);
     count++;
   }
   return count;
@@ -140,14 +141,15 @@ static void end(void) {
   uint64_t now_active, now_parked;
   unsigned listed = 0;
   heap_counts(&now_active, &now_parked);
-  for (struct heap *heap = heap_first(); heap != NULL && listed < 9; heap = heap->next) listed++;
+  for (struct arena *heap = arena_first(); heap != NULL && listed < 9; heap = heap->next) listed++;
   SCHEDULE_CHECK(now_active == 0 && now_parked == parked_count() && listed == now_parked);
 }
 
 static void end_entered(void) {
   bool found[2] = {false, false};
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) found[heap - mine] = true;
-  SCHEDULE_CHECK(found[0] && (found[1] || mine[1].uses == 0));
+  for (struct arena *heap = arena_first(); heap != NULL; heap = heap->next)
+    found[heap_of_arena(heap) - mine] = true;
+  SCHEDULE_CHECK(found[0] && (found[1] || mine[1].arena.peak_committed == 0));
 }
 
 static const struct schedule_case cases[] = {
@@ -194,12 +196,12 @@ static const struct schedule_case cases[] = {
     {.name = NULL}};
 
 static const struct schedule_mutant mutants[] = {
-    {"two_enter", "heap_list", "compare", FAULT_TORN, "not so: found"},
-    {"enter_and_walk", "heap_list", "compare", FAULT_RELAXED, "race"},
-    {"enter_and_walk", "heap_first", "load", FAULT_RELAXED, "race"},
+    {"two_enter", "arena_list", "compare", FAULT_TORN, "not so: found"},
+    {"enter_and_walk", "arena_list", "compare", FAULT_RELAXED, "race"},
+    {"enter_and_walk", "arena_first", "load", FAULT_RELAXED, "race"},
     {"two_borrow", "lock_acquire", "compare", FAULT_RELAXED, "race"},
     {"two_borrow", "lock_acquire", "compare", FAULT_DROPPED, "race"},
-    {"two_borrow", "take_heap", "add", FAULT_TORN, "not so: now_active"},
+    {"two_borrow", "take_cache", "add", FAULT_TORN, "not so: now_active"},
     {"borrow_and_adopt", "change", "compare", FAULT_RELAXED, "race"},
     {.in_case = NULL}};
 

@@ -17,7 +17,7 @@ enum {
   LARGEST = CLASS_COUNT - 1 /* 64 KiB: one passes the mark */
 };
 
-static struct heap heaps[2];
+static struct arena heaps[2];
 static unsigned size_class;
 static unsigned taken[SCHEDULE_THREADS][BLOCKS]; /* by each thread: it has them still */
 
@@ -40,7 +40,7 @@ static unsigned *content(unsigned number) { return (unsigned *)(void *)(block(nu
 static void send_to(unsigned heap, unsigned number) {
   *content(number) = 100 + number;
   taken[schedule_thread()][number] = 0;
-  remote_free_now(&heaps[heap].bins[size_class], block(number));
+  remote_free_now(&heaps[heap].inboxes[size_class], block(number));
 }
 
 static void use(void *list, unsigned count) {
@@ -71,7 +71,7 @@ static void take_from(unsigned heap) {
 static void steal_from(unsigned heap, unsigned from) {
   void *list = NULL;
   lock_acquire(&heaps[heap].lock);
-  if (heaps[heap].drained[size_class] == NULL && lock_try(&heaps[from].lock)) {
+  if (heaps[heap].classes[size_class].drained == NULL && lock_try(&heaps[from].lock)) {
     (void)remote_steal(&heaps[heap], &heaps[from], size_class, false);
     lock_release(&heaps[from].lock);
   }
@@ -82,7 +82,7 @@ static void steal_from(unsigned heap, unsigned from) {
 
 /* As adopt.c does: what it has found it looks at, and enters again if there was something. */
 static void seek_from(unsigned heap) {
-  struct heap *from = reclaim_take(0, size_class);
+  struct arena *from = reclaim_take(0, size_class);
   if (from == NULL || from == &heaps[heap] || !reclaim_has_backlog(from)) return;
   steal_from(heap, (unsigned)(from - heaps));
   reclaim_enter_again(from, size_class);
@@ -94,13 +94,12 @@ static void start_with(unsigned class_now, unsigned waiting) {
   size_class = class_now;
   world_enter_unit(size_class);
   memset((void *)heaps, 0, sizeof heaps);
-  for (unsigned i = 0; i < sizeof heaps / sizeof *heaps; i++) heaps[i].home = &heaps[i];
   memset(taken, 0, sizeof taken);
   memset(world_units[0], 0, BLOCKS * 64UL);
   reclaim_fork_child(); /* empties the lists */
   for (unsigned i = 0; i < waiting; i++) {
     *content(i) = 100 + i;
-    remote_free_now(&heaps[0].bins[size_class], block(i));
+    remote_free_now(&heaps[0].inboxes[size_class], block(i));
   }
 }
 
@@ -134,14 +133,14 @@ static void one_place_each(unsigned in_use) {
   unsigned found[BLOCKS] = {0};
   bool offered[2];
   for (unsigned heap = 0; heap < 2; heap++) {
-    uint64_t blocks =
-        blocks_in(heaps[heap].drained[size_class], found) +
-        blocks_in(atomic_load_explicit(&heaps[heap].inbox[size_class], memory_order_relaxed),
-                  found);
+    uint64_t blocks = blocks_in(heaps[heap].classes[size_class].drained, found) +
+                      blocks_in(atomic_load_explicit(&heaps[heap].inboxes[size_class].first,
+                                                     memory_order_relaxed),
+                                found);
     int64_t bytes = atomic_load_explicit(&heaps[heap].inbox_bytes, memory_order_relaxed);
     SCHEDULE_CHECK(bytes == (int64_t)(blocks * class_size(size_class)));
-    offered[heap] =
-        atomic_load_explicit(&heaps[heap].in_reclaim_list[size_class], memory_order_relaxed);
+    offered[heap] = atomic_load_explicit(&heaps[heap].inboxes[size_class].in_reclaim_list,
+                                         memory_order_relaxed);
     SCHEDULE_CHECK(offered[heap] || bytes < BACKLOG_BYTES);
   }
   for (unsigned i = 0; i < in_use; i++) {
@@ -149,7 +148,7 @@ static void one_place_each(unsigned in_use) {
     SCHEDULE_CHECK(found[i] == 1);
   }
   for (unsigned i = 0; i < 2; i++) {
-    const struct heap *first = reclaim_take(0, size_class);
+    const struct arena *first = reclaim_take(0, size_class);
     if (first == NULL) break;
     SCHEDULE_CHECK(offered[first - heaps]);
     offered[first - heaps] = false;

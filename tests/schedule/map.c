@@ -49,7 +49,7 @@ static void enter_1(void) { enter(1); }
 
 static void enter_and_tell(void) {
   enter(0);
-  map_set_bin(unit(0), 1, (struct bin *)(void *)&descriptors[0]);
+  map_set_inbox(unit(0), 1, (struct inbox *)(void *)&descriptors[0]);
   atomic_store_explicit(&told, 1, memory_order_release);
 }
 
@@ -66,7 +66,7 @@ static void look_up(void) {
 static void look_up_when_told(void) {
   if (atomic_load_explicit(&told, memory_order_acquire) == 0) return;
   SCHEDULE_CHECK(map_superslab(unit(0)) == &descriptors[0]);
-  SCHEDULE_CHECK(map_bin(unit(0)) == (struct bin *)(void *)&descriptors[0]);
+  SCHEDULE_CHECK(map_inbox(unit(0)) == (struct inbox *)(void *)&descriptors[0]);
 }
 
 /* huge.c: the winner alone looks at the descriptor, writes to it, and enters it again. */
@@ -95,7 +95,7 @@ static void start(void) {
     leaf_given[i] = leaf_lost[i] = false;
     for (unsigned number = 0; number < 2; number++) {
       atomic_store_explicit(&leaves[i].superslabs[number + 1], NULL, memory_order_relaxed);
-      atomic_store_explicit(&leaves[i].bins[(number + 1) << (UNIT_SHIFT - SLICE_SHIFT)], NULL,
+      atomic_store_explicit(&leaves[i].inboxes[(number + 1) << (UNIT_SHIFT - SLICE_SHIFT)], NULL,
                             memory_order_relaxed);
     }
   }
@@ -123,7 +123,7 @@ static void one_leaf_is_left(void) {
   for (unsigned i = 0; i < LEAVES; i++) left += leaf_given[i] && !leaf_lost[i];
   SCHEDULE_CHECK(left == 1);
   for (unsigned i = 0; i < LEAF_SLICES; i += LEAF_SLICES / 8)
-    SCHEDULE_CHECK(atomic_load_explicit(&map.none.bins[i], memory_order_relaxed) == NULL);
+    SCHEDULE_CHECK(atomic_load_explicit(&map.none.inboxes[i], memory_order_relaxed) == NULL);
 }
 
 static void end_0(void) {

@@ -116,9 +116,9 @@ WEAK bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
   return false;
 }
 
-WEAK void named_lose(struct heap *heap) {
+WEAK void named_lose(struct arena *heap) {
   (void)heap;
   schedule_fail("a heap that is no thread's");
 }
 
-WEAK void named_end_walk_of_others(struct heap *heap) { named_lose(heap); }
+WEAK void named_end_walk_of_others(struct arena *heap) { named_lose(heap); }

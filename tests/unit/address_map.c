@@ -28,23 +28,23 @@ static void map_finds_a_unit_by_any_of_its_bytes(void **state) {
   for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
     assert_ptr_equal(map_superslab(base + offset), superslab);
     assert_ptr_equal(map_slab(base + offset), &superslab->slabs[offset >> SLICE_SHIFT]);
-    assert_null(map_bin(base + offset));
+    assert_null(map_inbox(base + offset));
   }
   assert_ptr_equal(map_superslab(base + UNIT_BYTES - 1), superslab);
   assert_null(map_superslab(base - 1));
   assert_null(map_superslab(base + UNIT_BYTES));
   /* A bin for three slices, seen from each of their bytes and from no other. */
-  struct bin *bin = (struct bin *)(void *)superslab;
+  struct inbox *bin = (struct inbox *)(void *)superslab;
   for (unsigned first = 0; first < SLICES_PER_UNIT; first += SLICES_PER_UNIT - 3) {
     char *start = base + ((size_t)first << SLICE_SHIFT);
-    map_set_bin(start, 3, bin);
+    map_set_inbox(start, 3, bin);
     for (size_t offset = 0; offset < UNIT_BYTES; offset += 4095) {
       bool inside = base + offset >= start && base + offset < start + 3 * SLICE_BYTES;
-      assert_ptr_equal(map_bin(base + offset), inside ? bin : NULL);
+      assert_ptr_equal(map_inbox(base + offset), inside ? bin : NULL);
     }
-    assert_null(map_bin(base - 1));
-    assert_null(map_bin(base + UNIT_BYTES));
-    map_set_bin(start, 3, NULL);
+    assert_null(map_inbox(base - 1));
+    assert_null(map_inbox(base + UNIT_BYTES));
+    map_set_inbox(start, 3, NULL);
   }
   map_clear(base, 1);
   assert_null(map_superslab(base));
@@ -74,7 +74,7 @@ static void map_has_no_bin_for_foreign_addresses(void **state) {
     for (size_t slice = 0; slice < SLICES_PER_UNIT; slice++) {
       uintptr_t address = (foreign[i] & ~(UNIT_BYTES - 1)) | slice << SLICE_SHIFT;
       assert_null(map_superslab((const void *)address));
-      if (map_has_entry((const void *)address)) assert_null(map_bin((const void *)address));
+      if (map_has_entry((const void *)address)) assert_null(map_inbox((const void *)address));
       else assert_true(address >> MAP_ADDRESS_BITS != 0);
     }
 }
@@ -101,19 +101,19 @@ static void units_on_both_sides_of_a_leafs_end_are_entered(void **state) {
   const char *base = (const char *)(end - 2 * UNIT_BYTES);
   size_t units = 4 + LEAF_UNITS;
   assert_null(map_superslab(base));
-  assert_null(map_bin(base));
+  assert_null(map_inbox(base));
   assert_true(map_set(base, units, superslab));
   for (size_t i = 0; i < units; i++)
     assert_ptr_equal(map_superslab(base + (i << UNIT_SHIFT)), superslab);
   assert_null(map_superslab(base - 1));
   assert_null(map_superslab(base + (units << UNIT_SHIFT)));
-  struct bin *bin = (struct bin *)(void *)superslab;
+  struct inbox *bin = (struct inbox *)(void *)superslab;
   const char *slices = (const char *)(end - 3 * SLICE_BYTES);
-  map_set_bin(slices, 6, bin);
-  for (size_t i = 0; i < 6; i++) assert_ptr_equal(map_bin(slices + i * SLICE_BYTES), bin);
-  assert_null(map_bin(slices - 1));
-  assert_null(map_bin(slices + 6 * SLICE_BYTES));
-  map_set_bin(slices, 6, NULL);
+  map_set_inbox(slices, 6, bin);
+  for (size_t i = 0; i < 6; i++) assert_ptr_equal(map_inbox(slices + i * SLICE_BYTES), bin);
+  assert_null(map_inbox(slices - 1));
+  assert_null(map_inbox(slices + 6 * SLICE_BYTES));
+  map_set_inbox(slices, 6, NULL);
   assert_true(map_claim(base, superslab));
   assert_false(map_claim(base, superslab));
   map_clear(base, units);
@@ -166,8 +166,8 @@ static void metadata_lies_between_guard_pages(void **state) {
   assert_true(os_unmap_guarded(memory, 5 * page));
   /* The leaf of a unit, and chunks of descriptors. */
   char *base = hak_malloc(100);
-  _Atomic(struct bin *) *entry =
-      map_bin_entry((char *)((uintptr_t)base >> LEAF_SHIFT << LEAF_SHIFT));
+  _Atomic(struct inbox *) *entry =
+      map_inbox_entry((char *)((uintptr_t)base >> LEAF_SHIFT << LEAF_SHIFT));
   assert_true(is_guarded((char *)entry - 1));
   assert_true(is_guarded((char *)entry + sizeof(struct map_leaf)) ||
               is_guarded((char *)entry + sizeof(struct map_leaf) + page - 1));

@@ -12,20 +12,20 @@
 
 WITHOUT_SAMPLES;
 
-static struct heap *bare;
+static struct thread_cache *bare;
 static atomic_bool holds, may_end;
 
 static void *live_for_a_moment(void *unused) {
   hak_free(hak_malloc(100));
-  bare = heap_of_thread();
+  bare = cache_of_thread();
   return unused;
 }
 
 static void *hold_lock(void *unused) {
-  lock_acquire(&bare->lock);
+  lock_acquire(&bare->arena->lock);
   atomic_store(&holds, true);
   while (!atomic_load(&may_end)) usleep(100);
-  lock_release(&bare->lock);
+  lock_release(&bare->arena->lock);
   return unused;
 }
 
@@ -35,7 +35,7 @@ static void a_heap_in_which_nothing_is_is_not_locked(void **state) {
   hak_free(hak_malloc(100));
   assert_int_equal(pthread_create(&thread, NULL, live_for_a_moment, NULL), 0);
   pthread_join(thread, NULL);
-  assert_ptr_not_equal(bare, heap_of_thread());
+  assert_ptr_not_equal(bare, cache_of_thread());
   hak_purge();
   assert_int_equal(pthread_create(&thread, NULL, hold_lock, NULL), 0);
   while (!atomic_load(&holds)) usleep(100);
@@ -43,7 +43,7 @@ static void a_heap_in_which_nothing_is_is_not_locked(void **state) {
   hak_purge();
   pid_t child = fork();
   if (child == 0) { /* that thread is not here, and the heap is not used any more */
-    struct heap *next = heap_borrow();
+    struct thread_cache *next = cache_borrow();
     _exit(next == NULL || next == bare);
   }
   child_ends_well(child);
@@ -54,7 +54,7 @@ static void a_heap_in_which_nothing_is_is_not_locked(void **state) {
 
 static void a_child_uses_such_heaps(void **state) {
   (void)state;
-  assert_int_equal(bare->state, HEAP_PARKED);
+  assert_int_equal(arena_beside(bare)->state, ARENA_PARKED);
   for (int generation = 0; generation < 3; generation++) {
     pid_t child = fork();
     if (child != 0) {
@@ -63,10 +63,10 @@ static void a_child_uses_such_heaps(void **state) {
       return;
     }
   }
-  struct heap *first = heap_borrow(), *second = heap_borrow();
+  struct thread_cache *first = cache_borrow(), *second = cache_borrow();
   if (first != bare || second == NULL || second == first) _exit(1);
-  heap_return(first);
-  heap_return(second);
+  cache_return(first);
+  cache_return(second);
   if (heap_active() != 1) _exit(2);
   _exit(0);
 }

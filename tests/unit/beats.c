@@ -28,15 +28,15 @@ static void free_rest(void **blocks) {
   for (int i = 0; i < COUNT; i += KEPT) hak_free(blocks[i]);
 }
 
-static size_t given_to(struct heap *heap) {
-  lock_acquire(&heap->lock);
-  size_t bytes = heap->decommitted_bytes;
-  lock_release(&heap->lock);
+static size_t given_to(struct thread_cache *heap) {
+  lock_acquire(&heap->arena->lock);
+  size_t bytes = heap->arena->decommitted_bytes;
+  lock_release(&heap->arena->lock);
   return bytes;
 }
 
 /* The calling thread lives in its bins, with a few calls a millisecond. */
-static bool goes_back(struct heap *heap) {
+static bool goes_back(struct thread_cache *heap) {
   for (int ms = 0; ms < WAIT_MS && given_to(heap) < GIVEN; ms++) {
     for (int i = 0; i < 10; i++) hak_free(hak_malloc(100));
     usleep(1000);
@@ -49,7 +49,7 @@ static void a_thread_that_lives_in_its_bins_gives_back(void **state) {
   static void *blocks[COUNT];
   fill_and_free(blocks);
   assert_true(release_has_beats());
-  assert_true(goes_back(heap_of_thread()));
+  assert_true(goes_back(cache_of_thread()));
   for (int ms = 0; ms < WAIT_MS && release_has_beats(); ms++) {
     hak_free(hak_malloc(100));
     usleep(1000);
@@ -58,13 +58,13 @@ static void a_thread_that_lives_in_its_bins_gives_back(void **state) {
   free_rest(blocks);
 }
 
-static struct heap *_Atomic sleeper;
+static struct thread_cache *_Atomic sleeper;
 static atomic_bool wakes;
 
 static void *free_and_sleep(void *unused) {
   static void *blocks[COUNT];
   fill_and_free(blocks);
-  atomic_store(&sleeper, heap_of_thread());
+  atomic_store(&sleeper, cache_of_thread());
   while (!atomic_load(&wakes)) usleep(1000);
   free_rest(blocks);
   return unused;

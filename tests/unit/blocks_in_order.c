@@ -38,12 +38,12 @@ static void many_blocks_come_slab_by_slab(void **state) {
   (void)state;
   (void)changes_of_slab(MANY);
   send_mixed(MANY);
-  assert_true(inbox_bytes(owner) == (int64_t)MANY * MANY_SIZE);
+  assert_true(inbox_bytes(owner->arena) == (int64_t)MANY * MANY_SIZE);
   unsigned changes = changes_of_slab(MANY);
   print_message("%d blocks: %u changes of slab\n", MANY, changes);
   if (HAK_HARDENED) assert_true(changes > MANY / 2);
   else assert_true(changes < MANY / 8);
-  assert_false(owner->sorts[class_for(MANY_SIZE)]);
+  assert_false(owner->arena->classes[class_for(MANY_SIZE)].sorts);
   free_many(FEW, MANY);
   send_mixed(FEW);
   changes = changes_of_slab(FEW);
@@ -66,7 +66,7 @@ static void a_class_of_which_little_waits_is_not_sorted(void **state) {
   remote_flush(other);
   void *block = hak_malloc(OTHER_SIZE);
   assert_ptr_equal(block, others[COUNT - 1]);
-  assert_false(owner->sorts[size_class]);
+  assert_false(owner->arena->classes[size_class].sorts);
   hak_free(block);
   (void)changes_of_slab(MANY);
   free_many(0, MANY);
@@ -82,10 +82,10 @@ static void too_much_is_not_sorted_nor_what_is_large(void **state) {
     for (size_t k = 0; k < counts[i]; k++) assert_non_null(many[k] = hak_malloc(each[i]));
     while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(each[i]));
     send_mixed(counts[i]);
-    int64_t before = inbox_bytes(owner);
+    int64_t before = inbox_bytes(owner->arena);
     hak_free(hak_malloc(each[i]));
-    assert_false(owner->sorts[size_class]);
-    assert_true(before - inbox_bytes(owner) <= (int64_t)(128 * each[i]));
+    assert_false(owner->arena->classes[size_class].sorts);
+    assert_true(before - inbox_bytes(owner->arena) <= (int64_t)(128 * each[i]));
     hak_purge();
   }
 }
@@ -94,50 +94,52 @@ static void too_much_is_not_sorted_nor_what_is_large(void **state) {
 static void where_a_home_is_shared_none_is_sorted(void **state) {
   (void)state;
   enum { HEAPS = 80 };
-  static struct heap *heaps[HEAPS];
-  for (int i = 0; i < HEAPS; i++) assert_non_null(heaps[i] = heap_borrow());
+  static struct thread_cache *heaps[HEAPS];
+  for (int i = 0; i < HEAPS; i++) assert_non_null(heaps[i] = cache_borrow());
   (void)changes_of_slab(MANY);
   send_mixed(MANY);
   unsigned changes = changes_of_slab(MANY);
   print_message("%d blocks, %d heaps: %u changes of slab\n", MANY, HEAPS, changes);
   assert_true(changes > MANY / 2);
   free_many(0, MANY);
-  for (int i = 0; i < HEAPS; i++) heap_return(heaps[i]);
+  for (int i = 0; i < HEAPS; i++) cache_return(heaps[i]);
 }
 
 /* A slab that changed its owner while its blocks were under way: they go on to it in long batches, in whichever order they come. */
 static void misrouted_blocks_in_any_order_come_in_long_batches(void **state) {
   (void)state;
   unsigned size_class = class_for(MANY_SIZE), batches = 0, taken = 0, count;
-  struct heap *third = heap_borrow();
+  struct thread_cache *third = cache_borrow();
   assert_non_null(third);
   (void)changes_of_slab(FEW);
   send_mixed(FEW);
-  lock_acquire(&owner->lock);
-  lock_acquire(&third->lock);
+  lock_acquire(&owner->arena->lock);
+  lock_acquire(&third->arena->lock);
   for (size_t i = 0; i < FEW; i++) {
     struct slab *slab = slab_head(map_slab(many[i]));
-    if (map_bin(many[i]) != &owner->bins[size_class] || (uintptr_t)slab / sizeof *slab % 2 != 0)
+    if (map_inbox(many[i]) != &owner->arena->inboxes[size_class] ||
+        (uintptr_t)slab / sizeof *slab % 2 != 0)
       continue;
-    slabs_disown(owner, slab);
-    slab_set_bin(slab, &third->bins[size_class]);
-    slabs_own(third, slab);
-    if (slab_has_room(slab)) slabs_enlist(third, slab);
+    slabs_disown(owner->arena, slab);
+    slab_set_inbox(slab, &third->arena->inboxes[size_class]);
+    slabs_own(third->arena, slab);
+    if (slab_has_room(slab)) slabs_enlist(third->arena, slab);
   }
-  lock_release(&third->lock);
-  while (slabs_put_batches(owner, size_class)) continue;
-  lock_release(&owner->lock);
-  lock_acquire(&third->lock);
-  for (void *list; (count = remote_take_batch(third, size_class, &list)) > 0; taken += count) {
-    slabs_put_list(third, size_class, list, true);
+  lock_release(&third->arena->lock);
+  while (slabs_put_batches(owner->arena, size_class)) continue;
+  lock_release(&owner->arena->lock);
+  lock_acquire(&third->arena->lock);
+  for (void *list; (count = remote_take_batch(third->arena, size_class, &list)) > 0;
+       taken += count) {
+    slabs_put_list(third->arena, size_class, list, true);
     batches++;
   }
-  lock_release(&third->lock);
+  lock_release(&third->arena->lock);
   superslab_settle();
   print_message("%u strays in %u batches\n", taken, batches);
   assert_true(taken > FEW / 4);
   assert_true(batches < taken / 16);
-  heap_return(third);
+  cache_return(third);
 }
 
 int main(void) {

@@ -62,19 +62,19 @@ static void free_from(void **blocks, bool kept) {
     if ((i % KEPT == 0) == kept) hak_free(blocks[i]);
 }
 
-static struct heap *younger; /* before all others in the list of heaps */
+static struct thread_cache *younger; /* before all others in the list of heaps */
 
-static size_t given_to(struct heap *heap) {
-  lock_acquire(&heap->lock);
-  size_t bytes = heap->decommitted_bytes;
-  lock_release(&heap->lock);
+static size_t given_to(struct thread_cache *heap) {
+  lock_acquire(&heap->arena->lock);
+  size_t bytes = heap->arena->decommitted_bytes;
+  lock_release(&heap->arena->lock);
   return bytes;
 }
 
 static void *free_while_the_helper_is_at_work(void *unused) {
   static void *blocks[COUNT];
   fill(blocks);
-  younger = heap_of_thread();
+  younger = cache_of_thread();
   atomic_store(&step, 1);
   wait_for_step(2);
   free_from(blocks, false);
@@ -93,7 +93,7 @@ static void what_the_helper_has_passed_is_scanned_again(void **state) {
   fill(blocks);
   assert_int_equal(pthread_create(&thread, NULL, free_while_the_helper_is_at_work, NULL), 0);
   wait_for_step(1);
-  assert_ptr_equal(heap_first(), younger);
+  assert_ptr_equal(arena_first(), arena_beside(younger));
   assert_true(comes_true(helper_rests));
   atomic_store(&stops, true);
   free_from(blocks, false);
@@ -128,9 +128,9 @@ static void *fill_bins(void *unused) {
 
 static size_t in_parked_bins(void) {
   size_t bytes = 0;
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) {
+  for (struct arena *heap = arena_first(); heap != NULL; heap = heap->next) {
     lock_acquire(&heap->lock);
-    if (atomic_load(&heap->state) == HEAP_PARKED) bytes += bins_bytes(heap);
+    if (atomic_load(&heap->state) == ARENA_PARKED) bytes += bins_bytes(cache_beside(heap)->bins);
     lock_release(&heap->lock);
   }
   return bytes;

@@ -49,7 +49,7 @@ static _Atomic(enum turn) turn;       /* TURN_FORK until the child has ended */
 static _Atomic uintptr_t instruction; /* that comes next in the stepping thread */
 static atomic_bool forking;           /* inside fork(), perhaps waiting for a lock */
 
-static struct heap *owner, *stepped; /* the forking thread's heap, and the stepping one's */
+static struct thread_cache *owner, *stepped; /* the forking thread's heap, and the stepping one's */
 
 static uint64_t now_us(void) {
   struct timespec time;
@@ -73,7 +73,7 @@ static void stand_still(void) {
 }
 
 /* What the stepping thread alone writes of its heap, at the last fork. */
-enum { OWN_BYTES = offsetof(struct heap, classes) };
+enum { OWN_BYTES = offsetof(struct thread_cache, slots_claimed) };
 static char at_last_fork[OWN_BYTES];
 
 /* A store to the heap is always worth a fork, of other instructions one in so many. */
@@ -89,7 +89,8 @@ static bool is_worth_a_fork(void) {
 static void on_trap(int number, siginfo_t *info, void *context) {
   (void)number, (void)info;
   /* The fork would wait for these in any case. */
-  if (is_held(&stepped->lock) || is_held(&owner->lock) || is_held(&superslab_lock)) return;
+  if (is_held(&stepped->arena->lock) || is_held(&owner->arena->lock) || is_held(&superslab_lock))
+    return;
   if (!is_worth_a_fork()) return;
   int saved = errno;
   stand_still(); /* a fork that had to wait is done only now */
@@ -123,7 +124,9 @@ static size_t kept_count;
 static void find_sizes(void) {
   for (unsigned a = 6; a < CLASS_COUNT; a++)
     for (unsigned b = a + 1; b < CLASS_COUNT; b++) {
-      if (remote_slot(stepped, &owner->bins[a]) != remote_slot(stepped, &owner->bins[b])) continue;
+      if (remote_slot(stepped, &owner->arena->inboxes[a]) !=
+          remote_slot(stepped, &owner->arena->inboxes[b]))
+        continue;
       sizes[2] = class_size(a);
       sizes[3] = class_size(b);
       return;
@@ -144,8 +147,8 @@ static void child_fails(int line, const char *condition) {
   _exit(2);
 }
 
-static bool is_heap(const struct heap *heap) {
-  for (struct heap *h = heap_first(); h != NULL; h = h->next)
+static bool is_heap(const struct arena *heap) {
+  for (struct arena *h = arena_first(); h != NULL; h = h->next)
     if (h == heap) return true;
   return false;
 }
@@ -166,25 +169,25 @@ static void see_list(void *list, unsigned size_class) {
   for (; list != NULL; list = link_next(list)) see(list, size_class);
 }
 
-static void look_at_sent(struct heap *heap, unsigned size_class) {
+static void look_at_sent(struct thread_cache *heap, unsigned size_class) {
   void *list;
-  lock_acquire(&heap->lock);
-  while (remote_take_batch(heap, size_class, &list) > 0) {
+  lock_acquire(&heap->arena->lock);
+  while (remote_take_batch(heap->arena, size_class, &list) > 0) {
     see_list(list, size_class);
-    slabs_put_list(heap, size_class, list, true);
+    slabs_put_list(heap->arena, size_class, list, true);
   }
-  lock_release(&heap->lock);
+  lock_release(&heap->arena->lock);
 }
 
-static void look_at_heap(struct heap *heap) {
+static void look_at_heap(struct thread_cache *heap) {
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) {
     struct outgoing *slot = &heap->outgoing[i];
     if (slot->owner == NULL) {
       EXPECT(slot->head == NULL);
       continue;
     }
-    struct heap *to = heap_of_bin(slot->owner, slot->size_class);
-    EXPECT(is_heap(to) && slot->owner == &to->bins[slot->size_class] && slot->limit > 0);
+    struct arena *to = arena_of_inbox(slot->owner, slot->size_class);
+    EXPECT(is_heap(to) && slot->owner == &to->inboxes[slot->size_class] && slot->limit > 0);
     see_list(slot->head, slot->size_class);
   }
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
@@ -243,7 +246,7 @@ static void empty_and_sweep(void) {
   for (unsigned s = 1; s < SIZES; s++)
     while (stepped->bins[class_at(s)].head != NULL) EXPECT(hak_malloc(sizes[s]) != NULL);
   stepped->freed_in_a_row = GIB;
-  stepped->overflows[class_at(0)] = UINT8_MAX;
+  stepped->use[class_at(0)].overflows = OVERFLOWS_GROW;
   for (size_t i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
   EXPECT(stepped->freed_in_a_row < GIB);
 }
@@ -252,7 +255,7 @@ static size_t fork_number;
 
 static void *in_new_thread(void *unused) {
   hak_free(hak_malloc(1));
-  EXPECT(heap_of_thread() == stepped);
+  EXPECT(cache_of_thread() == stepped);
   if (fork_number % 2 == 0) empty_and_sweep();
   use();
   /* The slots of the former thread, with a block of each of their owners. */
@@ -275,16 +278,16 @@ static unsigned blocks_in(void *list) {
   return blocks;
 }
 
-static void take_what_was_left(struct heap *heap) {
+static void take_what_was_left(struct thread_cache *heap) {
   unsigned left[CLASS_COUNT], slots = 0;
   uint64_t lost = absent_lost_bytes();
-  EXPECT(heap->state == HEAP_PARKED && heap->in_doubt);
+  EXPECT(arena_beside(heap)->state == ARENA_PARKED && arena_beside(heap)->in_doubt);
   for (unsigned c = 0; c < CLASS_COUNT; c++) left[c] = blocks_in(heap->bins[c].head);
-  lock_acquire(&heap->lock);
-  absent_prove(heap);
-  lock_release(&heap->lock);
+  lock_acquire(&arena_beside(heap)->lock);
+  absent_prove(arena_beside(heap));
+  lock_release(&arena_beside(heap)->lock);
   superslab_settle();
-  EXPECT(!heap->in_doubt);
+  EXPECT(!arena_beside(heap)->in_doubt);
   size_t budget = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     const struct bin *bin = &heap->bins[c];
@@ -302,7 +305,8 @@ static void in_child(void) {
   alarm(60);
   signal(SIGSEGV, SIG_DFL); /* cmocka's would let the child go on with the next test */
   take_what_was_left(stepped);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next) look_at_heap(heap);
+  for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
+    look_at_heap(cache_beside(arena));
   memset(seen, 0, sizeof seen);
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, in_new_thread, NULL) == 0);
@@ -378,11 +382,11 @@ static void try_huge(void) {
 
 /* A heap for one operation, as threads past their end have it. */
 static void borrow(void) {
-  struct heap *heap = heap_borrow();
-  if (heap != NULL) heap_return(heap);
+  struct thread_cache *heap = cache_borrow();
+  if (heap != NULL) cache_return(heap);
   void *block = owned[1][freed[1]++];
-  guard_freed(block, map_bin(block));
-  remote_free_now(map_bin(block), block);
+  guard_freed(block, map_inbox(block));
+  remote_free_now(map_inbox(block), block);
 }
 
 static void purge(void) { hak_purge(); }
@@ -421,7 +425,7 @@ static atomic_bool has_heap, may_start;
 
 static void *stepping_thread(void *unused) {
   hak_free(hak_malloc(1));
-  stepped = heap_of_thread();
+  stepped = cache_of_thread();
   atomic_store(&has_heap, true);
   for (size_t i = 0; i < OPERATIONS; i++) {
     current = &operations[i];
@@ -493,7 +497,7 @@ static void a_child_goes_on_from_each_store(void **state) {
   SET_OPTION(
       CONTAINER,
       0); /* to find the groups takes 40,000 instructions, and writes nothing that a fork is about */
-  owner = heap_of_thread();
+  owner = cache_of_thread();
   assert_non_null(owner);
   if (owner->counters != NULL) {
     print_message("skipped: where calls are counted, all go another way\n");

@@ -39,7 +39,7 @@ enum { BLOCKS = 200, SIZE = 256, WAIT_S = 60 };
 #define STALE ((void *)(uintptr_t)0x7ff0dead0000)
 
 static void *blocks[BLOCKS], *of_main[BLOCKS];
-static struct heap *other;
+static struct thread_cache *other;
 static atomic_int step;
 
 static void wait_for_step(int wanted) {
@@ -49,7 +49,7 @@ static void wait_for_step(int wanted) {
 /* A thread with free blocks in its bins, some for another heap in its slots, and some that were sent to it. */
 static void *hold_blocks(void *unused) {
   for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = hak_malloc(SIZE));
-  other = heap_of_thread();
+  other = cache_of_thread();
   atomic_store(&step, 1);
   wait_for_step(2);
   for (int i = 0; i < 10; i++) hak_free(of_main[i]); /* gathered in a slot */
@@ -108,7 +108,7 @@ static void (*when_forking)(void), (*in_child_first)(void);
 
 static void send_late(void) {
   for (int i = BLOCKS / 2 + 10; i < BLOCKS / 2 + 20; i++) hak_free(blocks[i]);
-  remote_flush(heap_of_thread());
+  remote_flush(cache_of_thread());
 }
 
 static void copied_too_early(void) {
@@ -116,10 +116,10 @@ static void copied_too_early(void) {
   void *saved[8 * BLOCKS];
   size_t count = 0;
   overwrite_list(other->bins[size_class].head, saved, &count);
-  struct outgoing *slot = remote_slot(other, &heap_of_thread()->bins[size_class]);
+  struct outgoing *slot = remote_slot(other, &cache_of_thread()->arena->inboxes[size_class]);
   if (slot->head == NULL) _exit(10);
   overwrite_list(slot->head, saved, &count);
-  void *sent = atomic_load(&other->inbox[size_class]);
+  void *sent = atomic_load(&other->arena->inboxes[size_class].first);
   if (sent == NULL || count <= 20) _exit(11);
   link_restore(sent);
   overwrite_list(sent, saved, &count);
@@ -148,8 +148,8 @@ static void links_of_absent_threads_are_not_followed(void **state) {
   pthread_t thread;
   with_other_thread(&thread);
   for (int i = BLOCKS / 2; i < BLOCKS / 2 + 10; i++) hak_free(blocks[i]);
-  remote_flush(heap_of_thread()); /* 10 blocks that wait in the other's inbox before the fork */
-  when_forking = send_late;       /* and 10 that are sent meanwhile */
+  remote_flush(cache_of_thread()); /* 10 blocks that wait in the other's inbox before the fork */
+  when_forking = send_late;        /* and 10 that are sent meanwhile */
   in_child_first = copied_too_early;
   pid_t child = fork();
   for (int i = BLOCKS / 2; i < BLOCKS / 2 + 20; i++) blocks[i] = NULL;
@@ -166,17 +166,17 @@ static void caches_of_sleeping_threads_are_the_childs(void **state) {
   pthread_t thread;
   with_other_thread(&thread);
   for (int i = BLOCKS / 2; i < BLOCKS; i++) hak_free(blocks[i]);
-  remote_flush(heap_of_thread());
+  remote_flush(cache_of_thread());
   unsigned size_class = class_for(SIZE);
   struct bin *bin = &other->bins[size_class];
-  struct outgoing *slot = remote_slot(other, &heap_of_thread()->bins[size_class]);
+  struct outgoing *slot = remote_slot(other, &cache_of_thread()->arena->inboxes[size_class]);
   pid_t child = fork();
   if (child == 0) {
-    uint64_t sent = (uint64_t)atomic_load(&other->inbox_bytes);
+    uint64_t sent = (uint64_t)atomic_load(&other->arena->inbox_bytes);
     unsigned in_bin = (unsigned)((int32_t)bin->capacity - bin->room);
     if (bin->head == NULL || in_bin == 0 || slot->head == NULL) _exit(3);
     if (sent < (uint64_t)(BLOCKS / 2) * class_size(size_class)) _exit(4);
-    if (heap_borrow() != other || bin->head == NULL || slot->head != NULL) _exit(5);
+    if (cache_borrow() != other || bin->head == NULL || slot->head != NULL) _exit(5);
     if ((unsigned)((int32_t)bin->capacity - bin->room) != in_bin) _exit(6);
     if (absent_lost_bytes() != 0) _exit(7);
     _exit(0);
@@ -192,7 +192,7 @@ static void free_one_more(void) {
   of_main[10] = NULL;
   struct bin *bin = &other->bins[class_for(SIZE)];
   (void)bin_push(bin, bin_pop(bin)); /* as it was, but for what follows */
-  remote_slot(other, &heap_of_thread()->bins[class_for(SIZE)])->waited ^= true;
+  remote_slot(other, &cache_of_thread()->arena->inboxes[class_for(SIZE)])->waited ^= true;
 }
 
 static void caches_of_busy_threads_are_lost_and_counted(void **state) {
@@ -200,7 +200,7 @@ static void caches_of_busy_threads_are_lost_and_counted(void **state) {
   pthread_t thread;
   with_other_thread(&thread);
   struct bin *bin = &other->bins[class_for(SIZE)];
-  size_t held = bins_bytes(other);
+  size_t held = bins_bytes(other->bins);
   assert_true(held > 0);
   when_forking = free_one_more;
   pid_t child = fork();
@@ -230,13 +230,13 @@ static void an_inbox_that_nobody_has_counted_is_forgotten(void **state) {
     hak_free(blocks[i]);
     blocks[i] = NULL;
   }
-  remote_flush(heap_of_thread());
+  remote_flush(cache_of_thread());
   unsigned size_class = class_for(SIZE);
-  assert_non_null(atomic_load(&other->inbox[size_class]));
-  int64_t counted = atomic_exchange(&other->inbox_bytes, 0);
+  assert_non_null(atomic_load(&other->arena->inboxes[size_class].first));
+  int64_t counted = atomic_exchange(&other->arena->inbox_bytes, 0);
   pid_t child = fork();
-  if (child == 0) _exit(atomic_load(&other->inbox[size_class]) != NULL);
-  atomic_store(&other->inbox_bytes, counted);
+  if (child == 0) _exit(atomic_load(&other->arena->inboxes[size_class].first) != NULL);
+  atomic_store(&other->arena->inbox_bytes, counted);
   child_ends_well(child);
   atomic_store(&step, 4);
   pthread_join(thread, NULL);
@@ -248,19 +248,19 @@ static void an_inbox_that_nobody_has_counted_is_forgotten(void **state) {
 /* The thread goes on with the heap in the child: nobody else may get it. */
 static void a_borrowed_heap_stays_its_threads(void **state) {
   (void)state;
-  struct heap *borrowed = heap_borrow();
+  struct thread_cache *borrowed = cache_borrow();
   assert_non_null(borrowed);
-  assert_ptr_not_equal(borrowed, heap_of_thread());
+  assert_ptr_not_equal(borrowed, cache_of_thread());
   pid_t child = fork();
   if (child == 0) {
     if (heap_active() != 2) _exit(3);
-    heap_return(borrowed);
-    struct heap *first = heap_borrow(), *second = heap_borrow();
+    cache_return(borrowed);
+    struct thread_cache *first = cache_borrow(), *second = cache_borrow();
     if (first == NULL || second == NULL || first == second) _exit(4);
     if (heap_active() != 3) _exit(5);
     use_everything();
   }
-  heap_return(borrowed);
+  cache_return(borrowed);
   child_ends_well(child);
 }
 
@@ -273,7 +273,7 @@ static void slices_of_forgotten_lists_stay_out_of_the_new_ones(void **state) {
   void *kept = hak_malloc(300 * KIB);
   void *freed = hak_malloc(300 * KIB);
   hak_free(freed);
-  span_cache_flush(&heap_of_thread()->spans);
+  span_cache_flush(&cache_of_thread()->spans);
   clean_free_slices();
   bool zeroed;
   struct slab *span = span_acquire(4, 1, KIND_LARGE, PAGES_SMALL, COUNTED_LARGE, &zeroed);
@@ -306,7 +306,7 @@ static void a_lost_heap_is_not_used_again(void **state) {
   hak_heap_destroy(heap);
   pid_t child = fork();
   if (child == 0) {
-    named_lose(&heap->heap);
+    named_lose(&heap->arena);
     hak_heap *next = hak_heap_create("next", 0);
     _exit(next == NULL || next == heap || hak_heap_malloc(next, 100) == NULL);
   }
@@ -369,7 +369,8 @@ static void locks_taken_from_a_fork_are_left_out(void **state) {
   (void)state;
   use_in_thread(NULL);
   enum { LOCKS = 4 };
-  struct heap *parked = heap_first() != heap_of_thread() ? heap_first() : heap_first()->next;
+  struct arena *parked = arena_first();
+  if (parked == arena_beside(cache_of_thread())) parked = parked->next;
   struct lock *locks[LOCKS] = {&parked->lock, &superslab_lock, &unit_lock, &meta_lock};
   memset(blocks, 0, sizeof blocks);
   for (size_t i = 0; i < LOCKS; i++) {
@@ -387,7 +388,7 @@ static void locks_taken_from_a_fork_are_left_out(void **state) {
 static void cached_spans_that_an_absent_engine_has_are_not_waited_for(void **state) {
   (void)state;
   hak_free(hak_malloc(300 * KIB));
-  struct span_cache *cache = &heap_of_thread()->spans;
+  struct span_cache *cache = &cache_of_thread()->spans;
   uint32_t count = atomic_load(&cache->count);
   assert_true(count > 0);
   claimed = atomic_load(&cache->spans[count - 1]);

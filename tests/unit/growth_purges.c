@@ -20,8 +20,8 @@ enum { LARGE = 8192, LARGE_COUNT = 4096, SMALL = 64, SMALL_COUNT = LARGE_COUNT *
 static unsigned char *large[LARGE_COUNT];
 static void **small_ones; /* each holds the address of the one before */
 
-static struct heap *mine(void) {
-  struct heap *heap = heap_of_thread();
+static struct thread_cache *mine(void) {
+  struct thread_cache *heap = cache_of_thread();
   assert_non_null(heap);
   return heap;
 }
@@ -61,10 +61,10 @@ static int start(void **state) {
   /* Nor because others on the machine wait for memory, of which the helper thread hears where a sanitizer has one, too. */
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER);
   hak_purge();
-  struct heap *heap = heap_of_thread();
+  struct thread_cache *heap = cache_of_thread();
   if (heap == NULL) return -1;
-  heap->peak_committed = heap->growth_purge_from = 0;
-  heap->growth_purged = false;
+  heap->arena->peak_committed = heap->arena->growth_purge_from = 0;
+  heap->arena->growth_purged = false;
   fill_large();
   return 0;
 }
@@ -85,17 +85,17 @@ static void what_grows_gives_free_pages_back(void **state) {
   (void)state;
   free_large(90);
   fill_small(ALL);
-  assert_true(mine()->growth_purged);
+  assert_true(mine()->arena->growth_purged);
   /* Four of ten slabs became empty; they leave the heap until little more than RELEASE_MOST is free. */
-  assert_true(mine()->decommitted_bytes > ALL / 6);
-  assert_true(mine()->free_bytes < RELEASE_MOST + MIB);
+  assert_true(mine()->arena->decommitted_bytes > ALL / 6);
+  assert_true(mine()->arena->free_bytes < RELEASE_MOST + MIB);
 }
 
 static void growth_alone_gives_nothing(void **state) {
   (void)state;
   free_large(5); /* less than RELEASE_MOST */
   fill_small(ALL);
-  assert_int_equal(mine()->decommitted_bytes, 0);
+  assert_int_equal(mine()->arena->decommitted_bytes, 0);
 }
 
 static void free_memory_alone_gives_nothing(void **state) {
@@ -103,7 +103,7 @@ static void free_memory_alone_gives_nothing(void **state) {
   free_large(90);
   fill_large();
   free_large(90);
-  assert_int_equal(mine()->decommitted_bytes, 0);
+  assert_int_equal(mine()->arena->decommitted_bytes, 0);
 }
 
 static void where_nothing_is_to_be_given_back_nothing_is(void **state) {
@@ -115,21 +115,21 @@ static void where_nothing_is_to_be_given_back_nothing_is(void **state) {
   SET_OPTION(WARM_POOL_DECAY_MS, 0);
   free_large(90);
   fill_small(ALL);
-  assert_int_equal(mine()->decommitted_bytes, 0);
+  assert_int_equal(mine()->arena->decommitted_bytes, 0);
 }
 
 static void what_was_soon_wanted_again_is_kept_the_next_time(void **state) {
   (void)state;
   free_large(90);
   fill_small(ALL);
-  size_t most = mine()->peak_committed;
+  size_t most = mine()->arena->peak_committed;
   fill_large();
-  assert_true(mine()->growth_purge_from >= 2 * most);
+  assert_true(mine()->arena->growth_purge_from >= 2 * most);
   free_large(90);
-  size_t given = mine()->decommitted_bytes;
+  size_t given = mine()->arena->decommitted_bytes;
   fill_small(ALL / 2);
-  assert_true(mine()->peak_committed < mine()->growth_purge_from);
-  assert_true(mine()->decommitted_bytes <= given);
+  assert_true(mine()->arena->peak_committed < mine()->arena->growth_purge_from);
+  assert_true(mine()->arena->decommitted_bytes <= given);
 }
 
 static void small_blocks_are_not_searched_again_and_again(void **state) {
@@ -145,13 +145,13 @@ static void small_blocks_are_not_searched_again_and_again(void **state) {
     else hak_free(block);
   }
   small_ones = kept;
-  mine()->growth_purge_from = 0;
+  mine()->arena->growth_purge_from = 0;
   fill_large();
-  assert_true(mine()->growth_purge_from >
-              mine()->peak_committed); /* once, and not before it is larger */
+  assert_true(mine()->arena->growth_purge_from >
+              mine()->arena->peak_committed); /* once, and not before it is larger */
 }
 
-static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
+static unsigned slabs_of_age(const struct arena_class *slabs, unsigned least) {
   unsigned count = 0;
   for (const struct slab *slab = slabs->first; slab != NULL; slab = slab->next)
     count += slab->age >= least;
@@ -161,7 +161,7 @@ static unsigned slabs_of_age(const struct class_slabs *slabs, unsigned least) {
 /* Between two beats the program may take the slab at which the look would go on: two looks are to be half the decay time apart. */
 static void a_slab_that_was_taken_does_not_begin_a_scan_anew(void **state) {
   (void)state;
-  struct class_slabs *slabs = &mine()->classes[class_for(LARGE)];
+  struct arena_class *slabs = &mine()->arena->classes[class_for(LARGE)];
   free_large(90);
   release_request_beats();
   for (int i = 0; i < 400; i++) {
@@ -170,7 +170,7 @@ static void a_slab_that_was_taken_does_not_begin_a_scan_anew(void **state) {
   }
   assert_true(slabs_of_age(slabs, 1) > 0);
   assert_int_equal(slabs_of_age(slabs, 2), 0);
-  assert_int_equal(mine()->decommitted_bytes, 0);
+  assert_int_equal(mine()->arena->decommitted_bytes, 0);
 }
 
 int main(void) {

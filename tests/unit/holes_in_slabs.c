@@ -21,7 +21,7 @@ static int start(void **state) {
   options_at_start();
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER); /* no helper in between */
-  return heap_of_thread() != NULL ? 0 : -1;
+  return cache_of_thread() != NULL ? 0 : -1;
 }
 
 static unsigned char mark_of(size_t i) { return (unsigned char)(i * 37 + 11); }
@@ -81,13 +81,13 @@ static size_t check_list(struct slab *slab, enum slab_list list, uint32_t size,
 }
 
 static void check_slabs(unsigned size_class) {
-  struct heap *heap = heap_of_thread();
-  const struct class_slabs *slabs = &heap->classes[size_class];
+  struct thread_cache *heap = cache_of_thread();
+  const struct arena_class *slabs = &heap->arena->classes[size_class];
   uint32_t size = class_size(size_class);
   size_t in_holes = 0, listed = check_list(slabs->first, LIST_PARTIAL, size, &in_holes);
   assert_int_equal(check_list(slabs->decommitted, LIST_DECOMMITTED, size, &in_holes), 0);
-  assert_true(listed <= heap->free_bytes);
-  assert_true(in_holes <= heap->decommitted_bytes);
+  assert_true(listed <= heap->arena->free_bytes);
+  assert_true(in_holes <= heap->arena->decommitted_bytes);
 }
 
 static size_t free_but(size_t count, uint64_t *seed, unsigned live_percent) {
@@ -181,7 +181,7 @@ static void a_clean_slab_is_left_alone(void **state) {
 /* Cached Large blocks lose their pages, and come back with zeros that may be written. */
 static void cached_spans_lose_their_pages(void **state) {
   (void)state;
-  struct heap *heap = heap_of_thread();
+  struct thread_cache *heap = cache_of_thread();
   size_t unexpired = 0;
   char *block = hak_malloc(300 * 1024);
   assert_non_null(block);

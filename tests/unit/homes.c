@@ -8,9 +8,9 @@ WITHOUT_SAMPLES;
 
 /* --- who is a guest, and whose ------------------------------------------------------------------------------------ */
 
-static bool is_home(const struct heap *heap) {
+static bool is_home(const struct arena *heap) {
   for (unsigned i = 0; i < count; i++)
-    if (homes[i] == heap) return true;
+    if (homes[i]->arena == heap) return true;
   return false;
 }
 
@@ -19,59 +19,59 @@ static void as_many_as_processors_have_slabs(void **state) {
   assert_int_equal(homes_count(), count);
   assert_true(count >= os_processors() || count == MOST);
   assert_true(guest_count() >= GUESTS_LEAST);
-  for (unsigned i = 0; i < count; i++) assert_false(heap_is_guest(homes[i]));
+  for (unsigned i = 0; i < count; i++) assert_false(cache_is_guest(homes[i]));
   for (unsigned i = 0; i < guest_count(); i++) {
-    assert_true(heap_is_guest(guests[i]));
-    assert_true(is_home(guests[i]->home));
-    assert_int_equal(heap_node(guests[i]->home), heap_node(guests[i]));
+    assert_true(cache_is_guest(guests[i]));
+    assert_true(is_home(guests[i]->arena));
+    assert_int_equal(arena_node(guests[i]->arena), arena_node(guests[i]->arena));
   }
 }
 
 static void guests_are_spread_evenly(void **state) {
   (void)state;
   for (unsigned i = 0; i < count; i++) {
-    assert_int_equal(homes_users(homes[i]), 1 + GUESTS_EACH);
-    assert_true(homes_is_shared(homes[i]));
+    assert_int_equal(homes_users(homes[i]->arena), 1 + GUESTS_EACH);
+    assert_true(homes_is_shared(homes[i]->arena));
   }
   /* The next one goes where one has left. */
-  struct heap *home = guests[3]->home;
-  heap_return(guests[3]);
+  struct arena *home = guests[3]->arena;
+  cache_return(guests[3]);
   assert_int_equal(homes_users(home), GUESTS_EACH);
-  guests[3] = heap_borrow();
-  assert_ptr_equal(guests[3]->home, home);
+  guests[3] = cache_borrow();
+  assert_ptr_equal(guests[3]->arena, home);
   assert_int_equal(homes_users(home), 1 + GUESTS_EACH);
 }
 
 static void a_parked_home_comes_before_a_guest(void **state) {
   (void)state;
-  struct heap *home = homes[count - 1], *guest = guests[5];
-  heap_return(guest);
-  heap_return(home);
-  assert_ptr_equal(heap_borrow(), home);
-  assert_false(heap_is_guest(home));
-  assert_ptr_equal(heap_borrow(), guest);
-  assert_true(heap_is_guest(guest));
+  struct thread_cache *home = homes[count - 1], *guest = guests[5];
+  cache_return(guest);
+  cache_return(home);
+  assert_ptr_equal(cache_borrow(), home);
+  assert_false(cache_is_guest(home));
+  assert_ptr_equal(cache_borrow(), guest);
+  assert_true(cache_is_guest(guest));
 }
 
 static void who_holds_a_homes_lock_is_not_its_guest(void **state) {
   (void)state;
-  struct heap *before = guests[0]->home;
-  heap_return(guests[0]);
+  struct arena *before = guests[0]->arena;
+  cache_return(guests[0]);
   lock_acquire(&before->lock);
-  struct heap *guest = heap_borrow();
+  struct thread_cache *guest = cache_borrow();
   lock_release(&before->lock);
-  assert_true(heap_is_guest(guest));
-  assert_ptr_not_equal(guest->home, before);
-  heap_return(guest);
-  guests[0] = heap_borrow();
-  assert_ptr_equal(guests[0]->home, before);
+  assert_true(cache_is_guest(guest));
+  assert_ptr_not_equal(guest->arena, before);
+  cache_return(guest);
+  guests[0] = cache_borrow();
+  assert_ptr_equal(guests[0]->arena, before);
 }
 
 /* --- how much they keep -------------------------------------------------------------------------------------------- */
 
 enum { CAPACITY_MOST = 64 * KIB, FIRST_MOST = 8 * KIB };
 
-static void fill_bins_of(struct heap *heap) {
+static void fill_bins_of(struct thread_cache *heap) {
   enum { BLOCKS_MOST = 8200, OF_A_CLASS = 128 * KIB };
   static void *blocks[BLOCKS_MOST];
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
@@ -92,12 +92,12 @@ static void threads_of_a_home_share_half_of_what_one_may_keep(void **state) {
   (void)state;
   for (int round = 0; round < 2; round++) {
     if (round == 1) SET_OPTION(BINS_KB, 600);
-    struct heap *home = guests[4 + round]->home;
+    struct arena *home = guests[4 + round]->arena;
     fill_bins_of(guests[4 + round]);
     print_message("%zu KiB of %zu\n", guests[4 + round]->bin_budget_used / KIB,
                   part_of_budget(homes_users(home)) / KIB);
     assert_true(guests[4 + round]->bin_budget_used <= part_of_budget(homes_users(home)));
-    assert_true(bins_bytes(guests[4 + round]) <= guests[4 + round]->bin_budget_used);
+    assert_true(bins_bytes(guests[4 + round]->bins) <= guests[4 + round]->bin_budget_used);
   }
   SET_OPTION(BINS_KB, 8192);
 }
@@ -113,27 +113,27 @@ static void inside_a_librarys_call_a_heap_has_slabs(void **state) {
   (void)state;
   struct os_beside call = {0};
   alarm(WAIT_S);
-  struct heap *parked = homes[1];
-  heap_return(parked);
-  for (unsigned i = 0; i < count; i += 2) lock_acquire(&homes[i]->lock);
+  struct thread_cache *parked = homes[1];
+  cache_return(parked);
+  for (unsigned i = 0; i < count; i += 2) lock_acquire(&homes[i]->arena->lock);
   beside(&call, true);
-  struct heap *heap = heap_borrow();
+  struct thread_cache *heap = cache_borrow();
   assert_non_null(heap);
-  assert_false(heap_is_guest(heap));
+  assert_false(cache_is_guest(heap));
   assert_ptr_not_equal(heap, parked); /* which has guests */
   void *block = take(heap, 144);
-  assert_ptr_equal(owner_of(block, 144), heap);
+  assert_ptr_equal(owner_of(block, 144), heap->arena);
   put(heap, block);
-  heap_return(heap);
+  cache_return(heap);
   hak_free(hak_malloc(5000));
   beside(&call, false);
-  for (unsigned i = 0; i < count; i += 2) lock_release(&homes[i]->lock);
+  for (unsigned i = 0; i < count; i += 2) lock_release(&homes[i]->arena->lock);
   alarm(0);
-  assert_ptr_equal(heap_of_thread(), homes[0]);
+  assert_ptr_equal(cache_of_thread(), homes[0]);
   /* The next thread has it. */
-  assert_ptr_equal(heap_borrow(), heap);
-  assert_ptr_equal(heap_borrow(), parked);
-  heap_return(heap);
+  assert_ptr_equal(cache_borrow(), heap);
+  assert_ptr_equal(cache_borrow(), parked);
+  cache_return(heap);
 }
 
 /* --- fork --------------------------------------------------------------------------------------------------------- */
@@ -155,11 +155,11 @@ static void a_child_counts_users_anew(void **state) {
   (void)state;
   pid_t child = fork_here();
   if (child == 0) {
-    for (unsigned i = 0; i < count; i++) EXPECT(homes[i]->users == 1 + GUESTS_EACH);
-    for (unsigned i = 0; i < guest_count(); i++) heap_return(guests[i]);
-    for (unsigned i = 1; i < count; i++) heap_return(homes[i]);
-    EXPECT(homes[0]->users == 1);
-    for (unsigned i = 1; i < count; i++) EXPECT(homes[i]->users == 0);
+    for (unsigned i = 0; i < count; i++) EXPECT(homes[i]->arena->users == 1 + GUESTS_EACH);
+    for (unsigned i = 0; i < guest_count(); i++) cache_return(guests[i]);
+    for (unsigned i = 1; i < count; i++) cache_return(homes[i]);
+    EXPECT(homes[0]->arena->users == 1);
+    for (unsigned i = 1; i < count; i++) EXPECT(homes[i]->arena->users == 0);
     _exit(0);
   }
   child_ends_well(child);
@@ -170,22 +170,22 @@ static void a_child_of_such_a_call_counts_its_thread(void **state) {
   (void)state;
   struct os_beside call = {0};
   beside(&call, true);
-  struct heap *heap = heap_borrow();
+  struct thread_cache *heap = cache_borrow();
   pid_t child = fork_here();
   if (child == 0) {
-    heap_return(heap);
-    EXPECT(heap->users == 0);
+    cache_return(heap);
+    EXPECT(heap->arena->users == 0);
     beside(&call, false);
-    EXPECT(heap_of_thread() == homes[0] && homes[0]->users == 1 + GUESTS_EACH);
+    EXPECT(cache_of_thread() == homes[0] && homes[0]->arena->users == 1 + GUESTS_EACH);
     _exit(0);
   }
-  heap_return(heap);
+  cache_return(heap);
   beside(&call, false);
   child_ends_well(child);
 }
 
 static atomic_int step;
-static struct heap *waiting; /* a guest's, whose thread sleeps */
+static struct thread_cache *waiting; /* a guest's, whose thread sleeps */
 
 static void wait_for_step(int wanted) {
   while (atomic_load(&step) < wanted) usleep(100);
@@ -197,7 +197,7 @@ static void *held[HELD];
 static void *hold_blocks(void *unused) {
   for (int i = 0; i < HELD; i++) held[i] = hak_malloc(HELD_SIZE);
   for (int i = 0; i < HELD / 2; i++) hak_free(held[i]);
-  waiting = heap_of_thread();
+  waiting = cache_of_thread();
   atomic_store(&step, 1);
   wait_for_step(2);
   for (int i = HELD / 2; i < HELD; i++) hak_free(held[i]);
@@ -211,20 +211,20 @@ static void guests_of_threads_that_are_not_there_are_drained(void **state) {
   atomic_store(&step, 0);
   assert_int_equal(pthread_create(&thread, NULL, hold_blocks, NULL), 0);
   wait_for_step(1);
-  assert_true(heap_is_guest(waiting));
-  struct heap *home = waiting->home;
+  assert_true(cache_is_guest(waiting));
+  struct arena *home = waiting->arena;
   assert_int_equal(homes_users(home), 2 + GUESTS_EACH);
   pid_t child = fork_here();
   if (child == 0) {
-    EXPECT(waiting->state == HEAP_PARKED && waiting->in_doubt);
+    EXPECT(arena_beside(waiting)->state == ARENA_PARKED && arena_beside(waiting)->in_doubt);
     EXPECT(homes_users(home) == 1 + GUESTS_EACH);
     EXPECT(waiting->bins[class_for(HELD_SIZE)].head != NULL);
     for (int i = HELD / 2; i < HELD; i++) hak_free(held[i]);
     hak_purge();
-    EXPECT(bins_bytes(waiting) == 0);
+    EXPECT(bins_bytes(waiting->bins) == 0);
     hak_purge();
     EXPECT(live_of(home, HELD_SIZE) == 0);
-    EXPECT(heap_borrow() != NULL);
+    EXPECT(cache_borrow() != NULL);
     _exit(0);
   }
   atomic_store(&step, 2);
@@ -241,7 +241,7 @@ static void run_when_forking(void) {
   if (when_forking != NULL) when_forking();
 }
 
-static struct heap *lost;
+static struct arena *lost;
 
 static void *take_lock_away(void *unused) {
   wait_for_step(1);
@@ -262,34 +262,34 @@ static void who_lost_its_home_has_slabs(void **state) {
   (void)state;
   enum { SIZE = 240 };
   pthread_t thread;
-  struct heap *guest = NULL, *sleeper = NULL;
-  lost = homes[1];
+  struct thread_cache *guest = NULL, *sleeper = NULL;
+  lost = homes[1]->arena;
   for (unsigned i = 0; i < guest_count(); i++) {
-    if (guests[i]->home != lost) continue;
+    if (guests[i]->arena != lost) continue;
     sleeper = guest;
     guest = guests[i];
   }
   void *block = take(guest, SIZE);
-  heap_return(sleeper);
+  cache_return(sleeper);
   atomic_store(&step, 0);
   assert_int_equal(pthread_create(&thread, NULL, take_lock_away, NULL), 0);
   when_forking = let_the_lock_be_taken;
   pid_t child = fork_here();
   if (child == 0) {
-    EXPECT(lost->state == HEAP_LOST);
+    EXPECT(lost->state == ARENA_LOST);
     for (unsigned i = 0; i < guest_count(); i++) {
-      EXPECT(guests[i]->home != lost || guests[i] == sleeper);
-      EXPECT(heap_is_guest(guests[i]) || guests[i]->users == 1);
+      EXPECT(guests[i]->arena != lost || guests[i] == sleeper);
+      EXPECT(cache_is_guest(guests[i]) || guests[i]->arena->users == 1);
     }
-    EXPECT(!heap_is_guest(guest));
+    EXPECT(!cache_is_guest(guest));
     put(guest, block); /* whose slab is lost */
     for (int i = 0; i < 1000; i++) block = take(guest, SIZE);
-    EXPECT(owner_of(block, SIZE) == guest);
+    EXPECT(owner_of(block, SIZE) == guest->arena);
     put(guest, block);
-    heap_return(guest);
+    cache_return(guest);
     /* With slabs it waits for the next thread; the one that had none gets another home with the next. */
-    EXPECT(heap_borrow() == guest && !heap_is_guest(guest));
-    EXPECT(heap_borrow() == sleeper && sleeper->home != lost);
+    EXPECT(cache_borrow() == guest && !cache_is_guest(guest));
+    EXPECT(cache_borrow() == sleeper && sleeper->arena != lost);
     _exit(0);
   }
   when_forking = NULL;
@@ -297,7 +297,7 @@ static void who_lost_its_home_has_slabs(void **state) {
   pthread_join(thread, NULL);
   child_ends_well(child);
   put(guest, block);
-  assert_ptr_equal(heap_borrow(), sleeper);
+  assert_ptr_equal(cache_borrow(), sleeper);
 }
 
 #endif

@@ -10,13 +10,13 @@ WITHOUT_SAMPLES;
 static void *use_as_guest(void *of_home) {
   static const size_t sizes[] = {32, 400, 3000, 20 * KIB};
   hak_free(hak_malloc(1));
-  struct heap *heap = heap_of_thread();
-  assert_true(heap_is_guest(heap));
-  assert_ptr_equal(heap->home, homes[0]);
+  struct thread_cache *heap = cache_of_thread();
+  assert_true(cache_is_guest(heap));
+  assert_ptr_equal(heap->arena, homes[0]->arena);
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     unsigned size_class = class_for(sizes[i]);
     char *block = hak_malloc(sizes[i]);
-    assert_ptr_equal(owner_of(block, sizes[i]), heap->home);
+    assert_ptr_equal(owner_of(block, sizes[i]), heap->arena);
     assert_int_equal(hak_usable_size(block), class_size(size_class));
     assert_ptr_equal(hak_realloc(block, sizes[i] - 1), block);
     hak_free(block);
@@ -27,8 +27,9 @@ static void *use_as_guest(void *of_home) {
   /* What another thread of the same home has allocated stays here, too. */
   hak_free(of_home);
   assert_ptr_equal(heap->bins[class_for(32)].head, of_home);
-  assert_int_equal(slabs_owned(heap), 0);
-  for (unsigned c = 0; c < CLASS_COUNT; c++) assert_int_equal(heap->classes[c].count, 0);
+  struct arena *empty = arena_beside(heap);
+  assert_int_equal(slabs_owned(empty), 0);
+  for (unsigned c = 0; c < CLASS_COUNT; c++) assert_int_equal(empty->classes[c].count, 0);
   return NULL;
 }
 
@@ -36,23 +37,23 @@ static void *use_as_guest(void *of_home) {
 static void a_guests_blocks_are_its_homes(void **state) {
   (void)state;
   void *block = hak_malloc(32);
-  assert_ptr_equal(owner_of(block, 32), homes[0]);
+  assert_ptr_equal(owner_of(block, 32), homes[0]->arena);
   in_thread(use_as_guest, block);
 }
 
 static void blocks_of_another_home_go_there(void **state) {
   (void)state;
   enum { SIZE = 80 };
-  struct heap *guest = guests[0], *other = NULL;
+  struct thread_cache *guest = guests[0], *other = NULL;
   for (unsigned i = 0; i < count; i++)
-    if (homes[i] != guest->home) other = homes[i];
+    if (homes[i]->arena != guest->arena) other = homes[i];
   void *block = take(other, SIZE);
-  assert_ptr_equal(owner_of(block, SIZE), other);
-  int64_t before = inbox_of(other);
+  assert_ptr_equal(owner_of(block, SIZE), other->arena);
+  int64_t before = inbox_of(other->arena);
   put(guest, block);
   assert_null(guest->bins[class_for(SIZE)].head);
   remote_flush(guest);
-  assert_int_equal(inbox_of(other), before + SIZE);
+  assert_int_equal(inbox_of(other->arena), before + SIZE);
 }
 
 /* However many blocks lie free in a slab that others use as well, a guest's refill is not much larger than any other. */
@@ -60,7 +61,8 @@ static void one_refill_does_not_take_all(void **state) {
   (void)state;
   enum { SIZE = 208, BLOCKS = 1000, USUAL = 4096 / SIZE };
   static void *blocks[BLOCKS];
-  struct heap *guest = guests[1], *home = guest->home;
+  struct thread_cache *guest = guests[1];
+  struct thread_cache *home = cache_beside(guest->arena);
   for (int i = 0; i < BLOCKS; i++) blocks[i] = take(home, SIZE);
   for (int i = 0; i < BLOCKS; i++) put(home, blocks[i]);
   bin_trim(home, &home->bins[class_for(SIZE)], 0);
@@ -75,7 +77,8 @@ static void what_runs_over_goes_home_in_batches(void **state) {
   enum { SIZE = 64, BLOCKS = 3000, BATCH = 128 };
   static void *blocks[BLOCKS];
   unsigned size_class = class_for(SIZE), sent = 0, batches = 0, taken;
-  struct heap *guest = guests[2], *home = guest->home;
+  struct thread_cache *guest = guests[2];
+  struct arena *home = guest->arena;
   for (int i = 0; i < BLOCKS; i++) {
     blocks[i] = take(guest, SIZE);
     assert_ptr_equal(owner_of(blocks[i], SIZE), home);
@@ -103,14 +106,14 @@ static void where_much_waits_the_purger_is_wanted(void **state) {
   (void)state;
   enum { SIZE = 1008, BLOCKS = 65536 };
   static void *blocks[BLOCKS];
-  struct heap *guest = guests[2];
+  struct thread_cache *guest = guests[2];
   for (int i = 0; i < BLOCKS; i++) blocks[i] = take(guest, SIZE);
   guest->deferred = 0;
   for (int i = 0; i < BLOCKS; i++) put(guest, blocks[i]);
   assert_true((guest->deferred & DEFERRED_PURGE) != 0);
   guest->deferred = 0;
   hak_purge();
-  assert_int_equal(inbox_of(guest->home), 0);
+  assert_int_equal(inbox_of(guest->arena), 0);
 }
 
 /* What a thread has freed waits for others of its home, who do not want it: it is room for what they do want. */
@@ -118,14 +121,14 @@ static void who_goes_on_with_another_size_finds_room(void **state) {
   (void)state;
   enum { SIZE = 736, OTHER_SIZE = 2912, BYTES = 64 * MIB };
   static void *blocks[BYTES / SIZE];
-  struct heap *guest = guests[2];
+  struct thread_cache *guest = guests[2];
   for (int i = 0; i < BYTES / SIZE; i++) blocks[i] = take(guest, SIZE);
-  size_t before = slabs_owned(guest->home);
+  size_t before = slabs_owned(guest->arena);
   assert_true(before >= BYTES);
   for (int i = 0; i < BYTES / SIZE; i++) put(guest, blocks[i]);
   for (int i = 0; i < BYTES / OTHER_SIZE; i++) blocks[i] = take(guest, OTHER_SIZE);
-  print_message("%zu MiB of slabs, then %zu\n", before / MIB, slabs_owned(guest->home) / MIB);
-  assert_true(slabs_owned(guest->home) < before + before / 2);
+  print_message("%zu MiB of slabs, then %zu\n", before / MIB, slabs_owned(guest->arena) / MIB);
+  assert_true(slabs_owned(guest->arena) < before + before / 2);
   for (int i = 0; i < BYTES / OTHER_SIZE; i++) put(guest, blocks[i]);
   hak_purge();
 }
@@ -145,18 +148,18 @@ static void what_many_free_becomes_empty_slabs(void **state) {
   (void)state;
   enum { SIZE = 720, BYTES = 64 * MIB, BLOCKS = BYTES / SIZE };
   static void *blocks[BLOCKS];
-  struct heap *first = guests[0], *second = NULL;
+  struct thread_cache *first = guests[0], *second = NULL;
   for (unsigned i = 1; i < guest_count(); i++)
-    if (guests[i]->home == first->home) second = guests[i];
+    if (guests[i]->arena == first->arena) second = guests[i];
   assert_non_null(second);
   hak_purge();
-  size_t others = slabs_owned(first->home);
+  size_t others = slabs_owned(first->arena);
   for (int i = 0; i < BLOCKS; i++) blocks[i] = take(i % 2 == 0 ? first : second, SIZE);
-  size_t before = slabs_owned(first->home) - others;
+  size_t before = slabs_owned(first->arena) - others;
   assert_true(before >= BYTES);
   shuffle(blocks, BLOCKS);
   for (int i = 0; i < BLOCKS; i++) put(i % 2 == 0 ? first : second, blocks[i]);
-  size_t after = slabs_owned(first->home) - others;
+  size_t after = slabs_owned(first->arena) - others;
   print_message("%zu MiB of slabs, then %zu\n", before / MIB, after / MIB);
   assert_true(after < before / 4);
   hak_purge();
@@ -168,17 +171,17 @@ static void beats_empty_the_inbox(void **state) {
   enum { SIZE = 1504, BLOCKS = 20000, LEFT = 256 * KIB, WAIT_MS = 30000 };
   static void *blocks[BLOCKS];
   unsigned i = 0;
-  while (guests[i]->home != heap_if_any()) i++;
+  while (guests[i]->arena != cache_if_any()->arena) i++;
   SET_OPTION(WARM_POOL_DECAY_MS, 20);
   for (int k = 0; k < BLOCKS; k++) blocks[k] = take(guests[i], SIZE);
   for (int k = 0; k < BLOCKS; k++) put(guests[i], blocks[k]);
-  assert_true(inbox_of(guests[i]->home) > LEFT);
-  for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->home) > LEFT; ms++) {
+  assert_true(inbox_of(guests[i]->arena) > LEFT);
+  for (int ms = 0; ms < WAIT_MS && inbox_of(guests[i]->arena) > LEFT; ms++) {
     release_request_beats();
     release_beat(0);
     usleep(1000);
   }
-  assert_true(inbox_of(guests[i]->home) <= LEFT);
+  assert_true(inbox_of(guests[i]->arena) <= LEFT);
   hak_purge();
 }
 
@@ -191,17 +194,18 @@ static void *use_and_end(void *unused) {
     for (int i = 0; i < BLOCKS; i++) blocks[i] = hak_malloc(size);
     for (int i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
   }
-  of_ended_thread = heap_of_thread();
-  assert_true(heap_is_guest(of_ended_thread));
-  assert_true(bins_bytes(of_ended_thread) > 0);
+  of_ended_thread = cache_of_thread();
+  assert_true(cache_is_guest(of_ended_thread));
+  assert_true(bins_bytes(((struct thread_cache *)of_ended_thread)->bins) > 0);
   return unused;
 }
 
 static void a_guest_that_ends_leaves_nothing(void **state) {
   (void)state;
   in_thread(use_and_end, NULL);
-  struct heap *guest = of_ended_thread, *home = guest->home;
-  assert_int_equal(guest->state, HEAP_PARKED);
+  struct thread_cache *guest = of_ended_thread;
+  struct arena *home = guest->arena;
+  assert_int_equal(arena_beside(guest)->state, ARENA_PARKED);
   assert_int_equal(homes_users(home), 1 + GUESTS_EACH);
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     assert_null(guest->bins[c].head);
@@ -210,7 +214,7 @@ static void a_guest_that_ends_leaves_nothing(void **state) {
   }
   assert_int_equal(guest->bin_budget_used, 0);
   for (unsigned i = 0; i < OUTGOING_SLOTS; i++) assert_null(guest->outgoing[i].head);
-  assert_true(heap_is_bare(guest));
+  assert_true(arena_is_bare(arena_beside(guest)));
   hak_purge();
   for (size_t size = 96; size <= 9600; size *= 10) {
     assert_int_equal(live_of(home, size), 0);

@@ -22,19 +22,19 @@ unsigned __wrap_container_processors(struct container *container) {
 
 static void as_many_as_the_quota_lets_run(void **state) {
   (void)state;
-  struct heap *heaps[HEAPS];
+  struct thread_cache *heaps[HEAPS];
   unsigned guests = 0;
   hak_free(hak_malloc(1));
   for (unsigned i = 0; i < HEAPS; i++) {
     if (i < 3) assert_int_equal(asked, 0); /* four there are on every machine */
-    heaps[i] = heap_borrow();
+    heaps[i] = cache_borrow();
     assert_non_null(heaps[i]);
-    guests += heap_is_guest(heaps[i]);
+    guests += cache_is_guest(heaps[i]);
   }
   assert_int_equal(asked, 1);
   assert_int_equal(homes_count(), QUOTA);
   assert_int_equal(guests, HEAPS + 1 - QUOTA); /* and this thread's own */
-  for (unsigned i = 0; i < HEAPS; i++) heap_return(heaps[i]);
+  for (unsigned i = 0; i < HEAPS; i++) cache_return(heaps[i]);
 }
 
 int main(void) {

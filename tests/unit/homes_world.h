@@ -19,20 +19,20 @@
 
 enum { MOST = 256, GUESTS_EACH = 2, GUESTS_LEAST = 8, WAIT_S = 60 };
 
-static unsigned count;           /* of homes */
-static struct heap *homes[MOST]; /* the first is this thread's */
-static struct heap *guests[GUESTS_EACH * MOST];
+static unsigned count;                   /* of homes */
+static struct thread_cache *homes[MOST]; /* the first is this thread's */
+static struct thread_cache *guests[GUESTS_EACH * MOST];
 
 static inline unsigned guest_count(void) { return GUESTS_EACH * count; }
 
-static inline struct heap *owner_of(const void *block, size_t size) {
-  return heap_of_bin(map_bin(block), class_for(size));
+static inline struct arena *owner_of(const void *block, size_t size) {
+  return arena_of_inbox(map_inbox(block), class_for(size));
 }
 
-static inline int64_t inbox_of(struct heap *heap) { return atomic_load(&heap->inbox_bytes); }
+static inline int64_t inbox_of(struct arena *arena) { return atomic_load(&arena->inbox_bytes); }
 
 /* As malloc and free do it for a thread of this heap. */
-static inline void *take(struct heap *heap, size_t size) {
+static inline void *take(struct thread_cache *heap, size_t size) {
   unsigned size_class = class_for(size);
   void *block = bin_pop(&heap->bins[size_class]);
   if (block == NULL) block = refill(heap, size_class, false, NULL);
@@ -41,12 +41,13 @@ static inline void *take(struct heap *heap, size_t size) {
   return block;
 }
 
-static inline void put(struct heap *heap, void *block) {
-  struct bin *bin = map_bin(block);
-  guard_freed(block, bin);
-  size_t place = heap_place(heap, bin);
-  if (!heap_keeps(place)) remote_free(heap, bin, block);
-  else if (bin_push(heap_bin_at(heap, place), block)) bin_overflow(heap, heap_bin_at(heap, place));
+static inline void put(struct thread_cache *heap, void *block) {
+  struct inbox *inbox = map_inbox(block);
+  guard_freed(block, inbox);
+  size_t place = cache_place(heap, inbox);
+  if (!cache_keeps(place)) remote_free(heap, inbox, block);
+  else if (bin_push(cache_bin_at(heap, place), block))
+    bin_overflow(heap, cache_bin_at(heap, place));
 }
 
 static inline unsigned blocks_in(void *list) {
@@ -56,9 +57,9 @@ static inline unsigned blocks_in(void *list) {
 }
 
 /* Blocks of the class that are out of its slabs, where no page was given back. */
-static inline uint64_t live_of(struct heap *heap, size_t size) {
+static inline uint64_t live_of(struct arena *arena, size_t size) {
   uint64_t live = 0;
-  for (struct slab *slab = heap->classes[class_for(size)].first; slab != NULL; slab = slab->next)
+  for (struct slab *slab = arena->classes[class_for(size)].first; slab != NULL; slab = slab->next)
     live += slab_carved(slab) - slab_free_count(slab);
   return live;
 }
@@ -73,18 +74,18 @@ static inline void in_thread(void *(*body)(void *), void *argument) {
 static inline int start(void **state) {
   (void)state;
   hak_free(hak_malloc(1));
-  homes[count++] = heap_of_thread();
+  homes[count++] = cache_of_thread();
   while (count < MOST && homes_may_be_more(0))
-    if ((homes[count++] = heap_borrow()) == NULL) return -1;
+    if ((homes[count++] = cache_borrow()) == NULL) return -1;
   for (unsigned i = 0; i < guest_count(); i++)
-    if ((guests[i] = heap_borrow()) == NULL) return -1;
+    if ((guests[i] = cache_borrow()) == NULL) return -1;
   return homes[0] != NULL ? 0 : -1;
 }
 
 static inline int end(void **state) {
   (void)state;
-  for (unsigned i = 0; i < guest_count(); i++) heap_return(guests[i]);
-  for (unsigned i = 1; i < count; i++) heap_return(homes[i]);
+  for (unsigned i = 0; i < guest_count(); i++) cache_return(guests[i]);
+  for (unsigned i = 1; i < count; i++) cache_return(homes[i]);
   return 0;
 }
 

@@ -19,8 +19,8 @@ enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 1024 * 1024 };
 
 static void *blocks[COUNT];
 
-static struct heap *mine(void) {
-  struct heap *heap = heap_of_thread();
+static struct thread_cache *mine(void) {
+  struct thread_cache *heap = cache_of_thread();
   assert_non_null(heap);
   return heap;
 }
@@ -48,7 +48,7 @@ static void go_quiet(void) {
     blocks[i] = NULL;
   }
   hak_purge();
-  assert_int_equal(mine()->recommitted_bytes, 0);
+  assert_int_equal(mine()->arena->recommitted_bytes, 0);
 }
 
 static int start(void **state) {
@@ -58,12 +58,12 @@ static int start(void **state) {
   SET_OPTION(BACKGROUND, BACKGROUND_NEVER); /* no helper in between */
   SET_OPTION(SS_HUGEPAGE, HUGEPAGE_THP);
   SET_OPTION(SS_MEM_LEAN, 0);
-  struct heap *heap = heap_of_thread();
+  struct thread_cache *heap = cache_of_thread();
   if (heap == NULL) return -1;
-  heap->peak_committed = 0;
+  heap->arena->peak_committed = 0;
   load((size_t)COUNT * SIZE);
   go_quiet();
-  return heap->decommitted_bytes > (size_t)COUNT * SIZE / 2 ? 0 : -1;
+  return heap->arena->decommitted_bytes > (size_t)COUNT * SIZE / 2 ? 0 : -1;
 }
 
 static int end(void **state) {
@@ -73,21 +73,22 @@ static int end(void **state) {
     blocks[i] = NULL;
   }
   hak_purge();
-  return heap_of_thread()->decommitted_bytes < SLACK ? 0 : -1;
+  return cache_of_thread()->arena->decommitted_bytes < SLACK ? 0 : -1;
 }
 
 static void a_load_that_comes_back_gets_whole_superslabs(void **state) {
   (void)state;
-  size_t holes = mine()->decommitted_bytes;
-  load(COMES_BACK + SLACK + mine()->free_bytes); /* free blocks that have their pages go first */
-  size_t left = mine()->decommitted_bytes;
+  size_t holes = mine()->arena->decommitted_bytes;
+  load(COMES_BACK + SLACK +
+       mine()->arena->free_bytes); /* free blocks that have their pages go first */
+  size_t left = mine()->arena->decommitted_bytes;
   assert_in_range(holes - left, COMES_BACK, COMES_BACK + SLACK);
   assert_int_equal(load(16 * MIB), 0);
-  assert_int_equal(mine()->decommitted_bytes, left);
+  assert_int_equal(mine()->arena->decommitted_bytes, left);
   /* Of so little that is in memory, new slabs would be too much: holes are used. */
-  mine()->peak_committed = MIB;
+  mine()->arena->peak_committed = MIB;
   load(8 * MIB);
-  assert_in_range(left - mine()->decommitted_bytes, 6 * MIB, 8 * MIB + SLACK);
+  assert_in_range(left - mine()->arena->decommitted_bytes, 6 * MIB, 8 * MIB + SLACK);
 }
 
 static void needs_a_limit_of_its_own(void) {
@@ -117,26 +118,27 @@ static void without_address_space_for_new_slabs_old_ones_do(void **state) {
   (void)state;
   needs_a_limit_of_its_own();
   struct rlimit before, limit;
-  load(COMES_BACK + SLACK + mine()->free_bytes);
-  size_t given = mine()->decommitted_bytes, mapped = unit_mapped_bytes();
+  load(COMES_BACK + SLACK + mine()->arena->free_bytes);
+  size_t given = mine()->arena->decommitted_bytes, mapped = unit_mapped_bytes();
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
   limit = (struct rlimit){address_space(), before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
   load(4 * MIB);
-  assert_true(mine()->recommitted_bytes >= COMES_BACK);
+  assert_true(mine()->arena->recommitted_bytes >= COMES_BACK);
   /* Of a size that has no slab yet: in free slices of old SuperSlabs. */
   void *others[2 * MIB / 1024];
   for (size_t i = 0; i < 2 * MIB / 1024; i++) assert_non_null(others[i] = hak_malloc(1024));
-  assert_true(mine()->recommitted_bytes >= COMES_BACK); /* nothing had to be given back for it */
+  assert_true(mine()->arena->recommitted_bytes >=
+              COMES_BACK); /* nothing had to be given back for it */
   for (size_t i = 0; i < 2 * MIB / 1024; i++) hak_free(others[i]);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
   assert_int_equal(unit_mapped_bytes(), mapped);
-  assert_int_equal(mine()->decommitted_bytes, given);
+  assert_int_equal(mine()->arena->decommitted_bytes, given);
 }
 
 static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   (void)state;
-  struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
+  struct arena_class *slabs = &mine()->arena->classes[class_for(SIZE)];
   const struct bin *bin = &mine()->bins[class_for(SIZE)];
   while (slabs->first != NULL || bin->head != NULL) load(SIZE);
   struct slab *slab = slabs->decommitted;
@@ -144,11 +146,11 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
   unsigned holes = slab_hole_count(slab);
   size_t i = 0;
   while (blocks[i] == NULL || slab_head(map_slab(blocks[i])) != slab) i++;
-  guard_freed(blocks[i], map_bin(blocks[i]));
-  lock_acquire(&mine()->lock);
+  guard_freed(blocks[i], map_inbox(blocks[i]));
+  lock_acquire(&mine()->arena->lock);
   link_set(blocks[i], NULL); /* a list of one */
-  slabs_put_list(mine(), slab->size_class, blocks[i], true);
-  lock_release(&mine()->lock);
+  slabs_put_list(mine()->arena, slab->size_class, blocks[i], true);
+  lock_release(&mine()->arena->lock);
   assert_ptr_equal(slabs->first, slab);
   assert_int_equal(slab->listed, LIST_PARTIAL);
   assert_ptr_equal(hak_malloc(SIZE), blocks[i]);
@@ -158,9 +160,9 @@ static void a_block_in_a_slab_with_holes_makes_it_a_partial_one(void **state) {
 }
 
 static void holes_are_used(void) {
-  size_t holes = mine()->decommitted_bytes;
-  load(16 * MIB + mine()->free_bytes);
-  assert_in_range(holes - mine()->decommitted_bytes, 12 * MIB, 16 * MIB + SLACK);
+  size_t holes = mine()->arena->decommitted_bytes;
+  load(16 * MIB + mine()->arena->free_bytes);
+  assert_in_range(holes - mine()->arena->decommitted_bytes, 12 * MIB, 16 * MIB + SLACK);
 }
 
 static void without_huge_pages_holes_are_used(void **state) {
@@ -185,7 +187,7 @@ static void cycles_do_not_add_up(void **state) {
     for (size_t i = 0; i < COUNT; i++) live += blocks[i] != NULL;
     load(((size_t)COUNT - live) * SIZE);
     live = 0;
-    size_t owned = atomic_load(&mine()->slab_bytes);
+    size_t owned = atomic_load(&mine()->arena->slab_bytes);
     assert_in_range(owned, (size_t)COUNT * SIZE, (size_t)COUNT * SIZE * 7 / 2);
     for (size_t i = 0; i < COUNT; i++) {
       const unsigned char *block = blocks[i];

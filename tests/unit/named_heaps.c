@@ -240,7 +240,7 @@ static size_t most_in_bin;
 static bool free_all(void *block, size_t usable, void *argument) {
   hak_heap *heap = argument;
   hak_free(block);
-  const struct bin *bin = &heap->heap.bins[class_for(usable)];
+  const struct bin *bin = &heap->bins[class_for(usable)];
   size_t held = (size_t)((int32_t)bin->capacity - bin->room);
   if (held > most_in_bin) most_in_bin = held;
   return true;

@@ -26,7 +26,7 @@ static int start(void **state) {
   here = A;
   hak_free(hak_malloc(1));
   SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
-  return heap_of_thread() != NULL ? 0 : -1;
+  return cache_of_thread() != NULL ? 0 : -1;
 }
 
 /* Without system calls from now on. */
@@ -163,97 +163,97 @@ static void all_nodes_give_back(void **state) {
 
 /* --- heaps ------------------------------------------------------------------------------------------------ */
 
-static struct heap *heap_on(unsigned node) {
+static struct thread_cache *heap_on(unsigned node) {
   here = node;
-  struct heap *heap = heap_borrow();
+  struct thread_cache *heap = cache_borrow();
   assert_non_null(heap);
   return heap;
 }
 
 static void a_heap_comes_back_to_its_node(void **state) {
   (void)state;
-  struct heap *a = heap_on(A), *b = heap_on(B);
-  heap_return(a);
-  heap_return(b);
-  struct heap *other = heap_on(C);
+  struct thread_cache *a = heap_on(A), *b = heap_on(B);
+  cache_return(a);
+  cache_return(b);
+  struct thread_cache *other = heap_on(C);
   assert_true(other != a && other != b);
   assert_ptr_equal(heap_on(A), a);
   assert_ptr_equal(heap_on(B), b);
-  heap_return(a);
-  heap_return(b);
-  heap_return(other);
+  cache_return(a);
+  cache_return(b);
+  cache_return(other);
 }
 
-static void *take(struct heap *heap, size_t bytes) {
+static void *take(struct thread_cache *heap, size_t bytes) {
   void *block = refill(heap, class_for(bytes), false, NULL);
   if (block != NULL) guard_allocated(block, class_for(bytes));
   return block;
 }
 
-static void put(struct heap *heap, void *block) {
-  guard_freed(block, map_bin(block));
-  remote_free(heap, map_bin(block), block);
+static void put(struct thread_cache *heap, void *block) {
+  guard_freed(block, map_inbox(block));
+  remote_free(heap, map_inbox(block), block);
 }
 
 static void what_sleeps_on_another_node_sleeps_on(void **state) {
   (void)state;
   enum { BYTES = 320 };
-  struct heap *a = heap_on(A), *b = heap_on(B), *other = heap_on(A);
+  struct thread_cache *a = heap_on(A), *b = heap_on(B), *other = heap_on(A);
   unsigned size_class = class_for(BYTES);
   here = A;
   void *block = take(a, BYTES), *ours;
   put(other, block);
   remote_flush(other);
-  heap_return(a); /* asleep from now on, with a slab that has room */
+  cache_return(a); /* asleep from now on, with a slab that has room */
   here = B;
   assert_non_null(ours = take(b, BYTES));
   assert_ptr_not_equal(map_slab(ours), map_slab(block));
-  assert_int_equal(a->classes[size_class].count, 1);
+  assert_int_equal(a->arena->classes[size_class].count, 1);
   here = A;
   assert_non_null(ours = take(other, BYTES));
   assert_ptr_equal(map_slab(ours), map_slab(block));
-  assert_int_equal(a->classes[size_class].count, 0);
-  heap_return(other);
+  assert_int_equal(a->arena->classes[size_class].count, 0);
+  cache_return(other);
   /* Nothing else is to be had: no room in slabs of its own, nor in a SuperSlab of any node. */
   unit_trim();
   here = C;
-  struct heap *poor = heap_on(C);
+  struct thread_cache *poor = heap_on(C);
   refuse_all();
   while (slice_on(C) != NULL) continue;
   ours = take(poor, BYTES);
   os_fault_reset();
   assert_non_null(ours);
   assert_int_not_equal(superslab_of(map_slab(ours))->node, C);
-  heap_return(b);
-  heap_return(poor);
+  cache_return(b);
+  cache_return(poor);
 }
 
 /* A heap that was entered on one node and sleeps on another is found there. */
 static void a_heap_that_moved_is_found_where_it_sleeps(void **state) {
   (void)state;
   const size_t bytes = 1200; /* no other test leaves anything of it */
-  struct heap *moves = heap_on(A);
+  struct thread_cache *moves = heap_on(A);
   void *block = take(moves, bytes);
-  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(bytes)), moves);
-  heap_return(moves);
+  assert_ptr_equal(arena_of_inbox(map_inbox(block), class_for(bytes)), moves->arena);
+  cache_return(moves);
   assert_ptr_equal(heap_on(A), moves);
-  heap_set_node(moves, B);
-  struct heap *seeks = heap_on(B);
-  heap_return(moves);
-  lock_acquire(&seeks->lock);
-  bool found = adopt_slabs(seeks, class_for(bytes), false);
-  lock_release(&seeks->lock);
+  arena_set_node(moves->arena, B);
+  struct thread_cache *seeks = heap_on(B);
+  cache_return(moves);
+  lock_acquire(&seeks->arena->lock);
+  bool found = adopt_slabs(seeks->arena, class_for(bytes), false);
+  lock_release(&seeks->arena->lock);
   assert_true(found);
-  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(bytes)), seeks);
+  assert_ptr_equal(arena_of_inbox(map_inbox(block), class_for(bytes)), seeks->arena);
   put(seeks, block);
-  heap_return(seeks);
+  cache_return(seeks);
 }
 
 /* --- guests, and blocks of one thread ------------------------------------------------------------------------ */
 
 static unsigned heaps_made(void) {
   unsigned made = 0;
-  for (const struct heap *heap = heap_first(); heap != NULL; heap = heap->next) made++;
+  for (const struct arena *heap = arena_first(); heap != NULL; heap = heap->next) made++;
   return made;
 }
 
@@ -261,8 +261,8 @@ static unsigned heaps_made(void) {
 static void guests_are_on_their_homes_node(void **state) {
   (void)state;
   enum { MOST = 256, GUESTS = 6, BYTES = 1100 };
-  static struct heap *heaps[2 * MOST];
-  struct heap *guests[GUESTS];
+  static struct thread_cache *heaps[2 * MOST];
+  struct thread_cache *guests[GUESTS];
   unsigned made = 0;
   for (unsigned node = A; node <= B; node++) {
     here = node;
@@ -271,22 +271,22 @@ static void guests_are_on_their_homes_node(void **state) {
   for (int i = 0; i < GUESTS; i++) {
     unsigned node = i % 2 == 0 ? A : B;
     guests[i] = heap_on(node);
-    assert_true(heap_is_guest(guests[i]));
-    assert_int_equal(heap_node(guests[i]), node);
-    assert_int_equal(heap_node(guests[i]->home), node);
+    assert_true(cache_is_guest(guests[i]));
+    assert_int_equal(arena_node(guests[i]->arena), node);
+    assert_int_equal(arena_node(guests[i]->arena), node);
     void *block = take(guests[i], BYTES);
     assert_non_null(block);
-    assert_ptr_equal(heap_of_bin(map_bin(block), class_for(BYTES)), guests[i]->home);
+    assert_ptr_equal(arena_of_inbox(map_inbox(block), class_for(BYTES)), guests[i]->arena);
     assert_int_equal(superslab_of(map_slab(block))->node, node);
     put(guests[0], block);
   }
   /* One that is parked finds a home on the node of the next thread. */
-  heap_return(guests[0]);
-  struct heap *again = heap_on(B);
+  cache_return(guests[0]);
+  struct thread_cache *again = heap_on(B);
   assert_ptr_equal(again, guests[0]);
-  assert_int_equal(heap_node(again->home), B);
-  for (int i = 0; i < GUESTS; i++) heap_return(guests[i]);
-  while (made > 0) heap_return(heaps[--made]);
+  assert_int_equal(arena_node(again->arena), B);
+  for (int i = 0; i < GUESTS; i++) cache_return(guests[i]);
+  while (made > 0) cache_return(heaps[--made]);
 }
 
 /* Threads that begin on one node and end on another: each gets the heap of one before it, or is a guest. */
@@ -295,16 +295,16 @@ static void threads_that_move_make_no_heaps(void **state) {
   enum { THREADS = 500 };
   unsigned before = heaps_made();
   for (int i = 0; i < THREADS; i++) {
-    struct heap *heap = heap_on(A);
-    heap_set_node(heap, B);
-    heap_return(heap);
+    struct thread_cache *heap = heap_on(A);
+    arena_set_node(heap->arena, B);
+    cache_return(heap);
   }
   assert_true(heaps_made() <= before + THREADS / 10);
 }
 
 static void a_far_large_block_is_not_kept(void **state) {
   (void)state;
-  struct span_cache *cache = &heap_of_thread()->spans;
+  struct span_cache *cache = &cache_of_thread()->spans;
   here = A;
   void *block = hak_malloc(300 * KIB);
   uint32_t kept = atomic_load(&cache->count);
@@ -322,14 +322,14 @@ static void a_far_large_block_is_not_kept(void **state) {
 
 static void a_child_goes_on(void **state) {
   (void)state;
-  struct heap *b = heap_on(B);
-  heap_return(b);
+  struct thread_cache *b = heap_on(B);
+  cache_return(b);
   pid_t child = fork();
   if (child == 0) {
     here = B;
-    struct heap *heap = heap_borrow();
+    struct thread_cache *heap = cache_borrow();
     void *block = heap != NULL ? take(heap, 700) : NULL;
-    _exit(block != NULL && heap_node(heap) == B ? 0 : 1);
+    _exit(block != NULL && arena_node(heap->arena) == B ? 0 : 1);
   }
   int status = -1;
   assert_int_equal(waitpid(child, &status, 0), child);

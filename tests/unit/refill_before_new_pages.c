@@ -11,8 +11,8 @@
 
 WITHOUT_SAMPLES;
 
-static struct heap *mine(void) {
-  struct heap *heap = heap_of_thread();
+static struct thread_cache *mine(void) {
+  struct thread_cache *heap = cache_of_thread();
   assert_non_null(heap);
   return heap;
 }
@@ -217,7 +217,7 @@ static void blocks_go_back_to_their_slabs_in_any_order(void **state) {
     for (int i = 0; i < COUNT - KEPT; i++) hak_free(order == 1 ? blocks[COUNT - 1 - i] : blocks[i]);
     bin_trim(mine(), &mine()->bins[class_for(SIZE)], 1);
     unsigned free_blocks = 1, carved = 0; /* one is in the bin */
-    const struct class_slabs *slabs = &mine()->classes[class_for(SIZE)];
+    const struct arena_class *slabs = &mine()->arena->classes[class_for(SIZE)];
     for (const struct slab *slab = slabs->first; slab != NULL; slab = slab->next) {
       check_free_list(slab);
       free_blocks += slab_free_count(slab);

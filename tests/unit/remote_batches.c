@@ -30,13 +30,13 @@ static void allocate(size_t count, size_t size) {
   for (size_t i = 0; i < count; i++) {
     blocks[i] = hak_malloc(size);
     assert_non_null(blocks[i]);
-    assert_ptr_equal(heap_of_bin(map_bin(blocks[i]), class_for(size)), owner);
+    assert_ptr_equal(arena_of_inbox(map_inbox(blocks[i]), class_for(size)), owner->arena);
   }
 }
 
 static void send_now(void *block) {
-  guard_freed(block, map_bin(block));
-  remote_free_now(map_bin(block), block);
+  guard_freed(block, map_inbox(block));
+  remote_free_now(map_inbox(block), block);
 }
 
 /* The program has them again, as far as the rest of the library knows. */
@@ -45,13 +45,13 @@ static void free_all(size_t count) {
 }
 
 /* The next batch of a heap is blocks[last], blocks[last - 1], ..., `count` in all. */
-static void takes(struct heap *heap, size_t size, size_t last, unsigned count) {
+static void takes(struct thread_cache *heap, size_t size, size_t last, unsigned count) {
   void *list = NULL;
-  int64_t before = inbox_bytes(heap);
-  lock_acquire(&heap->lock);
-  assert_int_equal(remote_take_batch(heap, class_for(size), &list), count);
-  lock_release(&heap->lock);
-  assert_int_equal(before - inbox_bytes(heap), count * size);
+  int64_t before = inbox_bytes(heap->arena);
+  lock_acquire(&heap->arena->lock);
+  assert_int_equal(remote_take_batch(heap->arena, class_for(size), &list), count);
+  lock_release(&heap->arena->lock);
+  assert_int_equal(before - inbox_bytes(heap->arena), count * size);
   for (unsigned i = 0; i < count; i++) {
     assert_ptr_equal(list, blocks[last - i]);
     list = link_next(list);
@@ -60,13 +60,13 @@ static void takes(struct heap *heap, size_t size, size_t last, unsigned count) {
   assert_null(list);
 }
 
-static void takes_nothing(struct heap *heap, size_t size) {
+static void takes_nothing(struct thread_cache *heap, size_t size) {
   void *list = NULL;
-  lock_acquire(&heap->lock);
-  assert_int_equal(remote_take_batch(heap, class_for(size), &list), 0);
-  lock_release(&heap->lock);
+  lock_acquire(&heap->arena->lock);
+  assert_int_equal(remote_take_batch(heap->arena, class_for(size), &list), 0);
+  lock_release(&heap->arena->lock);
   assert_null(list);
-  assert_int_equal(inbox_bytes(heap), 0);
+  assert_int_equal(inbox_bytes(heap->arena), 0);
 }
 
 static void batches_come_as_they_were_sent(void **state) {
@@ -77,11 +77,11 @@ static void batches_come_as_they_were_sent(void **state) {
     size_t count = 2 * batch + (batch + 1) / 2; /* the third is not full, where it can be */
     allocate(count, size);
     for (size_t i = 0; i < count; i++) {
-      assert_int_equal(inbox_bytes(owner), i / batch * batch * size);
+      assert_int_equal(inbox_bytes(owner->arena), i / batch * batch * size);
       send(other, blocks[i]);
     }
     remote_flush(other);
-    assert_int_equal(inbox_bytes(owner), count * size);
+    assert_int_equal(inbox_bytes(owner->arena), count * size);
     takes(owner, size, count - 1, (unsigned)(count - 2 * batch));
     takes(owner, size, 2 * batch - 1, batch);
     /* What is sent now waits until the drained list is used up. */
@@ -96,11 +96,11 @@ static void batches_come_as_they_were_sent(void **state) {
 }
 
 static bool steals(size_t size, bool few) {
-  lock_acquire(&other->lock);
-  lock_acquire(&owner->lock);
-  bool stolen = remote_steal(other, owner, class_for(size), few);
-  lock_release(&owner->lock);
-  lock_release(&other->lock);
+  lock_acquire(&other->arena->lock);
+  lock_acquire(&owner->arena->lock);
+  bool stolen = remote_steal(other->arena, owner->arena, class_for(size), few);
+  lock_release(&owner->arena->lock);
+  lock_release(&other->arena->lock);
   return stolen;
 }
 
@@ -117,7 +117,7 @@ static void few_batches_are_not_stolen(void **state) {
   assert_false(steals(size, false));
   send_one_by_one(1, STEAL_BATCHES); /* 64, but in the drained list is one */
   assert_false(steals(size, false));
-  assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
+  assert_int_equal(inbox_bytes(owner->arena), STEAL_BATCHES * size);
   takes_nothing(other, size);
   takes(owner, size, 0, 1);
   for (size_t i = STEAL_BATCHES - 1; i > 0; i--) takes(owner, size, i, 1);
@@ -136,7 +136,7 @@ static void a_long_batch_is_stolen_alone(void **state) {
     remote_flush(other);
     assert_false(steals(size, false));
     assert_int_equal(steals(size, true), is_long);
-    assert_int_equal(inbox_bytes(is_long ? owner : other), 0);
+    assert_int_equal(inbox_bytes((is_long ? owner : other)->arena), 0);
     takes(is_long ? other : owner, size, count - 1, (unsigned)count);
     free_all(count);
   }
@@ -150,8 +150,8 @@ static void a_steal_takes_the_front_of_a_drained_list(void **state) {
     allocate(count + 1, size);
     send_one_by_one(0, count);
     assert_true(steals(size, false));
-    assert_int_equal(inbox_bytes(other), STEAL_BATCHES * size);
-    assert_int_equal(inbox_bytes(owner), left * size);
+    assert_int_equal(inbox_bytes(other->arena), STEAL_BATCHES * size);
+    assert_int_equal(inbox_bytes(owner->arena), left * size);
     send_one_by_one(count, count + 1);
     for (size_t i = 0; i < STEAL_BATCHES; i++) takes(other, size, count - 1 - i, 1);
     takes_nothing(other, size);
@@ -171,13 +171,13 @@ static void stolen_blocks_find_home(void **state) {
   assert_true(steals(size, false));
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
-    guard_freed(blocks[i - 1], map_bin(blocks[i - 1]));
+    guard_freed(blocks[i - 1], map_inbox(blocks[i - 1]));
     link_set(blocks[i - 1], NULL);
-    lock_acquire(&other->lock);
-    slabs_put_list(other, class_for(size), blocks[i - 1], true);
-    lock_release(&other->lock);
+    lock_acquire(&other->arena->lock);
+    slabs_put_list(other->arena, class_for(size), blocks[i - 1], true);
+    lock_release(&other->arena->lock);
   }
-  assert_int_equal(inbox_bytes(owner), STEAL_BATCHES * size);
+  assert_int_equal(inbox_bytes(owner->arena), STEAL_BATCHES * size);
   for (size_t i = 0; i < STEAL_BATCHES; i++) takes(owner, size, i, 1);
   takes_nothing(owner, size);
   free_all(STEAL_BATCHES);
@@ -192,7 +192,7 @@ static void misrouted_blocks_of_one_slice_come_in_batches(void **state) {
   allocate(COUNT, size);
   void *list = NULL;
   for (size_t i = 0; i < COUNT; i++) {
-    guard_freed(blocks[i], map_bin(blocks[i]));
+    guard_freed(blocks[i], map_inbox(blocks[i]));
     link_set(blocks[i], list);
     list = blocks[i];
     bool same = i > 0 && ((uintptr_t)blocks[i] ^ (uintptr_t)blocks[i - 1]) >> SLICE_SHIFT == 0;
@@ -202,17 +202,17 @@ static void misrouted_blocks_of_one_slice_come_in_batches(void **state) {
     }
     of_slice++;
   }
-  lock_acquire(&other->lock);
-  slabs_put_list(other, class_for(size), list, true);
-  lock_release(&other->lock);
-  assert_int_equal(inbox_bytes(owner), COUNT * size);
-  lock_acquire(&owner->lock);
+  lock_acquire(&other->arena->lock);
+  slabs_put_list(other->arena, class_for(size), list, true);
+  lock_release(&other->arena->lock);
+  assert_int_equal(inbox_bytes(owner->arena), COUNT * size);
+  lock_acquire(&owner->arena->lock);
   for (unsigned i = 0; i < most && taken < COUNT; i++) {
-    unsigned count = remote_take_batch(owner, class_for(size), &list);
+    unsigned count = remote_take_batch(owner->arena, class_for(size), &list);
     assert_in_range(count, 1, batch);
     taken += count;
   }
-  lock_release(&owner->lock);
+  lock_release(&owner->arena->lock);
   assert_int_equal(taken, COUNT);
   takes_nothing(owner, size);
   for (int i = 0; i < COUNT; i++) guard_allocated(blocks[i], class_for(size));
@@ -228,10 +228,10 @@ static void a_fork_takes_all_that_was_sent(void **state) {
   send_one_by_one(0, 2);
   takes(owner, size, 1, 1);
   send_one_by_one(2, 3);
-  lock_acquire(&owner->lock);
-  remote_settle(owner);
-  lock_release(&owner->lock);
-  assert_null(atomic_load(&owner->inbox[size_class]));
+  lock_acquire(&owner->arena->lock);
+  remote_settle(owner->arena);
+  lock_release(&owner->arena->lock);
+  assert_null(atomic_load(&owner->arena->inboxes[size_class].first));
   takes(owner, size, 2, 1);
   takes(owner, size, 0, 1);
   takes_nothing(owner, size);
@@ -243,15 +243,15 @@ static void a_fork_takes_all_that_was_sent(void **state) {
 enum { THREADS = 200, THREAD_CLASSES = 3, ROUNDS = 256 };
 static const size_t thread_sizes[THREAD_CLASSES] = {16, 48, 80};
 
-static unsigned batches_sent(struct heap *heap, size_t size) {
+static unsigned batches_sent(struct arena *arena, size_t size) {
   unsigned batches = 0;
   void *list;
-  lock_acquire(&heap->lock);
-  while (remote_take_batch(heap, class_for(size), &list) > 0) {
+  lock_acquire(&arena->lock);
+  while (remote_take_batch(arena, class_for(size), &list) > 0) {
     batches++;
-    slabs_put_list(heap, class_for(size), list, true);
+    slabs_put_list(arena, class_for(size), list, true);
   }
-  lock_release(&heap->lock);
+  lock_release(&arena->lock);
   return batches;
 }
 
@@ -259,11 +259,11 @@ static unsigned batches_sent(struct heap *heap, size_t size) {
  * at 8 KiB, which are 102 to 128 blocks. */
 static void batches_for_many_threads_are_long(void **state) {
   (void)state;
-  static struct heap *threads[THREADS];
+  static struct thread_cache *threads[THREADS];
   static void
       *of_threads[ROUNDS][THREADS][THREAD_CLASSES]; /* first all: nobody takes back what was sent */
   unsigned batches = 0, count = 0;
-  for (int i = 0; i < THREADS; i++) assert_non_null(threads[i] = heap_borrow());
+  for (int i = 0; i < THREADS; i++) assert_non_null(threads[i] = cache_borrow());
   for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < THREADS; i++)
       for (int c = 0; c < THREAD_CLASSES; c++) {
@@ -277,14 +277,14 @@ static void batches_for_many_threads_are_long(void **state) {
   for (int round = 0; round < ROUNDS; round++)
     for (int i = 0; i < THREADS; i++)
       for (int c = 0; c < THREAD_CLASSES; c++)
-        remote_free(other, map_bin(of_threads[round][i][c]), of_threads[round][i][c]);
+        remote_free(other, map_inbox(of_threads[round][i][c]), of_threads[round][i][c]);
   remote_flush(other);
-  for (struct heap *heap = heap_first(); heap != NULL; heap = heap->next)
+  for (struct arena *heap = arena_first(); heap != NULL; heap = heap->next)
     for (int c = 0; c < THREAD_CLASSES; c++) batches += batches_sent(heap, thread_sizes[c]);
   print_message("%u blocks in %u batches\n", count, batches);
   assert_true(batches > 0);
   assert_true(count / batches >= 40);
-  for (int i = 0; i < THREADS; i++) heap_return(threads[i]);
+  for (int i = 0; i < THREADS; i++) cache_return(threads[i]);
 }
 
 /* --- what waits ------------------------------------------------------------------------------- */
@@ -296,7 +296,7 @@ static void *block_of_own_class(size_t size) {
   for (;;) {
     void *block = hak_malloc(size);
     assert_non_null(block);
-    if (map_bin(block) == &owner->bins[class_for(size)]) return block;
+    if (map_inbox(block) == &owner->arena->inboxes[class_for(size)]) return block;
   }
 }
 
@@ -304,7 +304,7 @@ static void *block_of_own_class(size_t size) {
 static void send_full_batches(unsigned count, size_t size) {
   for (; count > 0; count--) {
     for (size_t i = 0; i < batch_of(size); i++) blocks[i] = block_of_own_class(size);
-    const struct outgoing *slot = remote_slot(other, map_bin(blocks[0]));
+    const struct outgoing *slot = remote_slot(other, map_inbox(blocks[0]));
     size_t i = 0;
     do send(other, blocks[i++]);
     while (slot->head != NULL);
@@ -315,7 +315,7 @@ static void send_full_batches(unsigned count, size_t size) {
 /* A block of a size that is freed now and then; the slot that it waits in is looked at next. */
 static void send_lone(void) {
   void *block = block_of_own_class(LONE);
-  other->next_waiting = (uint32_t)(remote_slot(other, map_bin(block)) - other->outgoing);
+  other->next_waiting = (uint32_t)(remote_slot(other, map_inbox(block)) - other->outgoing);
   send(other, block);
 }
 
@@ -323,35 +323,36 @@ static void lone_blocks_wait_where_none_is(void **state) {
   (void)state;
   send_lone();
   send_full_batches(2 * OUTGOING_SLOTS, USUAL);
-  assert_int_equal(batches_sent(owner, LONE), 0);
+  assert_int_equal(batches_sent(owner->arena, LONE), 0);
   remote_flush(other);
-  assert_int_equal(batches_sent(owner, LONE), 1);
+  assert_int_equal(batches_sent(owner->arena, LONE), 1);
 }
 
 /* Each full batch has one slot looked at: OUTGOING_SLOTS of them look at each once. */
 static void lone_blocks_go_with_full_batches_where_a_home_is_shared(void **state) {
   (void)state;
-  static struct heap *more[THREADS];
+  static struct thread_cache *more[THREADS];
   unsigned count = 0;
-  while (count < THREADS && !homes_is_shared(other)) assert_non_null(more[count++] = heap_borrow());
-  assert_true(homes_is_shared(other));
+  while (count < THREADS && !homes_is_shared(other->arena))
+    assert_non_null(more[count++] = cache_borrow());
+  assert_true(homes_is_shared(other->arena));
   send_lone();
   send_full_batches(OUTGOING_SLOTS, USUAL);
-  assert_int_equal(batches_sent(owner, LONE), 0); /* seen once */
+  assert_int_equal(batches_sent(owner->arena, LONE), 0); /* seen once */
   send_full_batches(1, USUAL);
-  assert_int_equal(batches_sent(owner, LONE), 1);
+  assert_int_equal(batches_sent(owner->arena, LONE), 1);
   /* What became full meanwhile does not count for what comes after it. */
   send_lone();
   send_full_batches(1, USUAL);
-  const struct outgoing *slot = remote_slot(other, &owner->bins[class_for(LONE)]);
+  const struct outgoing *slot = remote_slot(other, &owner->arena->inboxes[class_for(LONE)]);
   while (slot->head != NULL) send(other, block_of_own_class(LONE));
-  assert_int_equal(batches_sent(owner, LONE), 1);
+  assert_int_equal(batches_sent(owner->arena, LONE), 1);
   send_lone();
   send_full_batches(OUTGOING_SLOTS, USUAL);
-  assert_int_equal(batches_sent(owner, LONE), 0);
+  assert_int_equal(batches_sent(owner->arena, LONE), 0);
   send_full_batches(1, USUAL);
-  assert_int_equal(batches_sent(owner, LONE), 1);
-  while (count > 0) heap_return(more[--count]);
+  assert_int_equal(batches_sent(owner->arena, LONE), 1);
+  while (count > 0) cache_return(more[--count]);
 }
 
 /* --- all at once ------------------------------------------------------------------------------ */
@@ -389,7 +390,7 @@ static void *take_from_program(void) {
 
 static void *send_for_ever(void *seed) {
   uint64_t random = (uintptr_t)seed;
-  struct heap *heap = heap_borrow();
+  struct thread_cache *heap = cache_borrow();
   while (heap != NULL && !atomic_load(&stop)) {
     void *block = take_from_program();
     if (block == NULL) {
@@ -401,12 +402,12 @@ static void *send_for_ever(void *seed) {
     /* As free does it, but that its bytes stay. */
     link_set_state(block, STATE_FREE + class_for(SHARED_SIZE));
     uint64_t choice = random_below(&random, 4);
-    if (choice == 0) remote_free(heap, map_bin(block), block);
-    else remote_free_now(map_bin(block), block);
+    if (choice == 0) remote_free(heap, map_inbox(block), block);
+    else remote_free_now(map_inbox(block), block);
     if (choice == 1) remote_flush(heap);
   }
   if (heap == NULL) atomic_fetch_add(&errors, 1);
-  else heap_return(heap); /* sends what it gathered */
+  else cache_return(heap); /* sends what it gathered */
   return NULL;
 }
 
@@ -426,22 +427,23 @@ static void take_list(void *list, unsigned count) {
 }
 
 /* As refill does it. */
-static bool take_or_steal(struct heap *heap) {
+static bool take_or_steal(struct thread_cache *heap) {
   static _Thread_local uint64_t random = 1;
   unsigned size_class = class_for(SHARED_SIZE);
   void *list = NULL;
-  lock_acquire(&heap->lock);
-  unsigned count = remote_take_batch(heap, size_class, &list);
-  if (count == 0 && heap != owner && lock_try(&owner->lock)) {
-    bool stolen = remote_steal(heap, owner, size_class, random_below(&random, 2) == 0);
-    lock_release(&owner->lock);
+  lock_acquire(&heap->arena->lock);
+  unsigned count = remote_take_batch(heap->arena, size_class, &list);
+  if (count == 0 && heap != owner && lock_try(&owner->arena->lock)) {
+    bool stolen =
+        remote_steal(heap->arena, owner->arena, size_class, random_below(&random, 2) == 0);
+    lock_release(&owner->arena->lock);
     if (stolen) {
       atomic_fetch_add(&steals_done, 1);
-      count = remote_take_batch(heap, size_class, &list);
+      count = remote_take_batch(heap->arena, size_class, &list);
       if (count == 0) atomic_fetch_add(&errors, 1);
     }
   }
-  lock_release(&heap->lock);
+  lock_release(&heap->arena->lock);
   take_list(list, count);
   return count > 0;
 }
@@ -477,18 +479,18 @@ static void no_block_is_lost_between_threads(void **state) {
   assert_int_equal(atomic_load(&errors), 0);
   assert_int_equal(with_program_count, SHARED);
   assert_true(atomic_load(&taken) >= TAKES && atomic_load(&steals_done) >= STEALS);
-  assert_int_equal(inbox_bytes(owner), 0);
-  assert_int_equal(inbox_bytes(other), 0);
+  assert_int_equal(inbox_bytes(owner->arena), 0);
+  assert_int_equal(inbox_bytes(other->arena), 0);
   for (size_t i = 0; i < SHARED; i++) {
     assert_int_equal(atomic_load(&sent[i]), 0);
     hak_free(with_program[i]);
   }
 }
 
-static bool adopts(struct heap *heap, size_t size) {
-  lock_acquire(&heap->lock);
-  bool adopted = adopt_slabs(heap, class_for(size), false);
-  lock_release(&heap->lock);
+static bool adopts(struct thread_cache *heap, size_t size) {
+  lock_acquire(&heap->arena->lock);
+  bool adopted = adopt_slabs(heap->arena, class_for(size), false);
+  lock_release(&heap->arena->lock);
   return adopted;
 }
 
@@ -498,7 +500,7 @@ static void who_sleeps_is_taken_from(void **state) {
   const size_t size = KIB;
   const size_t count = BACKLOG_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
   size_t moved = 0;
-  struct heap *thief = heap_borrow();
+  struct thread_cache *thief = cache_borrow();
   assert_non_null(thief);
   while (adopts(thief, size)) continue; /* what earlier tests left */
   allocate(more, size);
@@ -507,21 +509,21 @@ static void who_sleeps_is_taken_from(void **state) {
     send(other, blocks[i]);
   }
   remote_flush(other);
-  assert_true(inbox_bytes(owner) >= BACKLOG_BYTES);
+  assert_true(inbox_bytes(owner->arena) >= BACKLOG_BYTES);
   assert_true(adopts(thief, size));
-  assert_int_equal(inbox_bytes(owner), 0);
-  assert_int_equal(inbox_bytes(thief), count * size);
+  assert_int_equal(inbox_bytes(owner->arena), 0);
+  assert_int_equal(inbox_bytes(thief->arena), count * size);
   for (size_t i = 0; i < more; i++)
-    moved += heap_of_bin(map_bin(blocks[i]), class_for(size)) == thief;
+    moved += arena_of_inbox(map_inbox(blocks[i]), class_for(size)) == thief->arena;
   assert_true(moved >= SLICE_BYTES / KIB);
   assert_false(adopts(thief, size));
   for (size_t left = count, batch = batch_of(size); left > 0; left -= batch)
     takes(thief, size, left - 1, (unsigned)batch);
   free_all(more);
-  heap_return(thief);
+  cache_return(thief);
 }
 
-static struct heap *searcher;
+static struct thread_cache *searcher;
 static const struct slab *watched;
 static bool searched, found_meanwhile;
 
@@ -539,24 +541,24 @@ bool __wrap_os_decommit_all(const struct os_range *ranges, size_t count) {
 static void what_the_purger_has_is_found_after_it(void **state) {
   (void)state;
   const size_t size = 2 * KIB;
-  searcher = heap_borrow();
-  struct heap *sleeper = heap_borrow();
+  searcher = cache_borrow();
+  struct thread_cache *sleeper = cache_borrow();
   assert_true(searcher != NULL && sleeper != NULL);
   while (adopts(searcher, size)) continue; /* what earlier tests left */
   void *block = refill(sleeper, class_for(size), false, NULL);
   assert_non_null(block);
   guard_allocated(block, class_for(size));
-  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), sleeper);
-  heap_return(sleeper);
+  assert_ptr_equal(arena_of_inbox(map_inbox(block), class_for(size)), sleeper->arena);
+  cache_return(sleeper);
   watched = slab_head(map_slab(block));
   release_scan(0, NULL);
   watched = NULL;
   assert_true(searched);
   assert_false(found_meanwhile);
   assert_true(adopts(searcher, size));
-  assert_ptr_equal(heap_of_bin(map_bin(block), class_for(size)), searcher);
+  assert_ptr_equal(arena_of_inbox(map_inbox(block), class_for(size)), searcher->arena);
   hak_free(block);
-  heap_return(searcher);
+  cache_return(searcher);
 }
 
 /* A handler that frees may have interrupted its thread at the slots. */
@@ -565,17 +567,17 @@ static void at_its_slots_a_thread_sends_at_once(void **state) {
   enum { SIZE = 64, COUNT = 4 };
   allocate(COUNT, SIZE);
   send(other, blocks[1]);
-  assert_int_equal(inbox_bytes(owner), 0);
+  assert_int_equal(inbox_bytes(owner->arena), 0);
   assert_true(slots_enter(other));
   send(other, blocks[0]);
-  assert_int_equal(inbox_bytes(owner), SIZE);
+  assert_int_equal(inbox_bytes(owner->arena), SIZE);
   remote_flush(other); /* leaves the slots as they are */
-  assert_int_equal(inbox_bytes(owner), SIZE);
+  assert_int_equal(inbox_bytes(owner->arena), SIZE);
   slots_leave(other);
   send(other, blocks[2]);
-  assert_int_equal(inbox_bytes(owner), SIZE);
+  assert_int_equal(inbox_bytes(owner->arena), SIZE);
   remote_flush(other);
-  assert_int_equal(inbox_bytes(owner), 3 * SIZE);
+  assert_int_equal(inbox_bytes(owner->arena), 3 * SIZE);
   takes(owner, SIZE, 2, 2);
   takes(owner, SIZE, 0, 1);
   free_all(COUNT);

@@ -508,7 +508,7 @@ static void freed_samples_are_cleared_and_looked_at(void **state) {
   set_rate(-1);
   for (int i = 0; i < OTHERS; i++) others[i] = memset(hak_malloc(1000), 'S', 1000);
   for (int i = 0; i < OTHERS; i++) hak_free(others[i]);
-  slabs_drain_bins(heap_of_thread());
+  slabs_drain_bins(cache_of_thread());
   set_rate(1);
   for (int round = 0; round < 2; round++) {
     for (int i = 0; i < OTHERS; i++) {

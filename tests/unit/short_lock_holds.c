@@ -53,7 +53,7 @@ static bool measures_blocks;
 void __real_slab_put(struct slab *slab, void *first, void *last, unsigned count);
 void __wrap_slab_put(struct slab *slab, void *first, void *last, unsigned count);
 void __wrap_slab_put(struct slab *slab, void *first, void *last, unsigned count) {
-  if (measures_blocks) work(&heap_of_bin(map_bin(first), slab->size_class)->lock, count);
+  if (measures_blocks) work(&arena_of_inbox(map_inbox(first), slab->size_class)->lock, count);
   __real_slab_put(slab, first, last, count);
 }
 
@@ -62,27 +62,27 @@ void __wrap_slab_put(struct slab *slab, void *first, void *last, unsigned count)
 enum { BLOCKS = 100000, SIZE = 64 };
 static void *blocks[BLOCKS];
 
-static void *from_heap(struct heap *heap, size_t size) {
+static void *from_heap(struct thread_cache *heap, size_t size) {
   unsigned size_class = class_for(size);
   void *block = bin_pop(&heap->bins[size_class]);
   return block != NULL ? block : refill(heap, size_class, false, NULL);
 }
 
-static struct heap *borrow(void) {
-  struct heap *heap = heap_borrow();
+static struct thread_cache *borrow(void) {
+  struct thread_cache *heap = cache_borrow();
   assert_non_null(heap);
   return heap;
 }
 
-static void fill(struct heap *heap, size_t size) {
+static void fill(struct thread_cache *heap, size_t size) {
   for (int i = 0; i < BLOCKS; i++) assert_non_null(blocks[i] = from_heap(heap, size));
 }
 
 /* All blocks, in an order in which no two neighbours come after each other. */
-static void send_back(struct heap *heap) {
+static void send_back(struct thread_cache *heap) {
   enum { STEP = 9973 };
   for (unsigned i = 0, at = 0; i < BLOCKS; i++, at = (at + STEP) % BLOCKS)
-    remote_free(heap, map_bin(blocks[at]), blocks[at]);
+    remote_free(heap, map_inbox(blocks[at]), blocks[at]);
   remote_flush(heap);
 }
 
@@ -102,21 +102,21 @@ static void end_blocks(const char *what, uint64_t least) {
 /* A thread that sleeps has an inbox full of blocks, and somebody calls malloc_trim. */
 static void a_trim_sorts_an_inbox_in_pieces(void **state) {
   (void)state;
-  struct heap *owner = borrow(), *other = borrow();
+  struct thread_cache *owner = borrow(), *other = borrow();
   fill(owner, SIZE);
   send_back(other);
   start_blocks();
   release_purge();
   end_blocks("inbox", BLOCKS / 2);
-  heap_return(owner);
-  heap_return(other);
+  cache_return(owner);
+  cache_return(other);
 }
 
 /* Its owner does, when it asks for more: some thousand at a time. Not in the hardened variant. */
 static void a_refill_sorts_an_inbox_in_pieces(void **state) {
   (void)state;
   const uint64_t least = HAK_HARDENED ? 0 : 2048;
-  struct heap *owner = borrow(), *other = borrow();
+  struct thread_cache *owner = borrow(), *other = borrow();
   fill(owner, SIZE);
   while (owner->bins[class_for(SIZE)].head != NULL) (void)from_heap(owner, SIZE);
   send_back(other);
@@ -125,9 +125,9 @@ static void a_refill_sorts_an_inbox_in_pieces(void **state) {
   end_blocks("inbox, by a refill", least);
   assert_true(in_all < BLOCKS / 2);
   assert_non_null(block);
-  remote_free_now(map_bin(block), block);
-  heap_return(owner);
-  heap_return(other);
+  remote_free_now(map_inbox(block), block);
+  cache_return(owner);
+  cache_return(other);
   release_purge();
 }
 
@@ -136,31 +136,31 @@ static void a_refill_sorts_an_inbox_in_pieces(void **state) {
 static void an_adoption_sorts_a_part(void **state) {
   (void)state;
   enum { OTHER_SIZE = 96 };
-  struct heap *owner = borrow(), *other = borrow();
+  struct thread_cache *owner = borrow(), *other = borrow();
   void *first = from_heap(owner, OTHER_SIZE), *second = from_heap(owner, OTHER_SIZE), *list;
   fill(owner, OTHER_SIZE);
-  remote_free_now(map_bin(first), first);
-  remote_free_now(map_bin(second), second);
-  lock_acquire(&owner->lock);
-  assert_int_equal(remote_take_batch(owner, class_for(OTHER_SIZE), &list),
+  remote_free_now(map_inbox(first), first);
+  remote_free_now(map_inbox(second), second);
+  lock_acquire(&owner->arena->lock);
+  assert_int_equal(remote_take_batch(owner->arena, class_for(OTHER_SIZE), &list),
                    1); /* the other one stays with it */
-  slabs_put_list(owner, class_for(OTHER_SIZE), list, true);
-  lock_release(&owner->lock);
+  slabs_put_list(owner->arena, class_for(OTHER_SIZE), list, true);
+  lock_release(&owner->arena->lock);
   send_back(other);
   start_blocks();
   void *block = from_heap(other, OTHER_SIZE);
   end_blocks("adoption", 1);
   assert_non_null(block);
-  remote_free_now(map_bin(block), block);
-  heap_return(owner);
-  heap_return(other);
+  remote_free_now(map_inbox(block), block);
+  cache_return(owner);
+  cache_return(other);
   release_purge();
 }
 
 /* A thread's own bin, as deep as it can be. */
 static void a_bin_is_emptied_in_pieces(void **state) {
   (void)state;
-  struct heap *heap = borrow();
+  struct thread_cache *heap = borrow();
   fill(heap, 16);
   struct bin *bin = &heap->bins[class_for(16)];
   while (bin->head != NULL) (void)from_heap(heap, 16);
@@ -175,29 +175,29 @@ static void a_bin_is_emptied_in_pieces(void **state) {
   end_blocks("bins that are emptied", BLOCKS / 5);
   bin->capacity = 0;
   bin->room = 0;
-  heap_return(heap);
+  cache_return(heap);
 }
 
 /* The bins of a thread that has ended, by the next one of which this one is out of memory. */
 static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
   (void)state;
-  struct heap *heap = borrow(), *other = borrow();
+  struct thread_cache *heap = borrow(), *other = borrow();
   fill(heap, 16);
   struct bin *bin = &heap->bins[class_for(16)];
   while (bin->head != NULL) (void)from_heap(heap, 16);
   bin->capacity = BLOCKS;
   bin->room = BLOCKS;
   for (int i = 0; i < BLOCKS; i++) assert_false(bin_push(bin, blocks[i]));
-  heap_return(heap);
+  cache_return(heap);
   start_blocks();
   void *block = from_heap(other, 16);
   end_blocks("bin of an ended thread, adopted", 1);
   assert_non_null(block);
-  remote_free_now(map_bin(block), block);
+  remote_free_now(map_inbox(block), block);
   start_blocks();
   release_purge();
   end_blocks("bin of an ended thread, trimmed", BLOCKS / 2);
-  heap_return(other);
+  cache_return(other);
 }
 
 /* --- system calls ------------------------------------------------------------------------------------------------- */
@@ -275,18 +275,18 @@ static void emptied_memory_goes_back_outside_of_holds(void **state) {
   start_calls();
   for (int i = 0; i < MIDS; i++) hak_free(blocks[i]);
   end_calls("own frees");
-  struct heap *owner = borrow(), *other = borrow();
+  struct thread_cache *owner = borrow(), *other = borrow();
   for (int i = 0; i < MIDS; i++) {
     assert_non_null(blocks[i] = from_heap(owner, MID));
     *(char *)blocks[i] = 1;
   }
-  for (int i = 0; i < MIDS; i++) remote_free(other, map_bin(blocks[i]), blocks[i]);
+  for (int i = 0; i < MIDS; i++) remote_free(other, map_inbox(blocks[i]), blocks[i]);
   remote_flush(other);
   start_calls();
   release_purge();
   end_calls("trim of an inbox");
-  heap_return(owner);
-  heap_return(other);
+  cache_return(owner);
+  cache_return(other);
 }
 
 /* What the warm pool has had for too long goes when a slab takes a unit out of it. */
@@ -306,13 +306,13 @@ static void old_units_go_back_outside_of_holds(void **state) {
   assert_true(unit_warm_bytes() >= 6 * UNIT_BYTES);
   SET_OPTION(WARM_POOL_DECAY_MS, 1);
   usleep(20000);
-  struct heap *heap = borrow();
+  struct thread_cache *heap = borrow();
   start_calls();
   for (int i = 0; i < SMALL_LOAD; i++) assert_non_null(blocks[i] = from_heap(heap, MID));
   end_calls("units out of the pool");
   SET_OPTION(WARM_POOL_DECAY_MS, decay);
-  for (int i = 0; i < SMALL_LOAD; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
-  heap_return(heap);
+  for (int i = 0; i < SMALL_LOAD; i++) remote_free_now(map_inbox(blocks[i]), blocks[i]);
+  cache_return(heap);
   release_purge();
 #endif
 }
@@ -335,7 +335,7 @@ static void statistics_look_at_some_superslabs_at_once(void **state) {
   (void)state;
   enum { EACH = (int)(UNIT_BYTES / MID) };
   struct superslab_stats stats;
-  struct heap *heap = borrow();
+  struct thread_cache *heap = borrow();
   for (int i = 0; i < SPANS * EACH; i++) assert_non_null(blocks[i] = from_heap(heap, MID));
   meter_start();
   measures_statistics = true;
@@ -353,8 +353,8 @@ static void statistics_look_at_some_superslabs_at_once(void **state) {
   assert_int_equal(in_all, 0);
   assert_true(stats.slab_bytes >= (uint64_t)SPANS * EACH * MID);
   assert_true(stats.live * UNIT_BYTES >= stats.slab_bytes);
-  for (int i = 0; i < SPANS * EACH; i++) remote_free_now(map_bin(blocks[i]), blocks[i]);
-  heap_return(heap);
+  for (int i = 0; i < SPANS * EACH; i++) remote_free_now(map_inbox(blocks[i]), blocks[i]);
+  cache_return(heap);
   release_purge();
 }
 
@@ -399,7 +399,7 @@ static void who_waits_gets_the_lock_in_between(void **state) {
 static int start(void **state) {
   (void)state;
   hak_free(hak_malloc(1));
-  return heap_of_thread() != NULL ? 0 : -1;
+  return cache_of_thread() != NULL ? 0 : -1;
 }
 
 int main(void) {

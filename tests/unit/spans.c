@@ -33,7 +33,7 @@ static void check_span(const struct held_span *held) {
     const struct slab *slice = map_slab(base + ((size_t)i << SLICE_SHIFT));
     assert_ptr_equal(slice, held->span + i);
     assert_int_equal(slice->offset, i);
-    assert_null(map_bin(base + ((size_t)i << SLICE_SHIFT)));
+    assert_null(map_inbox(base + ((size_t)i << SLICE_SHIFT)));
     /* One line a page would do as well; both ends of the slice are where a neighbour would write. */
     assert_true(block_is_filled(base + ((size_t)i << SLICE_SHIFT), 128, held->seed + i));
     assert_true(

@@ -7,28 +7,28 @@
 #include "front/guard.h"
 #include "heap/remote.h"
 
-static int64_t inbox_bytes(struct heap *heap) { return atomic_load(&heap->inbox_bytes); }
+static int64_t inbox_bytes(struct arena *arena) { return atomic_load(&arena->inbox_bytes); }
 
-static struct heap *owner, *other;
+static struct thread_cache *owner, *other;
 
 static int start(void **state) {
   (void)state;
   hak_free(hak_malloc(1));
-  owner = heap_of_thread();
-  other = heap_borrow();
+  owner = cache_of_thread();
+  other = cache_borrow();
   return owner != NULL && other != NULL ? 0 : -1;
 }
 
 static int end(void **state) {
   (void)state;
-  heap_return(other);
+  cache_return(other);
   return 0;
 }
 
 /* As free does it. */
-static void send(struct heap *heap, void *block) {
-  guard_freed(block, map_bin(block));
-  remote_free(heap, map_bin(block), block);
+static void send(struct thread_cache *heap, void *block) {
+  guard_freed(block, map_inbox(block));
+  remote_free(heap, map_inbox(block), block);
 }
 
 #endif

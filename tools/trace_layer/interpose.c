@@ -13,12 +13,12 @@
 HAK_INLINE bool comes_from_own_bin(size_t size) {
   if (size > TABLE_MAX) return false;
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
-  return ((const struct bin *)(const void *)((const char *)malloc_thread.heap->bins + offset))
+  return ((const struct bin *)(const void *)((const char *)malloc_thread.cache->bins + offset))
              ->head != NULL;
 }
 
 HAK_INLINE bool goes_to_own_bin(const void *block) {
-  return map_has_entry(block) && heap_keeps(heap_place(thread_heap, map_bin(block)));
+  return map_has_entry(block) && cache_keeps(cache_place(thread_cache, map_inbox(block)));
 }
 
 static HAK_COLD void record_failure(const void *stays, size_t size) {

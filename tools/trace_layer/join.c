@@ -206,7 +206,7 @@ static bool make_guard(void) {
 
 /* The helper thread's own allocations are not the program's, and huge pages would hide which pages were touched. */
 static void set_options(void) {
-  heap_of_thread(); /* reads them */
+  cache_of_thread(); /* reads them */
 #if !HAK_FAST
   option_values[OPTION_BACKGROUND] = 0;
   option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_OFF;
