@@ -140,6 +140,9 @@ function(hak_set_library_flags target checked)
             ${HAK_NO_BUILTIN})
   hak_set_reproducible(${target})
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(HAK_LOAD_SEGMENT)
+    target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  endif()
   if(checked)
     target_compile_options(${target} PRIVATE -fno-omit-frame-pointer)
     target_compile_definitions(${target} PUBLIC HAK_ASSERT=1 HAK_FAULT_INJECTION=1)
@@ -151,7 +154,6 @@ endfunction()
 
 # Code that runs at load gets a segment of its own (docs/decisions/0027): by GNU's linker, since others begin none where a page is left out;
 # on x86-64, since elsewhere that page may be one of 64 KiB in the file. The hardened build has its code in segments of its own already.
-set(HAK_LOAD_SCRIPT ${PROJECT_SOURCE_DIR}/cmake/at_load.ld)
 set(HAK_LOAD_SEGMENT OFF)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT HAK_VARIANT STREQUAL "hardened" AND NOT HAK_SANITIZED)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
@@ -160,6 +162,25 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT HAK_VARIANT STREQUAL "harden
   if(linker MATCHES "GNU ld")
     set(HAK_LOAD_SEGMENT ON)
   endif()
+endif()
+
+# The linker script of libhakmem.so: cmake/layout.ld.in with the functions that two lists name. Names that are no function's any more do no harm;
+# fault.start-budget says when the lists are to be made anew (scripts/list_functions.py).
+function(hak_read_functions variable name)
+  set(list ${PROJECT_SOURCE_DIR}/cmake/${name}.list)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  file(STRINGS ${list} functions)
+  list(TRANSFORM functions REPLACE "(.+)" "*(.text.\\1 .text.\\1.* .text.unlikely.\\1)")
+  list(JOIN functions "\n    " functions)
+  set(${variable} "${functions}" PARENT_SCOPE)
+endfunction()
+if(HAK_LOAD_SEGMENT)
+  set(HAK_LOAD_SCRIPT ${PROJECT_BINARY_DIR}/layout.ld)
+  hak_read_functions(HAK_FIRST_FUNCTIONS first_functions)
+  hak_read_functions(HAK_NEXT_FUNCTIONS next_functions)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/layout.ld.in ${HAK_LOAD_SCRIPT} @ONLY)
+  set(HAK_MERGE_SCRIPT ${PROJECT_BINARY_DIR}/merged.ld)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/merged.ld.in ${HAK_MERGE_SCRIPT} @ONLY)
 endif()
 
 # exports: a version script of cmake/, without extension.

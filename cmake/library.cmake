@@ -92,17 +92,21 @@ if(NOT HAK_SANITIZED)
   # may bring its own. Its code is one section, whose bounds the linker knows: stacks of samples begin at the caller of
   # malloc (src/stack/stack.c).
   set(merged ${PROJECT_BINARY_DIR}/hakmem-merged.o)
+  set(merge_script)
+  if(HAK_LOAD_SEGMENT) # else functions have no sections of their own (cmake/flags.cmake)
+    set(merge_script -Wl,-T,${HAK_MERGE_SCRIPT})
+  endif()
   add_custom_command(
     OUTPUT ${merged}
     # Groups are dissolved: the personality pointer of nothrow.cc is made local below, and a local
     # symbol in a group that the program has too would lose its definition.
-    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -Wl,--force-group-allocation -o ${merged} $<TARGET_OBJECTS:hakmem_core>
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -Wl,--force-group-allocation ${merge_script} -o ${merged} $<TARGET_OBJECTS:hakmem_core>
             $<TARGET_OBJECTS:hakmem_override>
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --localize-symbol=__libc_* --weaken-symbol=_Zn* --weaken-symbol=_Zd*
             --rename-section .text=hakmem_text --rename-section .text.unlikely=hakmem_text
             --rename-section .text.startup=hakmem_text --rename-section .text.exit=hakmem_text
             --rename-section .text.hot=hakmem_text ${merged}
-    DEPENDS $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override>
+    DEPENDS $<TARGET_OBJECTS:hakmem_core> $<TARGET_OBJECTS:hakmem_override> ${HAK_MERGE_SCRIPT}
     COMMAND_EXPAND_LISTS VERBATIM
     COMMENT "Merging the objects of libhakmem.a")
   add_library(hakmem_static STATIC ${merged})

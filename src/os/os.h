@@ -37,7 +37,7 @@
 #define HAK_START_DATA __attribute__((section(".data.start")))
 
 /* For functions that run when the library is loaded and when it ends, whether or not the program allocates: they lie beside each other at
- * the start of the code, in a segment of their own where the linker can do that (cmake/at_load.ld). The kernel maps 64 KiB around a page
+ * the start of the code, in a segment of their own where the linker can do that (cmake/layout.ld.in). The kernel maps 64 KiB around a page
  * that is touched, so a program that does not allocate gets no more of the library than that, or that segment. */
 #define HAK_AT_LOAD __attribute__((section(".text.startup")))
 
