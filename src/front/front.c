@@ -237,6 +237,12 @@ HAK_COLD void *front_allocate_sample(size_t size) {
 
 /* --- free ---------------------------------------------------------------------------------------------- */
 
+/* What runs over is half of a bin. */
+static void count_overflow(const struct thread_cache *cache, const struct bin *bin) {
+  size_t size = class_size((unsigned)(bin - cache->bins));
+  release_count_free(size, (bin->capacity / 2 + 1) * size);
+}
+
 /* The thread has no heap yet or any more, or one that counts. */
 static HAK_NOINLINE void free_by_heap_of_thread(struct inbox *inbox, void *block) {
   struct thread_cache *cache = cache_of_thread();
@@ -253,6 +259,7 @@ static HAK_NOINLINE void free_by_heap_of_thread(struct inbox *inbox, void *block
     cache_count(cache, (unsigned)(own - cache->bins), COUNT_FREE_LOCAL, 1);
     if (!bin_push(own, block)) return;
     bin_overflow(cache, own);
+    count_overflow(cache, own);
   }
   release_answer(cache);
 }
@@ -267,13 +274,16 @@ HAK_NOINLINE void front_free_overflow(size_t place) {
   }
   bin_overflow(cache, own);
   release_answer(thread_cache);
+  count_overflow(cache, own);
   shared_tick(true);
 }
 
 /* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
 static HAK_NOINLINE void send_full(struct outgoing *slot) {
+  size_t size = class_size(slot->size_class), count = slot->count;
   remote_send_full(thread_cache, slot);
   release_answer(thread_cache);
+  release_count_free(size, count * size);
 }
 
 HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
@@ -331,6 +341,7 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(cache, COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
+    release_count_free(block.usable, block.usable);
     shared_tick(true);
   } else {
     unmark(&block, pointer);
@@ -338,6 +349,7 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(cache_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
     release_check_below();
+    release_count_free(block.usable, block.usable);
     shared_tick(true);
   }
 }

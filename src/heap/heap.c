@@ -148,6 +148,19 @@ void heap_call_soon(int64_t bytes) {
   malloc_thread.sample_left = bytes;
 }
 
+bool heap_counts_to_call(int64_t bytes) {
+  int64_t left = malloc_thread.sample_left - (HAK_FAST ? 1 : bytes);
+  if (HAK_FAST) {
+    malloc_thread.sample_left = left < 0 ? 0 : left;
+  } else if (left >= 0) {
+    heap_call_soon(left);
+  } else { /* the next call of malloc may be as far away as the next sample */
+    malloc_thread.sample_left += malloc_thread.sample_rest;
+    malloc_thread.sample_rest = 0;
+  }
+  return left < 0;
+}
+
 static void leave_cache(void) {
   thread_cache = malloc_thread.cache = &cache_none;
   counting_cache = NULL;

@@ -43,6 +43,8 @@ HAK_INLINE struct thread_cache *cache_of_thread(void) {
 /** The calling thread leaves malloc's fast path once, after at most so many bytes that it asks for: by its count of bytes to the
  * next sample. The fast variant has no such count: its slow path is forced, and each call of malloc's slow half counts as a byte. */
 void heap_call_soon(int64_t bytes);
+/** Counts bytes that a slow half of free has seen towards that call, and none of them towards the next sample; true: it is due now. */
+bool heap_counts_to_call(int64_t bytes);
 /** In the fast variant it does so no more, until heap_call_soon. In others there is nothing to undo. */
 void heap_call_never(void);
 

@@ -68,18 +68,31 @@ static void ask_for_next(uint64_t now, size_t size) {
   heap_call_soon(last.bytes);
 }
 
-void release_beat(size_t size) {
+/* False: no more of them are wanted. */
+static bool beat(uint64_t now) {
   /* A helper knows by now, or comes: the program has a second thread perhaps. */
-  release_get_ready(false);
   if (atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE)
     atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
-  uint64_t now = os_clock_ms();
   if (release_has_beats() && is_time(now) && lock_try(&purger_scan_lock)) {
     go_on_with_scan(now);
     lock_release(&purger_scan_lock);
   }
-  if (release_has_beats()) ask_for_next(now, size);
+  return release_has_beats();
+}
+
+void release_beat(size_t size) {
+  release_get_ready(false);
+  uint64_t now = os_clock_ms();
+  if (beat(now)) ask_for_next(now, size);
   else heap_call_never();
+}
+
+void release_beat_of_free(size_t size, size_t bytes) {
+  if (cache_if_any() == NULL || !heap_counts_to_call((int64_t)bytes)) return;
+  uint64_t now = os_clock_ms();
+  if (!beat(now)) heap_call_never();
+  /* In the fast variant it would end the calls of malloc that are counted, after many frees for a long time. */
+  else if (!HAK_FAST) ask_for_next(now, size);
 }
 
 /* All threads that ask share the beats; each has its own again with its next sample at the latest. */

@@ -1,9 +1,11 @@
-/* beat.h - the purger where there is no helper thread: pieces of a scan in the program's own calls of malloc.
+/* beat.h - the purger where there is no helper thread: pieces of a scan in the program's own calls.
  *
  * While memory waits a thread's count of bytes to the next sample takes it out of malloc's fast path, at a beat. It reads the clock there. If half
  * the decay time has passed since the last scan ended, it does some pieces of the scan that all threads share.
  * The first beat comes with the next call. Each that finds the clock where the last one found it doubles the bytes to the next (BEAT_CALLS says how
- * far). So a program with few calls looks in each of them, and a busy one seldom. A free only asks for beats.
+ * far). So a program with few calls looks in each of them, and a busy one seldom.
+ * Free's slow halves count what they pass on (a full bin's colder half, a batch, a Large block) towards the same beat. A program that only frees,
+ * or frees a little now and then, gives memory back as well.
  *
  * The fast variant has no count of bytes, so it counts calls: while memory waits its mallocs take the slow path (heap_call_soon), some
  * hundreds in a tick of the clock.
@@ -20,6 +22,12 @@ void release_beat(size_t size);
 
 HAK_INLINE bool release_has_beats(void) {
   return HAK_UNLIKELY(atomic_load_explicit(&purger_beats, memory_order_relaxed) != BEATS_NONE);
+}
+
+/** In a slow half of free, which has passed `bytes` on in blocks of `size`: starts no thread. Holds no lock. */
+void release_beat_of_free(size_t size, size_t bytes);
+HAK_INLINE void release_count_free(size_t size, size_t bytes) {
+  if (release_has_beats()) release_beat_of_free(size, bytes);
 }
 
 /** In the slow half of a malloc of a small block: a call of the fast variant's. */

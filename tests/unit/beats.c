@@ -1,4 +1,4 @@
-/* beats.c - memory that waits where there is no helper thread goes back at the beats of the program's own calls of malloc. */
+/* beats.c - memory that waits where there is no helper thread goes back at the beats of the program's own calls. */
 #include "unit_test.h"
 
 #include <pthread.h>
@@ -83,6 +83,43 @@ static void what_a_thread_has_freed_that_sleeps_goes_back(void **state) {
   assert_true(went);
 }
 
+/* The decay time of the fast variant is fixed at compile time. */
+enum { PAUSE_US = HAK_FAST ? 6000 : 1000 };
+
+/* Its bins run over now and then: blocks of 4 KiB, in the order in which they lie. */
+static void a_thread_that_only_frees_gives_back(void **state) {
+  (void)state;
+  enum { OTHERS = 4000, OTHER_SIZE = 4096, FREED_AT_ONCE = 8 };
+  static void *blocks[COUNT], *others[OTHERS];
+  for (int i = 0; i < OTHERS; i++) assert_non_null(others[i] = hak_malloc(OTHER_SIZE));
+  fill_and_free(blocks);
+  int freed = 0;
+  for (; freed < OTHERS && given_to(cache_of_thread()) < GIVEN; freed++) {
+    hak_free(others[freed]);
+    if (freed % FREED_AT_ONCE == 0) usleep(PAUSE_US);
+  }
+  size_t given = given_to(cache_of_thread());
+  for (; freed < OTHERS; freed++) hak_free(others[freed]);
+  free_rest(blocks);
+  assert_in_range(given, GIVEN, SIZE_MAX);
+}
+
+/* The same of Large blocks, each of which takes a slow path. */
+static void a_thread_that_only_frees_large_blocks_gives_back(void **state) {
+  (void)state;
+  enum { OTHERS = 300, OTHER_SIZE = 100000 };
+  static void *blocks[COUNT], *others[OTHERS];
+  for (int i = 0; i < OTHERS; i++) assert_non_null(others[i] = hak_malloc(OTHER_SIZE));
+  fill_and_free(blocks);
+  for (int i = 0; i < OTHERS; i++) {
+    hak_free(others[i]);
+    usleep(PAUSE_US);
+  }
+  size_t given = given_to(cache_of_thread());
+  free_rest(blocks);
+  assert_in_range(given, GIVEN, SIZE_MAX);
+}
+
 /* Of a program at full speed one call in a thousand of small blocks is a beat, and one in 128 of larger ones, beside some in each tick of the clock. */
 static void assert_few_beats(size_t bytes, uint64_t between) {
   enum { CALLS = 1000000, IN_A_TICK = 22 };
@@ -130,6 +167,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(a_thread_that_lives_in_its_bins_gives_back, start),
       cmocka_unit_test_setup(what_a_thread_has_freed_that_sleeps_goes_back, start),
+      cmocka_unit_test_setup(a_thread_that_only_frees_gives_back, start),
+      cmocka_unit_test_setup(a_thread_that_only_frees_large_blocks_gives_back, start),
       cmocka_unit_test_setup(busy_threads_have_few_beats, start),
   };
   return cmocka_run_group_tests_name("beats", tests, NULL, NULL);
