@@ -86,9 +86,7 @@ static bool unmark(void *address, size_t bytes) {
   return !os_fault_now() && call_madvise(address, bytes, MADV_GUARD_REMOVE) == 0;
 }
 
-/* Where a filter of system calls has come to refuse madvise: fresh pages take the place of those that cannot be touched, which hold
- * nothing. */
-static bool replace(void *address, size_t bytes) {
+bool os_map_afresh(void *address, size_t bytes) {
   count(&os_counts.mmap);
   return !os_fault_now() &&
          !os_call_failed(call_mmap(address, bytes, PROT_READ | PROT_WRITE,
@@ -99,7 +97,8 @@ bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
 
 bool os_unguard(void *address, size_t bytes) {
   bool ok;
-  if (is_set(&any_marked) && !unmark(address, bytes)) ok = replace(address, bytes);
+  /* A filter of system calls may have come to refuse madvise. */
+  if (is_set(&any_marked) && !unmark(address, bytes)) ok = os_map_afresh(address, bytes);
   else ok = !is_set(&any_cut) || protect(address, bytes, PROT_READ | PROT_WRITE);
   if (!ok) count(&os_counts.failed);
   return ok;

@@ -63,8 +63,11 @@ bool os_unmap_guarded(void *address, size_t bytes);
 bool os_guard(void *address, size_t bytes);
 /** Pages of which some were guarded, and that hold nothing any more: all can be touched again, and what was guarded reads as zeros.
  * False: perhaps not all.
- * Hardened variant only, as the next. */
+ * Hardened variant only, as the next two. */
 bool os_unguard(void *address, size_t bytes);
+/** Fresh pages take the place of those that are guarded and of those that hold nothing. The kernel's tables for them go as well: only so can
+ * they become huge pages. False: perhaps nothing is mapped there any more. */
+bool os_map_afresh(void *address, size_t bytes);
 /** Is each guard a mapping of its own, of which the kernel allows 65,530? False as well while nobody has asked for any. */
 bool os_guards_cut(void);
 

@@ -3,6 +3,7 @@
 
 #if HAK_HARDENED
 
+#include "os/locked.h"
 #include "superslab/lists.h"
 #include "superslab/mappings.h"
 #include "superslab/unit_os.h"
@@ -93,27 +94,35 @@ void span_guard_again(struct slab *span) {
 
 /* --- Huge blocks ------------------------------------------------------------------------------------ */
 
-static size_t tail_bytes(size_t units, size_t usable) {
-  size_t left = (units << UNIT_SHIFT) - usable;
+static size_t tail_bytes(size_t units, size_t guard_at) {
+  size_t left = (units << UNIT_SHIFT) - guard_at;
   return left < UNITS_GUARD ? left : UNITS_GUARD;
 }
 
-void units_guard_tail(char *base, size_t units, size_t usable) {
-  if (may_guard_units()) guard(base + usable, tail_bytes(units, usable));
+void units_guard_tail(char *base, size_t units, size_t guard_at) {
+  if (may_guard_units()) guard(base + guard_at, tail_bytes(units, guard_at));
 }
 
-bool units_open_tail(char *base, size_t units, size_t usable) {
-  return os_unguard(base + usable, tail_bytes(units, usable));
+/* Not where parts of mappings are locked: the kernel would lock it all. */
+static bool map_afresh(char *unit) {
+  if (os_locks_parts_now() || !os_map_afresh(unit, UNIT_BYTES)) return false;
+  mappings_set(unit, 1, MAPPING_PLAIN);
+  return true;
 }
 
-void units_fence(char *base, size_t units, size_t usable) {
+bool units_open_tail(char *base, size_t units, size_t guard_at) {
+  if (guard_at % UNIT_BYTES == 0 && map_afresh(base + guard_at)) return true;
+  return os_unguard(base + guard_at, tail_bytes(units, guard_at));
+}
+
+void units_fence(char *base, size_t units, size_t guard_at) {
   if (may_guard_units()) guard(base - UNITS_GUARD, UNITS_GUARD);
-  units_guard_tail(base, units, usable);
+  units_guard_tail(base, units, guard_at);
 }
 
-bool units_unfence(char *base, size_t units, size_t usable) {
+bool units_unfence(char *base, size_t units, size_t guard_at) {
   bool front = os_unguard(base - UNITS_GUARD, UNITS_GUARD);
-  return units_open_tail(base, units, usable) && front;
+  return units_open_tail(base, units, guard_at) && front;
 }
 
 void units_discard(char *base, size_t units) {

@@ -1,8 +1,9 @@
 /* guard_pages.h - pages round Large and Huge blocks, and behind slabs, that cannot be touched. Hardened variant only: elsewhere
  * all of it folds to nothing (docs/decisions/0024).
  *
- *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can the 64 KiB behind its last page,
- *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none.
+ *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can 64 KiB behind its last page,
+ *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none. With
+ *                HAKMEM_GUARD=full they begin with the next page; in light the guard may lie further up (huge_guard_place).
  *   Large block  lies in a SuperSlab for such blocks alone, whose first slice cannot be touched. Behind the last page of the block its
  *                span goes on with at least one page that cannot be touched, as far as its slices reach.
  *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
@@ -38,10 +39,17 @@ HAK_INLINE bool guard_pages_behind_slabs(void) {
   return option_guard() == GUARD_FULL && guard_pages_wanted() && os_page_size() < SLICE_BYTES;
 }
 
+/* So much further up than it has to be a guard may stay: pages come by touch, and with huge pages it is no more than rounding up to them. */
+HAK_INLINE bool huge_guard_serves(size_t guard_at, size_t usable) {
+  size_t more = usable / 8 > 512 * KIB ? usable / 8 : 512 * KIB;
+  return guard_at >= usable && guard_at - usable <= more;
+}
+
 /* Units of a Huge block and the one in front of it, with both guards in place. */
 struct fenced_run {
   char *base;
-  size_t units, usable; /* `usable`: bytes of the block, which begins with the second unit */
+  size_t units,
+      guard_at; /* `guard_at`: the guard begins so many bytes behind the block's start, which is the second unit's */
   uint8_t node;
 };
 
@@ -69,19 +77,19 @@ void span_guard_again(struct slab *span);
 /** Guards the slice in front of a span, if it is free and has no guard: an alignment has left it out. */
 void span_guard_front(struct slab *span);
 
-/** Guards what lies in front of a Huge block's units, and behind its usable bytes. */
-void units_fence(char *base, size_t units, size_t usable);
+/** Guards what lies in front of a Huge block's units, and what lies `guard_at` bytes behind the start. */
+void units_fence(char *base, size_t units, size_t guard_at);
 /** Removes both. False: perhaps not. */
-bool units_unfence(char *base, size_t units, size_t usable);
-/** The same behind the usable bytes alone. */
-void units_guard_tail(char *base, size_t units, size_t usable);
-bool units_open_tail(char *base, size_t units, size_t usable);
+bool units_unfence(char *base, size_t units, size_t guard_at);
+/** The same of the second alone. Where it has a unit for itself, that is mapped afresh. */
+void units_guard_tail(char *base, size_t units, size_t guard_at);
+bool units_open_tail(char *base, size_t units, size_t guard_at);
 /** Gives units to the OS that may have guards, or that have no pages. Refused, they stay mapped for ever: not for the warm pool. */
 void units_discard(char *base, size_t units);
 
-/** Out of the warm pool: units that serve a Huge block of `usable` bytes as they are, or as many as `units`, of which the guard behind the
- * block has to be moved, since they have fewer usable bytes. False: there are none. */
-bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out);
+/** Out of the warm pool: units that serve a Huge block of `usable` bytes as they are, or as many as it needs, of which the guard behind the
+ * block has to be moved if that begins too early. False: there are none. */
+bool unit_acquire_fenced(size_t usable, struct fenced_run *out);
 /** Into the warm pool, or to the OS: as unit_release. */
 void unit_release_fenced(struct fenced_run run);
 
@@ -98,21 +106,21 @@ static inline bool span_fit(struct slab *span, size_t usable) { return (void)usa
 static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
 static inline void span_guard_again(struct slab *span) { (void)span; }
 static inline void span_guard_front(struct slab *span) { (void)span; }
-static inline void units_fence(char *base, size_t units, size_t usable) {
-  (void)base, (void)units, (void)usable;
+static inline void units_fence(char *base, size_t units, size_t guard_at) {
+  (void)base, (void)units, (void)guard_at;
 }
-static inline bool units_unfence(char *base, size_t units, size_t usable) {
-  return (void)units, (void)usable, base != NULL;
+static inline bool units_unfence(char *base, size_t units, size_t guard_at) {
+  return (void)units, (void)guard_at, base != NULL;
 }
-static inline void units_guard_tail(char *base, size_t units, size_t usable) {
-  (void)base, (void)units, (void)usable;
+static inline void units_guard_tail(char *base, size_t units, size_t guard_at) {
+  (void)base, (void)units, (void)guard_at;
 }
-static inline bool units_open_tail(char *base, size_t units, size_t usable) {
-  return (void)units, (void)usable, base != NULL;
+static inline bool units_open_tail(char *base, size_t units, size_t guard_at) {
+  return (void)units, (void)guard_at, base != NULL;
 }
 static inline void units_discard(char *base, size_t units) { (void)base, (void)units; }
-static inline bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
-  return (void)units, (void)usable, (void)out, false;
+static inline bool unit_acquire_fenced(size_t usable, struct fenced_run *out) {
+  return (void)usable, (void)out, false;
 }
 static inline void unit_release_fenced(struct fenced_run run) { (void)run; }
 

@@ -26,16 +26,21 @@ static bool is_fenced(const struct superslab *superslab) {
   return HAK_HARDENED && superslab->fenced;
 }
 
+/* Units without those that are for a guard alone, or that a block may grow into. */
+static uint64_t bytes_counted(const struct superslab *superslab) {
+  return (uint64_t)huge_units_for(superslab->huge_usable, false) << UNIT_SHIFT;
+}
+
 /* The caller holds superslab_lock. A block is in the figures after its units are counted as mapped, and out of them before
  * the first one goes: who reads both finds no more bytes of huge blocks than are mapped. */
 static void count_in(const struct superslab *superslab) {
   huge_live++;
-  huge_bytes += (uint64_t)superslab->huge_units << UNIT_SHIFT;
+  huge_bytes += bytes_counted(superslab);
 }
 
 static void count_out(const struct superslab *superslab) {
   huge_live--;
-  huge_bytes -= (uint64_t)superslab->huge_units << UNIT_SHIFT;
+  huge_bytes -= bytes_counted(superslab);
 }
 
 /* Are new units for a block likely to be written altogether? One that grows was. */
@@ -49,11 +54,12 @@ static enum dense_answer expectation(struct superslab *superslab, struct unit_ru
   return dense_expected((enum dense_kind)units, run.used > 0 ? NULL : superslab);
 }
 
-/* Units for a block, behind one that will be guarded if it is fenced. */
-static struct unit_run acquire_units(size_t units, size_t alignment, size_t to_come, bool fenced) {
+/* Units for a block, behind one that will be guarded if it is fenced. The last `bare` are not for its bytes. */
+static struct unit_run acquire_units(size_t units, size_t alignment, size_t to_come, bool fenced,
+                                     size_t bare) {
   size_t ahead = fenced ? 1 : 0;
-  struct unit_run run = to_come > 0 ? unit_reserve(ahead + units, ahead + to_come)
-                                    : unit_acquire_behind(ahead, units, alignment);
+  struct unit_run run = to_come > 0 ? unit_reserve(ahead + units, ahead + to_come, bare)
+                                    : unit_acquire_behind(ahead, units, alignment, bare);
   if (run.base != NULL) run.base += ahead << UNIT_SHIFT;
   return run;
 }
@@ -65,10 +71,22 @@ static void release_units(char *base, size_t units, bool explicit_pages, unsigne
   unit_release(base - (ahead << UNIT_SHIFT), ahead + units, explicit_pages, node);
 }
 
+/* The guard behind the block begins there; `bytes` is its new size. */
+static void set_end(struct superslab *superslab, size_t bytes, size_t guard_at) {
+  superslab->huge_usable = round_to_page(bytes);
+  if (HAK_HARDENED) superslab->slabs[0].guarded = (uint32_t)(guard_at - superslab->huge_usable);
+}
+
+static size_t guard_place(size_t bytes, bool fenced, bool grows) {
+  return fenced ? huge_guard_place(bytes, grows) : round_to_page(bytes);
+}
+
 static void fence(const struct superslab *superslab, struct unit_run run) {
-  /* What the pool had in the unit in front would stay for nothing. */
+  size_t guard_at = huge_guard_at(superslab);
+  /* What the pool had in a unit for a guard alone would stay for nothing. */
   if (!run.from_os) os_decommit(run.base - UNIT_BYTES, UNIT_BYTES);
-  units_fence(run.base, superslab->huge_units, superslab->huge_usable);
+  if (!run.from_os && guard_at % UNIT_BYTES == 0) os_decommit(run.base + guard_at, UNIT_BYTES);
+  units_fence(run.base, superslab->huge_units, guard_at);
 }
 
 /* A fenced block in units of the warm pool that have their guards. Their pages were in use before: nothing is learned of huge
@@ -76,14 +94,14 @@ static void fence(const struct superslab *superslab, struct unit_run run) {
 static bool enter_again(struct superslab *superslab, size_t usable, struct fenced_run *run) {
   char *base = run->base + UNIT_BYTES;
   size_t units = run->units - 1;
-  if (run->usable < usable) {
-    if (!units_open_tail(base, units, run->usable)) return false;
-    run->usable = usable;
+  if (run->guard_at < usable) {
+    if (!units_open_tail(base, units, run->guard_at)) return false;
+    run->guard_at = usable;
     units_guard_tail(base, units, usable);
   }
   superslab->base = base;
   superslab->huge_units = (uint32_t)units;
-  superslab->huge_usable = run->usable;
+  set_end(superslab, usable, run->guard_at);
   superslab->huge_pages = superslab->explicit_pages = false;
   superslab->fenced = true;
   superslab->node = run->node;
@@ -93,10 +111,10 @@ static bool enter_again(struct superslab *superslab, size_t usable, struct fence
 static struct superslab *huge_again(size_t bytes) {
   if (huge_units_for(bytes, true) > UINT32_MAX / 2) return NULL;
   struct fenced_run run;
-  if (!unit_acquire_fenced(1 + huge_units_for(bytes, true), round_to_page(bytes), &run))
-    return NULL;
+  size_t usable = round_to_page(bytes);
+  if (!unit_acquire_fenced(usable, &run)) return NULL;
   struct superslab *superslab = descriptor_new_huge();
-  bool entered = superslab != NULL && enter_again(superslab, round_to_page(bytes), &run);
+  bool entered = superslab != NULL && enter_again(superslab, usable, &run);
   if (!entered) unit_release_fenced(run);
   else huge_cut(superslab, false);
   lock_acquire(&superslab_lock);
@@ -113,15 +131,17 @@ static struct superslab *huge_again(size_t bytes) {
 /* `to_come`: so many of the first units get their pages from elsewhere, those of the warm pool would be lost there. */
 static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come, bool fenced,
                                   bool *zeroed) {
-  size_t units = huge_units_for(bytes, fenced);
+  size_t guard_at = guard_place(bytes, fenced, to_come > 0);
+  size_t units = huge_units_for(guard_at, fenced);
   if (units > UINT32_MAX / 2) return NULL;
   struct superslab *superslab = descriptor_new_huge();
   if (superslab == NULL) return NULL;
-  struct unit_run run = acquire_units(units, alignment, to_come, fenced);
+  struct unit_run run =
+      acquire_units(units, alignment, to_come, fenced, units - huge_units_for(bytes, false));
   if (run.base != NULL) {
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
-    superslab->huge_usable = round_to_page(bytes);
+    set_end(superslab, bytes, guard_at);
     superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
     superslab->fenced = fenced;
     superslab->node = run.node;
@@ -130,7 +150,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
       enum dense_answer dense = expectation(superslab, run, to_come);
       size_t but = dense == DENSE_BUT_SAMPLE ? dense_sample_unit(units) : NO_UNIT;
       if (dense != DENSE_NO && !run.huge_pages)
-        huge_advise(run.base, to_come + run.used, bytes, but);
+        huge_advise(run.base, to_come + run.used, guard_at, but);
       if (to_come == 0) huge_cut(superslab, run.from_os);
       lock_acquire(&superslab_lock);
       counters_supply(COUNTED_HUGE, run.from_os ? SUPPLY_MISS : SUPPLY_HIT, 1);
@@ -176,7 +196,7 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   if (!huge_claim(superslab, pointer)) return false;
   char *base = superslab->base;
   size_t units = superslab->huge_units;
-  struct fenced_run run = {base - UNIT_BYTES, units + 1, superslab->huge_usable, superslab->node};
+  struct fenced_run run = {base - UNIT_BYTES, units + 1, huge_guard_at(superslab), superslab->node};
   bool explicit_pages = superslab->explicit_pages, fenced = is_fenced(superslab);
   dense_last_check(superslab);
   os_unlock_part(base, units << UNIT_SHIFT);
@@ -194,13 +214,15 @@ bool huge_release(struct superslab *superslab, const char *pointer) {
   return true;
 }
 
-static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes) {
+static void huge_set_size(struct superslab *superslab, size_t units, size_t bytes,
+                          size_t guard_at) {
   lock_acquire(&superslab_lock);
-  huge_bytes += ((uint64_t)units - superslab->huge_units) << UNIT_SHIFT;
+  huge_bytes -= bytes_counted(superslab);
   dense_forget(superslab);
   superslab->huge_units = (uint32_t)units;
+  set_end(superslab, bytes, guard_at);
+  huge_bytes += bytes_counted(superslab);
   lock_release(&superslab_lock);
-  superslab->huge_usable = round_to_page(bytes);
 }
 
 /* Moves the block's pages to the start of another run and gives its units up. A unit that does not move is
@@ -228,12 +250,12 @@ static bool move_pages(struct superslab *from, size_t units, char *to) {
 /* Before pages move or change hands: the kernel would move guards along. */
 static bool open_tail(const struct superslab *superslab) {
   return !is_fenced(superslab) ||
-         units_open_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
+         units_open_tail(superslab->base, superslab->huge_units, huge_guard_at(superslab));
 }
 
 static void guard_tail(const struct superslab *superslab) {
   if (is_fenced(superslab))
-    units_guard_tail(superslab->base, superslab->huge_units, superslab->huge_usable);
+    units_guard_tail(superslab->base, superslab->huge_units, huge_guard_at(superslab));
 }
 
 /* Moves the block, which the caller has claimed, to a longer run elsewhere. */
@@ -243,7 +265,8 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   size_t old = from->huge_units, filled = huge_units_for(from->huge_usable, false);
   struct superslab *to = huge_new(bytes, UNIT_BYTES, filled, guard_pages_wanted(), &zeroed);
   if (to == NULL) return NULL;
-  if (!open_tail(from) || !huge_lock_moved(from, filled, to)) {
+  bool moves_guard = huge_guard_at(from) < filled << UNIT_SHIFT;
+  if ((moves_guard && !open_tail(from)) || !huge_lock_moved(from, filled, to)) {
     guard_tail(from);
     huge_release(to, to->base);
     return NULL;
@@ -276,21 +299,14 @@ static struct superslab *huge_move(struct superslab *from, size_t bytes) {
   return to;
 }
 
-/* Huge pages, or not, for what a block was grown by. `from`: units that it had. What was asked for in those goes for the new ones, too. */
-static void advise_grown(struct superslab *superslab, size_t from, size_t bytes) {
-  size_t units = superslab->huge_units, huge = huge_units_to_advise(bytes);
-  huge_advise(superslab->base, from, bytes, NO_UNIT);
-  if (huge >= from && huge < units && mappings_any_huge(superslab->base, units))
-    unit_advise_small(superslab->base + (huge << UNIT_SHIFT), units - huge);
-}
-
 /* Moves the block, which the caller has claimed, as the one mapping that it is: a limit of the address space may have no room for it
  * twice. False: it is as it was. */
 static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
   bool fenced = is_fenced(superslab);
-  size_t old = superslab->huge_units, units = huge_units_for(bytes, fenced), ahead = fenced ? 1 : 0;
+  size_t guard_at = guard_place(bytes, fenced, true), ahead = fenced ? 1 : 0;
+  size_t old = superslab->huge_units, units = huge_units_for(guard_at, fenced);
   if (superslab->explicit_pages) return false;
-  if (fenced && !units_unfence(superslab->base, old, superslab->huge_usable)) return false;
+  if (fenced && !units_unfence(superslab->base, old, huge_guard_at(superslab))) return false;
   map_clear(superslab->base + UNIT_BYTES, old - 1); /* the first is out by the claim */
   lock_acquire(&superslab_lock);
   count_out(superslab);
@@ -303,27 +319,27 @@ static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
   if (to != NULL) {
     superslab->base = to + (ahead << UNIT_SHIFT);
     superslab->huge_units = (uint32_t)units;
-    superslab->huge_usable = round_to_page(bytes);
+    set_end(superslab, bytes, guard_at);
   }
   count_in(superslab);
   lock_release(&superslab_lock);
-  if (to != NULL) advise_grown(superslab, old, bytes);
+  if (to != NULL) huge_advise_moved(superslab, old);
   /* Its leaves are there: cannot fail. huge_resize enters the first. */
   map_set(superslab->base + UNIT_BYTES, superslab->huge_units - 1, superslab);
-  if (fenced) units_fence(superslab->base, superslab->huge_units, superslab->huge_usable);
+  if (fenced) units_fence(superslab->base, superslab->huge_units, huge_guard_at(superslab));
   return to != NULL;
 }
 
-/* Grows into the address range right behind the block, to `bytes`: no page moves. */
-static bool huge_extend(struct superslab *superslab, size_t bytes) {
-  size_t old = superslab->huge_units, more = huge_units_for(bytes, is_fenced(superslab)) - old;
+/* Grows to `bytes` into the address range right behind the block, and by units for its guard: no page moves. */
+static bool huge_extend(struct superslab *superslab, size_t units, size_t bytes) {
+  size_t old = superslab->huge_units, more = units - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
-  if (superslab->explicit_pages || !unit_extend(end, more)) return false;
+  if (superslab->explicit_pages || !unit_extend(end, more, units - huge_units_for(bytes, false)))
+    return false;
   if (!map_set(end, more, superslab)) {
     unit_release(end, more, false, superslab->node);
     return false;
   }
-  huge_advise(superslab->base, old, bytes, NO_UNIT);
   return true;
 }
 
@@ -336,15 +352,24 @@ static void give_rest(struct superslab *superslab, size_t units, size_t old) {
 /* The block is claimed: nobody else frees or resizes it meanwhile. False: it has to move. One that shrinks never has to: where the
  * kernel refuses to take the guard behind it away it stays as it is. */
 static bool resize_claimed(struct superslab *superslab, size_t bytes) {
-  size_t units = huge_units_for(bytes, is_fenced(superslab)), old = superslab->huge_units;
-  if (units > old && !huge_extend(superslab, bytes)) return false;
-  bool same_tail = round_to_page(bytes) == superslab->huge_usable;
+  bool fenced = is_fenced(superslab);
+  size_t old = superslab->huge_units, guarded_at = huge_guard_at(superslab);
+  size_t guard_at = fenced ? huge_guard_place_for(superslab, bytes) : round_to_page(bytes);
+  size_t units = huge_units_for(guard_at, fenced);
+  if (units > old && !huge_extend(superslab, units, bytes)) {
+    guard_at = round_to_page(bytes); /* no room ahead */
+    units = huge_units_for(guard_at, fenced);
+    if (units > old && (!fenced || !huge_extend(superslab, units, bytes))) return false;
+  }
+  bool same_tail = guard_at == guarded_at;
   if ((!same_tail && !open_tail(superslab)) || !huge_lock_resized(superslab, bytes)) {
     guard_tail(superslab);
     if (units > old) give_rest(superslab, old, units);
     return bytes < superslab->huge_usable;
   }
-  huge_set_size(superslab, units, bytes);
+  huge_set_size(superslab, units, bytes, guard_at);
+  if (units > old)
+    huge_advise(superslab->base, huge_units_for(guarded_at, false), guard_at, NO_UNIT);
   if (!same_tail) guard_tail(superslab);
   if (units < old) give_rest(superslab, units, old);
   return true;
@@ -357,7 +382,8 @@ struct superslab *huge_resize(struct superslab *superslab, const char *base, siz
     map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */
     return NULL;
   }
-  bool grows = huge_units_for(bytes, is_fenced(superslab)) > superslab->huge_units;
+  size_t units = huge_units_for(bytes, is_fenced(superslab));
+  bool grows = units > superslab->huge_units;
   /* Under a limit it stays one mapping: what is mapped behind it, or moved unit by unit, could not be moved as a whole later. */
   bool done = grows && os_memory_is_limited() && huge_move_whole(superslab, bytes);
   if (!done) done = resize_claimed(superslab, bytes);
@@ -366,7 +392,6 @@ struct superslab *huge_resize(struct superslab *superslab, const char *base, siz
     if (moved != NULL) return moved;
   }
   /* What the pool has may be all that is missing, or lie right behind. For what can never be had it is not given up. */
-  size_t units = huge_units_for(bytes, is_fenced(superslab));
   if (!done && unit_could_fit(units, UNIT_BYTES) && unit_trim() > 0)
     done = resize_claimed(superslab, bytes) || huge_move_whole(superslab, bytes);
   map_set(superslab->base, 1, superslab); /* its leaf is there: cannot fail */

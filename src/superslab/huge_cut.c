@@ -18,7 +18,7 @@ static char *end_of(const struct superslab *superslab) {
 
 /* Behind the block, and behind its guard. */
 static size_t tail_bytes(const struct superslab *superslab) {
-  size_t left = (size_t)(end_of(superslab) - superslab->base) - superslab->huge_usable;
+  size_t left = (size_t)(end_of(superslab) - superslab->base) - huge_guard_at(superslab);
   size_t guard = is_fenced(superslab) ? UNITS_GUARD : 0;
   return left > guard ? left - guard : 0;
 }

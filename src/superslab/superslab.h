@@ -85,7 +85,9 @@ struct slab {
       sampled; /* 1: a slab of the sampler's, or a Large or Huge block that is a sample (of a Huge one: in
                               slabs[0]); 0 in what is free. relaxed */
   /* Hardened, first descriptor of a span (guard_pages.h); its holder: */
-  uint32_t guarded; /* so many bytes at the span's end are no part of it */
+  uint32_t
+      guarded; /* so many bytes at the span's end are no part of it; of a Huge block, in slabs[0]: so many
+                       lie between its last page and its guard */
   uint32_t
       stale; /* bit i: slice i of the unit has guards of a former use, which span_guard will see to */
   /* Hardened: the slice was in use before, so that an old pointer may have written to it since its pages went; in a span the first
@@ -206,6 +208,10 @@ bool span_resize(struct slab *span, unsigned slices);
 
 /* --- huge blocks (huge.c) ------------------------------------------------------------------------- */
 
+/** Where the guard behind a huge block begins, if it has one: so many bytes behind its start. */
+HAK_INLINE size_t huge_guard_at(const struct superslab *superslab) {
+  return superslab->huge_usable + (HAK_HARDENED ? superslab->slabs[0].guarded : 0);
+}
 /** Bytes that a huge block can grow to in its units. */
 HAK_INLINE size_t huge_room(const struct superslab *superslab) {
   size_t guard = HAK_HARDENED && superslab->fenced ? os_page_size() : 0;

@@ -46,11 +46,11 @@ bool unit_could_fit(size_t units, size_t alignment) {
   return units <= ours || os_would_map((units - ours) << UNIT_SHIFT);
 }
 
-static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead) {
-  struct unit_run run = unit_map_filled(units, alignment, ahead);
+static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead, size_t bare) {
+  struct unit_run run = unit_map_filled(units, alignment, ahead, bare);
   if (run.base == NULL) return run;
   unit_pool_lock();
-  warm_missed(&unit_pool, units - run.used, unit_held() - unit_pool.units);
+  warm_missed(&unit_pool, units - ahead - bare - run.used, unit_held() - unit_pool.units);
   unit_pool_unlock();
   return run;
 }
@@ -73,7 +73,7 @@ static size_t trim(size_t most_mappings) {
   return bytes + unit_unmap_kept(INT32_MAX, most_mappings);
 }
 
-struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment, size_t bare) {
   struct unit_run run = {0};
   units += ahead;
   if (alignment < UNIT_BYTES) alignment = UNIT_BYTES;
@@ -85,7 +85,7 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
   if (from_os && ahead == 0 && alignment == UNIT_BYTES && unit_open_fenced(1, units))
     from_os = !take_warm(units, alignment, node, &run);
   if (from_os) {
-    run = map_missed(units, alignment, ahead);
+    run = map_missed(units, alignment, ahead, bare);
     if (run.base == NULL && asks_pool && node_are_many())
       from_os = !take_warm(units, alignment, NODE_ANY, &run);
     /* Refused: the pool may hold address space in pieces that are too small. What goes from there another thread
@@ -103,12 +103,12 @@ struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment
 }
 
 struct unit_run unit_acquire(size_t units, size_t alignment) {
-  return unit_acquire_behind(0, units, alignment);
+  return unit_acquire_behind(0, units, alignment, 0);
 }
 
 static void release(struct warm_run run) {
   struct warm_run victims[VICTIMS];
-  size_t units = run.units;
+  size_t units = run.units - warm_bare(&run);
   unit_count(&unit_counts.released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
     unit_count(&unit_counts.decommit_disabled, 1);
@@ -138,10 +138,10 @@ void unit_release(char *base, size_t units, bool huge_pages, unsigned node) {
 
 #if HAK_HARDENED
 
-bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
+bool unit_acquire_fenced(size_t usable, struct fenced_run *out) {
   struct warm_run run;
   unit_pool_lock();
-  bool found = warm_take_fenced(&unit_pool, units, usable, node_now(), &run);
+  bool found = warm_take_fenced(&unit_pool, usable, node_now(), &run);
   bool is_over = warm_is_over(&unit_pool, unit_above_target());
   unit_pool_unlock();
   if (is_over) to_settle = true;
@@ -153,7 +153,7 @@ bool unit_acquire_fenced(size_t units, size_t usable, struct fenced_run *out) {
 
 void unit_release_fenced(struct fenced_run run) {
   release((struct warm_run){
-      .base = run.base, .units = run.units, .fenced = run.usable, .node = run.node});
+      .base = run.base, .units = run.units, .fenced = run.guard_at, .node = run.node});
 }
 
 #endif

@@ -9,8 +9,9 @@
  * the warm pool or the OS. For one unit no memory is given back meanwhile, which may take long: the caller may hold a heap's lock.
  * What has to go from the pool waits for unit_settle. Units of another node come where the OS refuses. */
 struct unit_run unit_acquire(size_t units, size_t alignment);
-/** The same with `ahead` more units in front of the aligned place. Nothing is put in them: `used` counts from behind them on. */
-struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment);
+/** The same with `ahead` more units in front of the aligned place. Nothing is put in them: `used` counts from behind them on. Nor in the
+ * last `bare` ones, as far as they are new. */
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment, size_t bare);
 /** Gives back what was too old or too much when this thread took units. The caller holds no lock. */
 void unit_settle(void);
 /** After a refusal: would such a run fit if all units of ours were given back? Neither the limit of the address space

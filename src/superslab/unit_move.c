@@ -18,16 +18,20 @@ bool unit_open_fenced(size_t units, size_t least) {
   while (opened < units) {
     struct warm_run run;
     unit_pool_lock();
-    bool found = warm_take_any_fenced(&unit_pool, least + 1, node_now(), &run);
+    bool found = warm_take_any_fenced(&unit_pool, least, node_now(), &run);
     unit_pool_unlock();
     if (!found) break;
-    if (!units_unfence(run.base + UNIT_BYTES, run.units - 1, run.fenced)) {
-      units_discard(run.base, run.units);
-      continue;
-    }
+    /* What lies in front has no pages, nor has a unit that is for the guard alone. */
     units_discard(run.base, 1);
     run.base += UNIT_BYTES;
     run.units--;
+    if (run.fenced % UNIT_BYTES == 0) {
+      units_discard(run.base + run.fenced, 1);
+      run.units--;
+    } else if (!units_open_tail(run.base, run.units, run.fenced)) {
+      units_discard(run.base, run.units);
+      continue;
+    }
     run.fenced = 0;
     unit_pool_lock();
     bool full = warm_is_full(&unit_pool);
@@ -103,11 +107,11 @@ static bool fill(char *base, size_t units, size_t *to) {
   return moved != UNIT_PLACE_LOST;
 }
 
-struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty) {
+struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty, size_t bare) {
   struct unit_run run = unit_map_run(units, alignment, empty, empty > 0);
   if (run.base == NULL || run.huge_pages || alignment != UNIT_BYTES || units < 2) return run;
   size_t filled = empty;
-  if (!fill(run.base, units, &filled)) {
+  if (!fill(run.base, units - bare, &filled)) {
     give_up(run.base, units, filled);
     return unit_map_run(units, alignment, empty, empty > 0);
   }
@@ -116,8 +120,8 @@ struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty) {
   return run;
 }
 
-struct unit_run unit_reserve(size_t units, size_t empty) {
-  struct unit_run run = unit_map_filled(units, UNIT_BYTES, empty);
+struct unit_run unit_reserve(size_t units, size_t empty, size_t bare) {
+  struct unit_run run = unit_map_filled(units, UNIT_BYTES, empty, bare);
   if (run.base != NULL) unit_count(&unit_counts.acquired, 1);
   run.from_os = true;
   return run;
@@ -162,13 +166,13 @@ char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
   return moved;
 }
 
-bool unit_extend(char *end, size_t units) {
+bool unit_extend(char *end, size_t units, size_t bare) {
   if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
   map_prepare(end, units);
   mappings_set(end, units, MAPPING_PLAIN);
   unit_count(&unit_counts.mapped, units);
   size_t filled = 0;
-  if (fill(end, units, &filled)) return true;
+  if (units <= bare || fill(end, units - bare, &filled)) return true;
   give_up(end, units, filled);
   return false;
 }

@@ -11,12 +11,12 @@ enum unit_move {
 };
 /** Moves the pages of one unit to the place of another, whose own are lost. */
 enum unit_move unit_move(char *from, char *to);
-/** Units of new address space, of which the first `empty` are for pages to be moved into and have none. The others get
+/** Units of new address space, of which the first `empty` are for pages to be moved into and have none, nor have the last `bare`. The others get
  * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
-struct unit_run unit_reserve(size_t units, size_t empty);
-/** Adds `count` units right behind a run of ours, with pages of the warm pool as far as there are; false when that
+struct unit_run unit_reserve(size_t units, size_t empty, size_t bare);
+/** Adds `count` units right behind a run of ours, all but the last `bare` with pages of the warm pool as far as there are; false when that
  * address range is taken. */
-bool unit_extend(char *end, size_t count);
+bool unit_extend(char *end, size_t count, size_t bare);
 
 /** Makes a run of units `more` units longer, at another place that its pages move to. Of address space it needs `more` and one unit for a
  * moment, where others need room for the block twice: a limit (RLIMIT_AS, RLIMIT_DATA) may have no more. The first `used` bytes are kept.
@@ -28,8 +28,8 @@ char *unit_move_run(char *base, size_t units, size_t more, size_t used);
 /** Takes guards away until `units` units without them are in the pool that were not before, from runs of at least `least` units. What lies in
  * front of each block has no pages, and goes. False: there were no such runs. */
 bool unit_open_fenced(size_t units, size_t least);
-/** A run of new address space. Behind its first `empty` units it gets as many pages of the pool as there are. Pages that
+/** A run of new address space. Between its first `empty` units and its last `bare` ones it gets as many pages of the pool as there are. Pages that
  * are moved in are small ones, and would take the place of explicit huge pages. */
-struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty);
+struct unit_run unit_map_filled(size_t units, size_t alignment, size_t empty, size_t bare);
 
 #endif

@@ -2,6 +2,7 @@
 #include "superslab/warm.h"
 
 #include "policy/options.h"
+#include "superslab/guard_pages.h"
 
 /* 16 MiB: what small programs free and allocate again. With 64 MiB from the start, programs that free one
  * large buffer kept it: a tenth more memory at the peak. */
@@ -21,6 +22,7 @@ struct warm_run warm_remove(struct warm_pool *pool, size_t at) {
         ""); /* else a call of libc's memmove, under the lock of the pool (docs/decisions/0039) */
   }
   pool->units -= run.units;
+  pool->bare -= warm_bare(&run);
   return run;
 }
 
@@ -41,6 +43,7 @@ static struct warm_run joined(struct warm_run low, struct warm_run high) {
 
 void warm_insert(struct warm_pool *pool, struct warm_run run) {
   pool->units += run.units;
+  pool->bare += warm_bare(&run);
   for (size_t i = 0; i < pool->count;) {
     struct warm_run other = pool->runs[i];
     bool below = joins(&other, &run);
@@ -109,23 +112,22 @@ size_t warm_take_pieces(struct warm_pool *pool, size_t units, unsigned node,
 
 #if HAK_HARDENED
 
-/* So much more than asked for is no loss where pages come by touch, and with huge pages no more than rounding up to them. */
-#define FENCED_MORE (512 * KIB)
-
-static bool serves(const struct warm_run *run, size_t usable) {
-  size_t more = usable / 8 > FENCED_MORE ? usable / 8 : FENCED_MORE;
-  return run->fenced >= usable && run->fenced - usable <= more;
+/* With as many units for a block, and with room for the guard behind it. */
+static bool is_as_long(const struct warm_run *run, size_t usable) {
+  size_t units = (usable + UNIT_BYTES - 1) >> UNIT_SHIFT, all = (run->units - 1) << UNIT_SHIFT;
+  return run->units - warm_bare(run) == units &&
+         (usable <= run->fenced || usable + os_page_size() <= all);
 }
 
-bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, unsigned node,
-                      struct warm_run *out) {
+bool warm_take_fenced(struct warm_pool *pool, size_t usable, unsigned node, struct warm_run *out) {
   size_t best = WARM_RUNS, same = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
     if (run->fenced == 0 || !is_of(run, node)) continue;
-    if (serves(run, usable) && (best == WARM_RUNS || run->fenced <= pool->runs[best].fenced))
+    if (huge_guard_serves(run->fenced, usable) &&
+        (best == WARM_RUNS || run->fenced <= pool->runs[best].fenced))
       best = i;
-    if (run->units == units) same = i;
+    if (is_as_long(run, usable)) same = i;
   }
   if (best == WARM_RUNS) best = same;
   if (best == WARM_RUNS) return false;
@@ -138,7 +140,7 @@ bool warm_take_any_fenced(struct warm_pool *pool, size_t units, unsigned node,
   size_t longest = WARM_RUNS;
   for (size_t i = 0; i < pool->count; i++) {
     const struct warm_run *run = &pool->runs[i];
-    if (run->fenced == 0 || run->units < units || !is_of(run, node)) continue;
+    if (run->fenced == 0 || run->units - warm_bare(run) < units || !is_of(run, node)) continue;
     if (longest == WARM_RUNS || run->units > pool->runs[longest].units) longest = i;
   }
   if (longest == WARM_RUNS) return false;
@@ -199,7 +201,8 @@ static size_t find_old(const struct warm_pool *pool) {
 }
 
 bool warm_is_over(const struct warm_pool *pool, bool to_nothing) {
-  return pool->units > (to_nothing ? 0 : warm_budget(pool)) || find_old(pool) < pool->count;
+  return pool->units - pool->bare > (to_nothing ? 0 : warm_budget(pool)) ||
+         find_old(pool) < pool->count;
 }
 
 size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
@@ -208,14 +211,15 @@ size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothin
   size_t taken = 0;
   while (taken < most && pool->count > 0) {
     size_t budget = to_nothing ? 0 : warm_budget(pool);
-    bool over = pool->units + incoming > budget || full;
+    bool over = pool->units - pool->bare + incoming > budget || full;
     size_t at = find_old(pool);
     bool old = at < pool->count;
     if (!over && !old) break;
     struct warm_run run = victims[taken++] = warm_remove(pool, old ? at : 0);
     full = false;
-    if (!old) warm_no_room_for(pool, run.units);
-    else pool->grown_units -= run.units < pool->grown_units ? run.units : pool->grown_units;
+    size_t gone = run.units - warm_bare(&run);
+    if (!old) warm_no_room_for(pool, gone);
+    else pool->grown_units -= gone < pool->grown_units ? gone : pool->grown_units;
   }
   return taken;
 }

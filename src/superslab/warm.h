@@ -21,7 +21,8 @@ struct warm_run {
   bool huge_pages;   /* explicit ones */
   bool lazily_freed; /* MADV_FREE was said: still counts as resident, costs the kernel nothing */
   uint8_t node;      /* where its pages are (node.h) */
-  size_t fenced;     /* hardened: usable bytes of the Huge block whose guards it has; 0: none */
+  size_t
+      fenced; /* hardened: it has a Huge block's guards, the second so far behind the block's start; 0: none */
 };
 
 /* 64 runs: more would make the search visible beside the system call it saves. */
@@ -30,16 +31,23 @@ enum { WARM_RUNS = 64 };
 struct warm_pool {
   struct warm_run runs[WARM_RUNS]; /* what came last, or was joined with it, at the end */
   size_t count;
-  size_t units;         /* of all runs */
+  size_t units; /* of all runs */
+  size_t bare;  /* of these, what is for guards alone: it is no memory, and no budget counts it */
   size_t grown_units;   /* what it may hold beyond its first size */
   size_t evicted_units; /* had to go for want of room and were not asked for again */
   uint64_t evicted_ms;  /* when the last of them went */
   size_t gone_units;    /* had to go since the OS was last asked for units */
 };
 
+/** Units of the run that hold no pages: in front of a fenced block, and behind it where its guard has a unit for itself. */
+HAK_INLINE size_t warm_bare(const struct warm_run *run) {
+  if (!HAK_HARDENED || run->fenced == 0) return 0;
+  return run->fenced % UNIT_BYTES == 0 ? 2 : 1;
+}
+
 HAK_INLINE bool warm_is_full(const struct warm_pool *pool) { return pool->count == WARM_RUNS; }
 
-/** The most units it holds now. */
+/** The most units it holds now, beside bare ones. */
 size_t warm_budget(const struct warm_pool *pool);
 
 /** Puts a run in, joined with its neighbours in the pool that are alike: what is joined has the age of its longest part. The pool
@@ -55,12 +63,11 @@ struct warm_run warm_remove(struct warm_pool *pool, size_t at);
 bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, unsigned node,
                struct warm_run *out);
 
-/** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them; or one of `units`, of which the guard
- * behind the block has to be moved. False: there is none. */
-bool warm_take_fenced(struct warm_pool *pool, size_t units, size_t usable, unsigned node,
-                      struct warm_run *out);
+/** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them; or one that has as many units for a
+ * block, of which the guard behind it may have to be moved. False: there is none. */
+bool warm_take_fenced(struct warm_pool *pool, size_t usable, unsigned node, struct warm_run *out);
 
-/** The longest run with guards, of at least `units`. False: there is none. */
+/** The longest run with guards, of at least `units` that hold pages. False: there is none. */
 bool warm_take_any_fenced(struct warm_pool *pool, size_t units, unsigned node,
                           struct warm_run *out);
 

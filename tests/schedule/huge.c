@@ -27,9 +27,9 @@ _Atomic uint64_t counters_supplied[COUNTED_CLASSES][SUPPLIES];
 /* --- what huge.c calls --------------------------------------------------------------------------------------- */
 
 /* The third thread's block lies in a unit of its own, so that no late free can mean it. */
-struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment) {
+struct unit_run unit_acquire_behind(size_t ahead, size_t units, size_t alignment, size_t bare) {
   (void)alignment;
-  SCHEDULE_CHECK(ahead == 0 && units == 1);
+  SCHEDULE_CHECK(ahead == 0 && units == 1 && bare == 0);
   unsigned unit = schedule_thread() < 0 ? 0 : 1;
   return (struct unit_run){.base = world_units[unit], .zeroed = true, .used = units};
 }
@@ -57,12 +57,12 @@ bool os_decommit(void *address, size_t bytes) {
 }
 
 void unit_settle(void) {}
-struct unit_run unit_reserve(size_t units, size_t empty) {
-  (void)units, (void)empty;
+struct unit_run unit_reserve(size_t units, size_t empty, size_t bare) {
+  (void)units, (void)empty, (void)bare;
   return (struct unit_run){0};
 }
-bool unit_extend(char *end, size_t count) {
-  (void)end, (void)count;
+bool unit_extend(char *end, size_t count, size_t bare) {
+  (void)end, (void)count, (void)bare;
   return false;
 }
 void unit_account(ptrdiff_t units) { (void)units; }

@@ -75,16 +75,16 @@ static size_t mappings(void) {
 
 /* --- Huge blocks ------------------------------------------------------------------------------------ */
 
-/* 64 KiB in front, and as much behind the last page as there is: closed while the block lives, at whatever length. */
+/* 64 KiB in front, and as much behind the block as there is: closed while the block lives, at whatever length. */
 static void check_huge(const struct superslab *huge) {
   char *base = huge->base, *end = base + ((size_t)huge->huge_units << UNIT_SHIFT);
-  char *behind = base + huge->huge_usable;
+  char *behind = base + huge_guard_at(huge);
   assert_true(huge->fenced);
   assert_true(behind + os_page_size() <= end);
   size_t guard = end - behind < (ptrdiff_t)SLICE_BYTES ? (size_t)(end - behind) : SLICE_BYTES;
   assert_true(end - behind <= (ptrdiff_t)UNIT_BYTES);
   assert_true(all_closed(base - SLICE_BYTES, SLICE_BYTES));
-  assert_true(is_open(base, huge->huge_usable));
+  assert_true(is_open(base, huge_guard_at(huge)));
   assert_true(all_closed(behind, guard));
   assert_true(is_open(behind + guard, (size_t)(end - behind) - guard));
   assert_null(map_superslab(base - 1));
@@ -190,8 +190,8 @@ static void units_with_guards_serve_all_else(void **state) {
     assert_true(is_part(base, units[i].base) && !units[i].from_os);
     assert_true(is_open(units[i].base, UNIT_BYTES));
   }
-  /* The unit that lay in front of the block is gone. */
-  assert_int_equal(unit_figures().bytes_mapped, mapped - UNIT_BYTES);
+  /* The unit that lay in front of the block is gone, and so is that of the guard behind it. */
+  assert_int_equal(unit_figures().bytes_mapped, mapped - 2 * UNIT_BYTES);
   assert_int_equal(unit_pool.count, 0);
   for (int i = 0; i < 3; i++) unit_release(units[i].base, 1, false, 0);
   /* Another block of guarded units becomes pieces of a longer one. */

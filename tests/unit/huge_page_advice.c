@@ -77,7 +77,7 @@ static bool advice_works(void) {
     print_message("HAKMEM_SS_HUGEPAGE is not thp: nobody asks for huge pages, not tested\n");
     return false;
   }
-  struct unit_run probe = unit_reserve(1, 1);
+  struct unit_run probe = unit_reserve(1, 1, 0);
   assert_non_null(probe.base);
   bool works = os_advise_huge(probe.base, UNIT_BYTES) && mapping_has_flag(probe.base, " hg");
   unit_give_up(probe.base, 1, false);

@@ -234,7 +234,7 @@ static void growth_takes_pages_of_the_pool(void **state) {
   enum { OWN = 2, FILLED = 6, WANTED = OWN + FILLED + 1 };
   static const size_t expected[FILLED] = {2, 3, 4, 6, 7, 0};
   struct scattered s = scatter(lengths, 3);
-  struct unit_run moved = unit_reserve(WANTED, OWN);
+  struct unit_run moved = unit_reserve(WANTED, OWN, 0);
   assert_non_null(moved.base);
   assert_int_equal(moved.used, FILLED);
   assert_int_equal(warm_units(), 0);
@@ -244,13 +244,13 @@ static void growth_takes_pages_of_the_pool(void **state) {
   assert_true(block_is_zero(moved.base + (WANTED - 1) * UNIT_BYTES, UNIT_BYTES));
   give_up(&s, moved.base, WANTED);
 
-  struct unit_run run = unit_reserve(WANTED, WANTED);
+  struct unit_run run = unit_reserve(WANTED, WANTED, 0);
   assert_non_null(run.base);
   s = scatter(lengths, 3);
   char *end = run.base + OWN * UNIT_BYTES;
   unit_give_up(end, WANTED - OWN, false); /* there is room now */
   s.mapped_before -= WANTED - OWN;
-  assert_true(unit_extend(end, FILLED + 1));
+  assert_true(unit_extend(end, FILLED + 1, 0));
   assert_int_equal(warm_units(), 0);
   check_accounts(&s, end, FILLED + 1);
   check_filled(end, expected, FILLED);

@@ -150,7 +150,7 @@ static void reserved_units_leave_the_warm_pool_alone(void **state) {
   assert_non_null(warm.base);
   unit_release(warm.base, 3, false, 0);
   struct unit_stats before = unit_figures();
-  struct unit_run run = unit_reserve(2, 2);
+  struct unit_run run = unit_reserve(2, 2, 0);
   assert_non_null(run.base);
   assert_true(run.zeroed && is_aligned(run.base, UNIT_BYTES));
   assert_true(block_is_zero(run.base, 2 * UNIT_BYTES));

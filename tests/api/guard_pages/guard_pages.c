@@ -55,11 +55,13 @@ static char *resized(char *p, size_t from, size_t to) {
 
 static size_t in_pages(size_t size) { return (size + page - 1) / page * page; }
 
-/* With HAKMEM_GUARD=full a canary stands behind the block's bytes, for which it may have one more page. */
-static size_t canary_bytes(void) {
+static bool mode_is(const char *name) {
   const char *mode = getenv("HAKMEM_GUARD");
-  return mode != NULL && strcmp(mode, "full") == 0 ? 8 : 0;
+  return mode != NULL && strcmp(mode, name) == 0;
 }
+
+/* With HAKMEM_GUARD=full a canary stands behind the block's bytes, for which it may have one more page. */
+static size_t canary_bytes(void) { return mode_is("full") ? 8 : 0; }
 
 /* The first byte behind the block's last page. */
 static void over(char *p, size_t size) {
@@ -67,6 +69,23 @@ static void over(char *p, size_t size) {
   memset(p, 2, malloc_usable_size(p));
   touch(p + in_pages(size) - 1, p + in_pages(size + canary_bytes()));
 }
+
+/* In light the guard of such a block may lie up to so many bytes behind its last page, and what lies before is the block's alone. A loop that
+ * writes on meets it. */
+static void over_within(char *p, size_t size, size_t more) {
+  if (!mode_is("light")) {
+    over(p, size);
+    return;
+  }
+  if (malloc_usable_size(p) != in_pages(size)) give_up("other bytes are usable");
+  touch(p + in_pages(size) - 1, p + in_pages(size));
+  for (size_t at = in_pages(size); outside && at <= in_pages(size) + more; at += page)
+    *(volatile char *)opaque(p + at) = 1;
+}
+
+/* A huge page behind its last one, at most; an eighth more where it has grown. */
+static void over_huge(char *p, size_t size) { over_within(p, size, 2 * MIB); }
+static void over_grown(char *p, size_t size) { over_within(p, size, size / 8 + 2 * MIB); }
 
 static void under(char *p) { touch(p, p - 1); }
 
@@ -192,14 +211,22 @@ static void case_large_over_child(void) { in_a_child(among_others(100 * KIB), 10
 
 static void case_huge_over(void) { over(take(3 * MIB), 3 * MIB); }
 static void case_huge_over_page(void) { over(take(3 * MIB - 77), 3 * MIB - 77); }
+static void case_huge_over_huge_page(void) { over_huge(take(9 * MIB), 9 * MIB); }
+/* Within what it had room for, and beyond. */
+static void case_huge_over_appended(void) {
+  size_t size = 3 * MIB;
+  char *p = take(size);
+  for (; size < 20 * MIB; size += 300 * KIB) p = resized(p, size, size + 300 * KIB);
+  over_grown(p, size);
+}
 static void case_huge_over_units(void) { over(take(4 * MIB), 4 * MIB); }
 static void case_huge_under(void) { under(among_others(1500 * KIB)); }
 static void case_huge_over_grown(void) {
-  over(resized(take(2500 * KIB), 2500 * KIB, 3500 * KIB), 3500 * KIB);
+  over_grown(resized(take(2500 * KIB), 2500 * KIB, 3500 * KIB), 3500 * KIB);
 }
 static void case_huge_over_grown_units(void) {
   char *p = take(3 * MIB);
-  over(resized(p, 3 * MIB, 9 * MIB), 9 * MIB);
+  over_grown(resized(p, 3 * MIB, 9 * MIB), 9 * MIB);
 }
 static char *moved(size_t from, size_t to) {
   char *p = take(from);
@@ -210,13 +237,13 @@ static char *moved(size_t from, size_t to) {
   if (q == p) give_up("the block did not move");
   return q;
 }
-static void case_huge_over_moved(void) { over(moved(4 * MIB, 7 * MIB), 7 * MIB); }
+static void case_huge_over_moved(void) { over_grown(moved(4 * MIB, 7 * MIB), 7 * MIB); }
 static void case_huge_under_moved(void) { under(moved(3 * MIB, 7 * MIB)); }
 static void case_huge_over_shrunk(void) {
   over(resized(take(3500 * KIB), 3500 * KIB, 2500 * KIB), 2500 * KIB);
 }
 static void case_huge_over_shrunk_units(void) {
-  over(resized(take(12 * MIB), 12 * MIB, 7 * MIB), 7 * MIB);
+  over_huge(resized(take(12 * MIB), 12 * MIB, 7 * MIB), 7 * MIB);
 }
 /* Units of the warm pool, which had guards elsewhere; and what was handed out of it in between is free of them. */
 static char *warm(void) {
