@@ -15,10 +15,10 @@ static unsigned slices_for(size_t bytes) {
 
 static struct slab *take_guarded(struct span_cache *cache, size_t bytes) {
   size_t usable = round_to_page(bytes);
-  struct slab *span = span_cache_take_fitting(cache, usable);
+  struct slab *span = option_guard() == GUARD_FULL ? span_cache_take_fitting(cache, usable) : NULL;
   if (span != NULL) return span;
   span = span_cache_take(cache, slices_for(bytes));
-  if (span == NULL || span_fit(span, usable)) return span;
+  if (span == NULL || span_fit(span, span->slices, usable)) return span;
   span_release(span);
   return NULL;
 }
@@ -38,9 +38,8 @@ static bool resize_guarded(struct slab *span, size_t bytes) {
   unsigned slices = slices_for(bytes), had = span->slices;
   if (slices < had && usable > span_usable(span)) slices = had;
   if (slices != had && !span_resize(span, slices)) return false;
-  bool done = span_fit(span, usable);
+  bool done = span_fit(span, had, usable);
   if (!done && slices > had) span_resize(span, had);
-  else if (done && slices > had) span_guard_again(span);
   return done;
 }
 

@@ -34,7 +34,7 @@ struct span_cache {
 
 /** A cached span of so many slices or a few more; NULL: none. */
 struct slab *span_cache_take(struct span_cache *cache, unsigned slices);
-/** Where guards are: one that has room for `usable` bytes, and keeps its guard where it is. */
+/** Where guards are exact to the page: one that has room for `usable` bytes, and keeps its guard where it is. */
 struct slab *span_cache_take_fitting(struct span_cache *cache, size_t usable);
 /** The cache did not serve a request, so the SuperSlabs will. */
 void span_cache_miss(struct span_cache *cache);

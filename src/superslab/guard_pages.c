@@ -38,9 +38,16 @@ bool superslab_unfence(struct superslab *superslab) {
 
 static size_t bytes_of(const struct slab *span) { return (size_t)span->slices << SLICE_SHIFT; }
 
+static bool is_light(void) { return option_guard() == GUARD_LIGHT; }
+
+/* What cannot be touched of so many bytes at a span's end that are no part of it. */
+static size_t closed_of(size_t guarded) {
+  return is_light() && guarded > 0 ? os_page_size() : guarded;
+}
+
 uint32_t span_guards(const struct slab *span) {
   if (span->guarded == 0) return span->stale;
-  unsigned first = (unsigned)(span_usable(span) >> SLICE_SHIFT);
+  unsigned first = (unsigned)((bytes_of(span) - closed_of(span->guarded)) >> SLICE_SHIFT);
   return span->stale | slices_mask(span->index + first, span->slices - first);
 }
 
@@ -54,31 +61,41 @@ static bool open_slices(const struct slab *span, uint32_t stale, size_t usable) 
   return to <= from || os_unguard(from, (size_t)(to - from));
 }
 
-bool span_guard(struct slab *span, size_t usable) {
-  if (!open_slices(span, span->stale, usable)) return false;
-  span->stale = 0;
-  span->guarded = (uint32_t)(bytes_of(span) - usable);
-  span_guard_again(span);
-  return true;
-}
-
-bool span_guard_slab(struct slab *span) {
-  /* Of a slab that ended here before, as most did: the same page. */
+/* `same`: a guard that is in the last slice is the very one that is wanted. */
+static bool guard_end(struct slab *span, size_t guarded, bool same) {
   uint32_t last = UINT32_C(1) << (span->index + span->slices - 1);
-  uint32_t had = span->same_guard ? span->stale & last : 0;
-  if (!open_slices(span, span->stale & ~had, bytes_of(span))) return false;
+  uint32_t had = same && guarded > 0 ? span->stale & last : 0;
+  if (!open_slices(span, span->stale & ~had, bytes_of(span) - closed_of(guarded))) return false;
   span->stale = 0;
-  span->guarded = (uint32_t)os_page_size();
+  span->guarded = (uint32_t)guarded;
   if (had == 0) span_guard_again(span);
   return true;
 }
 
-bool span_fit(struct slab *span, size_t usable) {
-  size_t old = span_usable(span);
+bool span_guard(struct slab *span, size_t usable) {
+  return guard_end(span, bytes_of(span) - usable, is_light());
+}
+
+bool span_guard_slab(struct slab *span) {
+  return guard_end(span, os_page_size(), is_light() || span->same_guard);
+}
+
+/* Where the guard of a span that had so many slices begins. */
+static size_t guard_from(const struct slab *span, unsigned had) {
+  if (!is_light()) return span_usable(span);
+  return had > span->slices ? bytes_of(span) : ((size_t)had << SLICE_SHIFT) - os_page_size();
+}
+
+bool span_fit(struct slab *span, unsigned had, size_t usable) {
+  size_t end = bytes_of(span), old = guard_from(span, had), now = end - closed_of(end - usable);
   char *base = slab_base(span);
-  if (usable > old && !os_unguard(base + old, usable - old)) return false;
-  span->guarded = (uint32_t)(bytes_of(span) - usable);
-  if (usable < old && may_guard_spans()) guard(base + usable, old - usable);
+  if (now > old && !os_unguard(base + old, now - old)) {
+    span->stale |= slices_mask(span->index, span->slices); /* wherever there are some */
+    return false;
+  }
+  span->guarded = (uint32_t)(end - usable);
+  size_t to = had == span->slices ? old : end;
+  if (now < to && may_guard_spans()) guard(base + now, to - now);
   return true;
 }
 
@@ -89,7 +106,8 @@ void span_keep_usable(struct slab *span, size_t usable) {
 }
 
 void span_guard_again(struct slab *span) {
-  if (may_guard_spans()) guard(slab_base(span) + span_usable(span), span->guarded);
+  size_t closed = closed_of(span->guarded);
+  if (may_guard_spans()) guard(slab_base(span) + bytes_of(span) - closed, closed);
 }
 
 /* --- Huge blocks ------------------------------------------------------------------------------------ */

@@ -4,8 +4,9 @@
  *   Huge block   has one more unit in front of its first, whose last 64 KiB cannot be touched, nor can 64 KiB behind its last page,
  *                as far as its last unit reaches: at least a page, for which it gets one more unit where there would be none. With
  *                HAKMEM_GUARD=full they begin with the next page; in light the guard may lie further up (huge_guard_place).
- *   Large block  lies in a SuperSlab for such blocks alone, whose first slice cannot be touched. Behind the last page of the block its
- *                span goes on with at least one page that cannot be touched, as far as its slices reach.
+ *   Large block  lies in a SuperSlab for such blocks alone, whose first slice cannot be touched. Its span goes on behind the last page of
+ *                the block, by at least a page. With full nothing of that can be touched; in light the last page of the span, so
+ *                that no call is needed unless the slices change.
  *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
  *
  * Such a SuperSlab or Huge block is `fenced`. A block whose guard the kernel refuses works without it. Guards stay where a span was
@@ -42,6 +43,7 @@ HAK_INLINE bool guard_pages_behind_slabs(void) {
 /* So much further up than it has to be a guard may stay: pages come by touch, and with huge pages it is no more than rounding up to them. */
 HAK_INLINE bool huge_guard_serves(size_t guard_at, size_t usable) {
   size_t more = usable / 8 > 512 * KIB ? usable / 8 : 512 * KIB;
+  if (more > 1 * GIB) more = 1 * GIB; /* slabs[0].guarded holds it */
   return guard_at >= usable && guard_at - usable <= more;
 }
 
@@ -67,12 +69,12 @@ uint32_t span_guards(const struct slab *span);
 bool span_guard(struct slab *span, size_t usable);
 /** The same for a slab: all but its last page. */
 bool span_guard_slab(struct slab *span);
-/** Moves the guard of a span in use, whose length stays; `usable` leaves room for it. The guard behind it need not reach the end where the
- * span has just grown: span_guard_again. False: it is as it was. */
-bool span_fit(struct slab *span, size_t usable);
+/** Moves the guard of a span in use that had `had` slices so far, to where `usable` bytes want it; they leave room for it. False: the guard
+ * is where it was, the span no longer or shorter. */
+bool span_fit(struct slab *span, unsigned had, size_t usable);
 /** The span's length has changed: if it is fenced, so much of it stays usable as was, or all that is left. Under superslab_lock. */
 void span_keep_usable(struct slab *span, size_t usable);
-/** Guards all that is no part of the span, to its end. */
+/** Guards what cannot be touched at the span's end. */
 void span_guard_again(struct slab *span);
 /** Guards the slice in front of a span, if it is free and has no guard: an alignment has left it out. */
 void span_guard_front(struct slab *span);
@@ -102,7 +104,9 @@ static inline bool span_guard(struct slab *span, size_t usable) {
   return (void)usable, span != NULL;
 }
 static inline bool span_guard_slab(struct slab *span) { return span != NULL; }
-static inline bool span_fit(struct slab *span, size_t usable) { return (void)usable, span != NULL; }
+static inline bool span_fit(struct slab *span, unsigned had, size_t usable) {
+  return (void)had, (void)usable, span != NULL;
+}
 static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
 static inline void span_guard_again(struct slab *span) { (void)span; }
 static inline void span_guard_front(struct slab *span) { (void)span; }

@@ -122,6 +122,7 @@ static void huge_blocks_keep_their_guards_at_every_size(void **state) {
     assert_true(is_aligned(huge->base, alignment));
     if (zeroed) assert_true(block_is_zero(huge->base, bytes));
     check_huge(huge);
+    assert_int_equal(huge->huge_usable, round_to_page(bytes));
     fill_block(huge->base, bytes, (uint64_t)round);
     for (int step = 0; step < 4; step++) {
       size_t next = MIB + random_below(&random, 6) * MIB + random_below(&random, 2) * 4095;
@@ -171,6 +172,61 @@ static void the_warm_pool_keeps_guards(void **state) {
   check_pool();
 }
 
+/* Two of the three units of such a block are for its guards alone. With them counted the pool would have room for two. */
+static void guards_alone_use_up_no_budget(void **state) {
+  (void)state;
+  enum { BLOCKS = 6 };
+  struct superslab *huge[BLOCKS];
+  bool zeroed;
+  unit_trim();
+  for (int i = 0; i < BLOCKS; i++) huge[i] = huge_acquire(UNIT_BYTES, UNIT_BYTES, &zeroed);
+  for (int i = 0; i < BLOCKS; i++) assert_true(huge_release(huge[i], huge[i]->base));
+  assert_int_equal(unit_pool.count, BLOCKS);
+  assert_int_equal(unit_pool.bare, 2 * BLOCKS);
+  check_pool();
+  unit_trim();
+  assert_int_equal(unit_pool.bare, 0);
+}
+
+static bool wants_huge_page(const char *address) {
+  FILE *smaps = fopen("/proc/self/smaps", "re");
+  assert_non_null(smaps);
+  bool inside = false, wants = false;
+  char line[1024];
+  while (fgets(line, sizeof line, smaps) != NULL) {
+    uintptr_t from, to;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+      inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+    if (inside && strncmp(line, "VmFlags:", 8) == 0) wants = strstr(line, " hg") != NULL;
+  }
+  fclose(smaps);
+  return wants;
+}
+
+/* Page by page: each step would move the guard. Each unit, that of a former guard too, may become a huge page. */
+static void a_block_grows_with_few_system_calls(void **state) {
+  (void)state;
+  bool zeroed;
+  unit_trim();
+  size_t bytes = 3 * MIB, page = os_page_size(), steps = 0;
+  struct superslab *huge = huge_acquire(bytes, UNIT_BYTES, &zeroed);
+  uint64_t before = system_calls();
+  for (; bytes < 40 * MIB; bytes += page, steps++) {
+    huge = huge_resize(huge, huge->base, bytes + page);
+    assert_non_null(huge);
+    assert_int_equal(huge->huge_usable, bytes + page);
+    memset(huge->base + bytes, (int)steps, page);
+  }
+  assert_true(steps > 500 && system_calls() - before < 200);
+  check_huge(huge);
+  for (size_t unit = 4; unit < bytes >> UNIT_SHIFT; unit++)
+    assert_true(wants_huge_page(huge->base + (unit << UNIT_SHIFT)));
+  for (size_t i = 0; i < steps; i++)
+    assert_int_equal(huge->base[3 * MIB + i * page + 1], (char)i); /* is_open writes to the first */
+  assert_true(huge_release(huge, huge->base));
+  check_pool();
+}
+
 static bool is_part(const char *base, const char *unit) {
   return unit >= base && unit < base + 3 * UNIT_BYTES;
 }
@@ -211,11 +267,14 @@ static void units_with_guards_serve_all_else(void **state) {
 static void check_large(char *block, size_t bytes) {
   struct slab *span = map_slab(block);
   size_t usable = span_usable(span), all = (size_t)span->slices << SLICE_SHIFT;
-  assert_true(usable >= bytes && usable % os_page_size() == 0 && usable < all);
-  size_t more = bytes / 4 > SLICE_BYTES ? bytes / 4 : SLICE_BYTES;
-  assert_true(usable - bytes <= os_page_size() + more);
-  assert_true(is_open(block, usable));
-  assert_true(all_closed(block + usable, all - usable));
+  size_t more = bytes / 4 > SLICE_BYTES ? bytes / 4 : SLICE_BYTES, page = os_page_size();
+  bool light = option_value(GUARD) == GUARD_LIGHT;
+  assert_true(usable >= bytes && usable % page == 0 && usable < all);
+  assert_true(usable - bytes < page + (light ? 0 : more));
+  assert_true(all - usable <= page + SLICE_BYTES + more);
+  size_t open = light ? all - page : usable;
+  assert_true(is_open(block, open));
+  assert_true(all_closed(block + open, all - open));
   assert_true(all_closed(block - os_page_size(), os_page_size()));
   assert_true(superslab_of(span)->fenced && span->index > 0);
   assert_true(all_closed(superslab_of(span)->base, SLICE_BYTES));
@@ -274,9 +333,11 @@ static void the_cache_makes_no_system_calls(void **state) {
   assert_true(large_free(&cache, map_slab(block)));
   uint64_t before = atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect);
   for (size_t i = 0; i < 1000; i++) {
-    /* As long, or up to a quarter shorter. */
-    char *again = large_allocate(&cache, 300 * KIB - i % 60 * KIB, 16, &zeroed);
+    /* As long, or shorter in as many slices; and it grows and shrinks in them. */
+    char *again = large_allocate(&cache, 300 * KIB - i % 40 * KIB, 16, &zeroed);
     assert_ptr_equal(again, block);
+    assert_true(large_resize(map_slab(again), 270 * KIB + i % 40 * KIB));
+    assert_int_equal(span_usable(map_slab(again)), round_to_page(270 * KIB + i % 40 * KIB));
     assert_true(large_free(&cache, map_slab(again)));
   }
   assert_int_equal(atomic_load(&os_counts.madvise) + atomic_load(&os_counts.mprotect), before);
@@ -450,6 +511,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(without_the_option_there_is_none_of_it),
       cmocka_unit_test(huge_blocks_keep_their_guards_at_every_size),
       cmocka_unit_test(the_warm_pool_keeps_guards),
+      cmocka_unit_test(guards_alone_use_up_no_budget),
+      cmocka_unit_test(a_block_grows_with_few_system_calls),
       cmocka_unit_test(units_with_guards_serve_all_else),
       cmocka_unit_test(large_blocks_keep_their_guards_at_every_size),
       cmocka_unit_test(the_cache_makes_no_system_calls),
@@ -458,6 +521,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(guards_are_as_the_kernel_can),
       cmocka_unit_test(processes_place_differently),
       cmocka_unit_test(a_child_places_differently),
+      cmocka_unit_test_setup(large_blocks_keep_their_guards_at_every_size, with_full),
+      cmocka_unit_test_setup(huge_blocks_keep_their_guards_at_every_size, with_full),
       cmocka_unit_test_setup(slabs_have_no_guard_where_pages_are_slices, with_full),
       cmocka_unit_test_setup(slabs_end_with_a_guard, with_full),
   };
