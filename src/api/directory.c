@@ -19,10 +19,19 @@
         (uint32_t)(sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]))                   \
   }
 
+/* The list leads to arenas. */
+#define HEAP_AT(member) (offsetof(struct heap, member) - offsetof(struct heap, arena))
+#define HEAP(member)                                                                               \
+  { (uint16_t) HEAP_AT(member), (uint16_t)sizeof(((struct heap *)0)->member) }
+#define HEAPS(member)                                                                              \
+  {                                                                                                \
+    (uint32_t) HEAP_AT(member), (uint32_t)sizeof(((struct heap *)0)->member[0]),                   \
+        (uint32_t)(sizeof(((struct heap *)0)->member) / sizeof(((struct heap *)0)->member[0]))     \
+  }
 #define PILES                                                                                      \
   {                                                                                                \
-    (uint32_t) offsetof(struct heap, arena.classes[0].drained),                                    \
-        (uint32_t)sizeof(struct arena_class), CLASS_COUNT                                          \
+    (uint32_t) HEAP_AT(arena.classes[0].drained), (uint32_t)sizeof(struct arena_class),            \
+        CLASS_COUNT                                                                                \
   }
 
 #if HAK_HARDENED
@@ -68,22 +77,22 @@ const struct directory_layout directory_layout = {
              .age = FIELD(struct slab, age),
              .kinds = {KIND_FREE, KIND_SLAB, KIND_LARGE, KIND_CACHED, KIND_DECOMMITTING,
                        KIND_DECOMMITTED}},
-    .heap = {.bytes = sizeof(struct heap),
+    .heap = {.bytes = sizeof(struct heap) - offsetof(struct heap, arena),
              .classes = CLASS_COUNT,
-             .next = FIELD(struct heap, arena.next),
-             .state = FIELD(struct heap, arena.state),
-             .slab_bytes = FIELD(struct heap, arena.slab_bytes),
-             .inbox_bytes = FIELD(struct heap, arena.inbox_bytes),
-             .counters = FIELD(struct heap, arena.counters),
-             .cached = FIELD(struct heap, cache.spans.bytes),
-             .free_bytes = FIELD(struct heap, arena.free_bytes),
-             .decommitted_bytes = FIELD(struct heap, arena.decommitted_bytes),
-             .thread = FIELD(struct heap, cache.thread),
+             .next = HEAP(arena.next),
+             .state = HEAP(arena.state),
+             .slab_bytes = HEAP(arena.slab_bytes),
+             .inbox_bytes = HEAP(arena.inbox_bytes),
+             .counters = HEAP(arena.counters),
+             .cached = HEAP(cache.spans.bytes),
+             .free_bytes = HEAP(arena.free_bytes),
+             .decommitted_bytes = HEAP(arena.decommitted_bytes),
+             .thread = HEAP(cache.thread),
              .parked = ARENA_PARKED,
              .samples = ARENA_SAMPLES,
-             .bins = ARRAY(struct heap, cache.bins),
-             .outgoing = ARRAY(struct heap, cache.outgoing),
-             .inbox = ARRAY(struct heap, arena.inboxes),
+             .bins = HEAPS(cache.bins),
+             .outgoing = HEAPS(cache.outgoing),
+             .inbox = HEAPS(arena.inboxes),
              .drained = PILES,
              .bin_room = FIELD(struct bin, room),
              .bin_capacity = FIELD(struct bin, capacity),

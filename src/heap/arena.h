@@ -73,21 +73,10 @@ struct arena {
       growth_purge_from; /* peak_committed from which it gives back as it grows (release/growth.h) */
   bool growth_purged;    /* what is in holes was given back by that, not because it rested */
   uint8_t growth_purge_class; /* where it goes on; under purger_scan_lock */
-  uint8_t turn;         /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
-  size_t free_bytes;    /* in the slabs' free lists */
-  size_t free_low;      /* least free_bytes since the purger last scanned, about (purger_is_due) */
-  uint64_t sum_at_fork; /* of what its thread uses without a lock (absent.h) */
-  _Atomic size_t
-      slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
+  uint8_t turn; /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
 
-  /* Once. */
-  struct arena *next;        /* list of all */
-  struct counters *counters; /* NULL: nothing is counted */
-
-  /* Under heap_list_lock. */
-  struct arena *next_parked;
-
-  /* Any thread. */
+  /* From here on what a guest's heap has as well (heap.h): nothing before it is ever touched there.
+   * Any thread. */
   _Alignas(64) struct lock lock;
   _Atomic uint8_t state;  /* enum arena_state; written under `lock` */
   _Atomic uint8_t node;   /* where its thread last asked for memory (node.h); relaxed: a hint */
@@ -101,6 +90,20 @@ struct arena {
   _Atomic size_t parked_bins; /* relaxed: a hint; about the bytes in its bins while it is parked */
   _Atomic int64_t
       inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and drained lists */
+
+  /* Under `lock` again. */
+  _Alignas(64) size_t free_bytes; /* in the slabs' free lists */
+  size_t free_low;      /* least free_bytes since the purger last scanned, about (purger_is_due) */
+  uint64_t sum_at_fork; /* of what its thread uses without a lock (absent.h) */
+  _Atomic size_t
+      slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
+
+  /* Once. */
+  struct arena *next;        /* list of all */
+  struct counters *counters; /* NULL: nothing is counted */
+
+  /* Under heap_list_lock. */
+  struct arena *next_parked;
 };
 
 HAK_INLINE unsigned arena_node(const struct arena *arena) {

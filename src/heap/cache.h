@@ -50,8 +50,9 @@ struct thread_cache {
   struct bin bins[CLASS_COUNT];
   struct arena
       *arena; /* from whose slabs the bins are filled: its heap's own, or another's (homes.h) */
+  uint32_t next_waiting; /* slot of `outgoing`, modulo their number, to be looked at next */
+  uint32_t uses;         /* threads that had the cache so far */
   struct outgoing outgoing[OUTGOING_SLOTS];
-  uint32_t next_waiting;   /* slot of `outgoing`, modulo their number, to be looked at next */
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
   struct bin_use use[CLASS_COUNT];
@@ -60,7 +61,6 @@ struct thread_cache {
   uint64_t fallbacks_since; /* milliseconds of os_clock_ms */
   size_t freed_in_a_row;    /* bytes that bins returned to slabs since a bin was last empty */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
-  uint32_t uses;                      /* threads that had it so far */
   struct sample_pace pace;            /* the next thread that has it goes on with it */
   struct quarantine *quarantine;      /* hardened: freed blocks that wait; NULL: none did so far */
   struct counters *counters; /* NULL: nothing is counted. Written by the cache's thread alone */
@@ -69,7 +69,6 @@ struct thread_cache {
   atomic_bool in_slots;      /* the thread is at one of them */
   atomic_bool slots_claimed; /* the purger is about to empty them */
 };
-_Static_assert(sizeof(struct thread_cache) <= 4096, "one page");
 
 /* The calling thread's cache; `cache_none`, whose bins are empty and stay so, before it has one, after it has
  * ended, and while its cache counts (cache_of_thread finds it then): the fast paths need no test for that. */

@@ -96,7 +96,7 @@ static bool park(struct thread_cache *cache) {
   bool wanted = (cache->deferred & DEFERRED_PURGE) != 0;
   parked_count_bins(arena, bins_bytes(cache->bins));
   set_state(arena, ARENA_PARKED);
-  reclaim_enter_all(arena);
+  if (!cache_is_guest(cache)) reclaim_enter_all(arena);
   homes_leave(cache->arena);
   lock_acquire(&heap_list_lock);
   parked_put(arena);

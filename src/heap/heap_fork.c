@@ -39,12 +39,15 @@ void heap_fork_prepare(void) {
   }
 }
 
+/* May it? Of a guest's nothing is read but what it uses (heap.h): each page that is costs a fault. */
+static bool owns_slabs(struct arena *arena) { return !cache_is_guest(cache_beside(arena)); }
+
 /* What was in such an arena, if anything, was not locked. */
 static bool is_whole_in_child(struct arena *arena) {
   bool was_free = !lock_is_taken(&arena->lock);
   if (lock_is_whole_in_child(&arena->lock)) return true;
   if (!was_free || !arena_is_bare(arena)) return false;
-  remote_forget_drained(arena);
+  if (owns_slabs(arena)) remote_forget_drained(arena);
   return true;
 }
 
@@ -68,16 +71,16 @@ static bool settle_heap(struct arena *arena) {
     named_end_walk_of_others(arena);
     return false;
   }
-  remote_forget_inbox(arena);
+  if (owns_slabs(arena)) remote_forget_inbox(arena);
   if (is_mine(arena)) {
     parked_count_bins(arena, 0);
-    reclaim_enter_in_child(arena, false);
+    if (owns_slabs(arena)) reclaim_enter_in_child(arena, false);
     return cache_beside(arena) == cache_if_any() ||
            atomic_load_explicit(&arena->transition_counts, memory_order_relaxed);
   }
   /* The bins of a parked heap are under its lock. */
   if (absent_take_over(arena)) parked_count_bins(arena, bins_bytes(cache_beside(arena)->bins));
-  reclaim_enter_in_child(arena, true);
+  if (owns_slabs(arena)) reclaim_enter_in_child(arena, true);
   return false;
 }
 

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,10 +72,52 @@ static void a_child_uses_such_heaps(void **state) {
   _exit(0);
 }
 
+/* --- guests ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+  THREADS = 2 * 256 + 8 /* more than may have slabs of their own on a machine of 512 processors */,
+  BLOCKS = 20
+};
+
+static pthread_barrier_t all_are_there;
+static struct thread_cache *caches[THREADS];
+
+static void *use_and_end(void *place) {
+  void *blocks[BLOCKS];
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = hak_malloc(16 + 40 * i);
+  *(struct thread_cache **)place = cache_of_thread();
+  pthread_barrier_wait(&all_are_there);
+  for (size_t i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
+  return NULL;
+}
+
+/* Whatever its thread did, and however often memory was given back since. */
+static void a_guests_heap_takes_one_page(void **state) {
+  (void)state;
+  pthread_t threads[THREADS];
+  unsigned guests = 0;
+  if (os_page_size() != HEAP_PAGE) skip();
+  pthread_barrier_init(&all_are_there, NULL, THREADS);
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, use_and_end, &caches[i]), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  hak_purge();
+  for (int i = 0; i < THREADS; i++) {
+    unsigned char is_there[3];
+    char *heap = (char *)(caches[i] + 1) - sizeof(struct heap);
+    if (!cache_is_guest(caches[i])) continue;
+    assert_int_equal(mincore(heap, sizeof(struct heap), is_there), 0);
+    assert_true((is_there[0] & 1) == 0 && (is_there[1] & 1) == 0);
+    guests++;
+  }
+  assert_true(guests >= 8);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_heap_in_which_nothing_is_is_not_locked),
       cmocka_unit_test(a_child_uses_such_heaps),
+      cmocka_unit_test(a_guests_heap_takes_one_page),
   };
   return cmocka_run_group_tests_name("bare heaps", tests, NULL, NULL);
 }
