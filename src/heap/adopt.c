@@ -14,8 +14,6 @@
 /* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
  * own heap's lock. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
-/* At most so many slabs of a list: a cache miss or two each, under both heaps' locks. */
-enum { SLABS_A_HOLD = 64 };
 
 static void take_slab(struct arena *arena, struct arena *from, struct slab *slab) {
   slabs_disown(from, slab);
@@ -96,7 +94,7 @@ static enum outcome adopt_from(struct arena *arena, struct arena *from, unsigned
 static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node) {
   struct arena *later = NULL; /* the first such: when it comes again, all have been asked */
   unsigned asked = 0;
-  for (unsigned idle_scans = 0; idle_scans < ADOPT_LOOKS && asked < ADOPT_HEAPS; idle_scans++) {
+  for (unsigned entries = 0; entries < ADOPT_LOOKS && asked < ADOPT_HEAPS; entries++) {
     struct arena *from = reclaim_take(node, size_class);
     if (from == NULL) return false;
     if (from == later) {

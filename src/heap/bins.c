@@ -14,6 +14,9 @@
 #define FIRST_CAPACITY_BYTES (2 * KIB)
 #define CAPACITY_BYTES (256 * KIB)
 enum { FIRST_BLOCKS_LEAST = 4, CAPACITY_BLOCKS = 32 };
+/* To this a bin shrinks, if its thread only frees the class; of each class so much is kept beside the budget of all bins. */
+#define SMALL_BIN_BYTES (8 * KIB)
+enum { SMALL_BIN_BLOCKS = 2 };
 
 /* Its room may be below 0 then: bin_trim. */
 static void bin_halve(struct thread_cache *cache, struct bin *bin) {
@@ -55,7 +58,7 @@ static void send_home(struct thread_cache *cache, unsigned size_class, void *lis
  * that nobody seems to need it: now the blocks are warm. */
 static bool leaves_unsorted(const struct thread_cache *cache) {
   return (cache_is_guest(cache) || homes_is_shared(cache->arena)) &&
-         slabs_waiting(cache->arena) < WAITING_MOST;
+         slabs_waiting(cache->arena) < RELEASE_MOST;
 }
 
 static void give_back(struct thread_cache *cache, unsigned size_class, void *list) {
@@ -63,12 +66,10 @@ static void give_back(struct thread_cache *cache, unsigned size_class, void *lis
   else to_slabs(cache, size_class, list);
 }
 
-/* A bin grows so often before it counts as one of a thread that only frees: to 4 KiB. */
-enum { SMALL_GROWTHS = 2 };
-
+/* A bin still grows twice, to 4 KiB, before it counts as one of a thread that only frees. */
 void bins_begin_small(struct thread_cache *cache) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
-    cache->use[c].overflows = OVERFLOWS_GROW - SMALL_GROWTHS;
+    cache->use[c].overflows = OVERFLOWS_GROW / 2;
     cache->use[c].refills = 0;
   }
 }
@@ -112,31 +113,27 @@ void bin_trim(struct thread_cache *cache, struct bin *bin, uint32_t keep) {
 
 /* A thread that sleeps keeps what its bins hold. Those that share a home share half of what one alone may keep. */
 enum { SHARED_PART = 2 };
-#define SHARED_BUDGET_LEAST (64 * KIB)
-#define SHARED_CAPACITY_BYTES (64 * KIB)
-/* Larger blocks take more time to write than to get. */
-#define LARGER_FROM (2 * KIB)
+/* At least this, and no bin of it more than this. */
+#define SHARED_BINS_LEAST (64 * KIB)
+/* Blocks larger than a bin's first capacity take more time to write than to get. */
 enum { LARGER_PART = 4 };
 
 static size_t budget_of(const struct thread_cache *cache, unsigned users, uint32_t size) {
   size_t budget = (size_t)option_value(BINS_KB) * KIB;
   if (users > 1) {
-    size_t least = budget < SHARED_BUDGET_LEAST ? budget : SHARED_BUDGET_LEAST;
+    size_t least = budget < SHARED_BINS_LEAST ? budget : SHARED_BINS_LEAST;
     size_t part = budget / (SHARED_PART * users);
     if (part < least) part = least;
-    return size < LARGER_FROM ? part : part / LARGER_PART;
+    return size < FIRST_CAPACITY_BYTES ? part : part / LARGER_PART;
   }
   if (option_value(SS_MEM_LEAN)) return budget;
   size_t share = slabs_owned(cache->arena) / 8;
   return share > budget ? share : budget;
 }
 
-/* A bin's first capacity is had beyond the budget; in a shared arena, not for blocks that take more time to write than to get. */
-#define BEYOND_BUDGET_BYTES (8 * KIB)
-
 static bool may_hold(uint32_t capacity, uint32_t size, unsigned users) {
   size_t bytes = (size_t)capacity * size;
-  if (users > 1) return bytes <= SHARED_CAPACITY_BYTES;
+  if (users > 1) return bytes <= SHARED_BINS_LEAST;
   return capacity <= CAPACITY_BLOCKS || bytes <= CAPACITY_BYTES;
 }
 
@@ -146,11 +143,11 @@ static bool grow(struct thread_cache *cache, struct bin *bin, uint32_t size) {
   if (more == 0) {
     more = (uint32_t)(FIRST_CAPACITY_BYTES / size);
     if (more < FIRST_BLOCKS_LEAST)
-      more = users > 1 && size > BEYOND_BUDGET_BYTES ? 1 : FIRST_BLOCKS_LEAST;
+      more = users > 1 && size > SMALL_BIN_BYTES ? 1 : FIRST_BLOCKS_LEAST;
   }
   if (!may_hold(bin->capacity + more, size, users)) return false;
   size_t bytes = (size_t)more * size, used = cache->bin_budget_used + bytes;
-  bool always = bin->capacity == 0 && (users == 1 || bytes <= BEYOND_BUDGET_BYTES);
+  bool always = bin->capacity == 0 && (users == 1 || bytes <= SMALL_BIN_BYTES);
   if (!always && used > budget_of(cache, users, size)) return false;
   cache->bin_budget_used = used;
   bin->capacity += more;
@@ -161,12 +158,9 @@ static bool grow(struct thread_cache *cache, struct bin *bin, uint32_t size) {
 /* A program that only frees: what its bins gather is cold when they run over, and then each block is
  * fetched into the cache twice more. Small bins return blocks while they are warm: freeing 90% of 256 MB at
  * random took half of the time (docs/decisions/0002). */
-#define FREEING_BYTES (8 * KIB)
-enum { FREEING_BLOCKS_LEAST = 2 };
-
 static bool is_larger_than_least(const struct bin *bin, uint32_t size) {
-  uint32_t least = (uint32_t)(FREEING_BYTES / size);
-  if (least < FREEING_BLOCKS_LEAST) least = FREEING_BLOCKS_LEAST;
+  uint32_t least = (uint32_t)(SMALL_BIN_BYTES / size);
+  if (least < SMALL_BIN_BLOCKS) least = SMALL_BIN_BLOCKS;
   return bin->capacity - bin->capacity / 2 >= least;
 }
 
@@ -178,12 +172,10 @@ static void shrink(struct thread_cache *cache, struct bin *bin, uint32_t size) {
  * sleep after it. Nobody but the thread itself can empty its bins, and each block in them holds a page: four
  * threads that had filled and freed 512 MiB kept 38 MB so (docs/decisions/0012). */
 #define SWEEP_FROM (4 * MIB)
-#define SWEPT_BYTES (2 * KIB)
-enum { SWEPT_BLOCKS = 2 };
 
 /* Where threads share an arena, each of many may sleep so. */
 static bool sweep_is_due(const struct thread_cache *cache) {
-  if (HAK_LIKELY(cache->freed_in_a_row < SHARED_BUDGET_LEAST)) return false;
+  if (HAK_LIKELY(cache->freed_in_a_row < SHARED_BINS_LEAST)) return false;
   return cache->freed_in_a_row >= SWEEP_FROM || homes_is_shared(cache->arena);
 }
 
@@ -196,8 +188,8 @@ static void sweep(struct thread_cache *cache) {
   cache->freed_in_a_row = 0;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     struct bin *bin = &cache->bins[c];
-    uint32_t least = SWEPT_BYTES / class_size(c);
-    if (least < SWEPT_BLOCKS) least = SWEPT_BLOCKS;
+    uint32_t least = FIRST_CAPACITY_BYTES / class_size(c);
+    if (least < SMALL_BIN_BLOCKS) least = SMALL_BIN_BLOCKS;
     while (bin->capacity / 2 >= least) bin_halve(cache, bin);
     cache->use[c].overflows = OVERFLOWS_GROW; /* it stays small until a refill finds it empty */
     if (bin->room < 0) bin_trim(cache, bin, bin->capacity);
@@ -211,7 +203,7 @@ void *bin_pass_on(struct thread_cache *cache, struct bin *bin) {
   unsigned size_class = (unsigned)(bin - cache->bins);
   uint32_t size = class_size(size_class);
   if (cache->use[size_class].overflows < OVERFLOWS_GROW || is_larger_than_least(bin, size) ||
-      !homes_is_shared(cache->arena) || slabs_waiting(cache->arena) >= WAITING_MOST)
+      !homes_is_shared(cache->arena) || slabs_waiting(cache->arena) >= RELEASE_MOST)
     return NULL;
   void *block = bin_pop(bin);
   cache->freed_in_a_row += size;

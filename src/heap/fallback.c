@@ -2,6 +2,7 @@
 #include "heap/fallback.h"
 
 #include "heap/bins.h"
+#include "heap/refill.h"
 
 /* The blocks in use of a class vary at random, and each new record takes a block more, and a page now and then:
  * ever more slowly, and without end. A free block of one of the next larger classes serves as well, and costs no
@@ -14,12 +15,11 @@ enum { FALLBACKS_MOST = 16, FALLBACK_MS = 16, FALLBACK_CLASSES = 4 };
  * was ever in use at once. These classes fall back for as long as touching a block of their own would take, 512 bytes a
  * fallback. Who rents until buying would have cost as much, and then buys, pays at most twice the least that
  * was possible, whatever comes (Karlin and others, "Competitive snoopy caching", 1988). */
-#define OWN_FALLBACKS_FROM ((size_t)4 * KIB)
 #define BYTES_A_FALLBACK ((size_t)512)
 _Static_assert(SMALL_MAX / BYTES_A_FALLBACK <= UINT8_MAX, "bin_use.own_fallbacks holds as many");
 
 static bool has_own_fallbacks(unsigned size_class) {
-  return class_size(size_class) >= OWN_FALLBACKS_FROM;
+  return class_size(size_class) >= REFILL_BYTES;
 }
 
 static bool may_fall_back(struct thread_cache *cache, unsigned size_class) {

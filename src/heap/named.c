@@ -63,12 +63,12 @@ static bool is_ring_empty(const struct slab *ring) { return ring->next == ring; 
 
 /* A bin keeps so much; what it has beyond goes back to slabs. */
 #define BIN_BYTES (16 * KIB)
-enum { BIN_BLOCKS_MOST = 64, BIN_BLOCKS_LEAST = 2 };
+enum { BIN_BLOCKS_LEAST = 2 };
 
 static void set_capacities(struct hak_heap *named) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     uint32_t blocks = (uint32_t)(BIN_BYTES / class_size(c));
-    if (blocks > BIN_BLOCKS_MOST) blocks = BIN_BLOCKS_MOST;
+    if (blocks > REFILL_BLOCKS) blocks = REFILL_BLOCKS;
     if (blocks < BIN_BLOCKS_LEAST) blocks = BIN_BLOCKS_LEAST;
     named->bins[c] = (struct bin){.capacity = blocks, .room = (int32_t)blocks};
   }
@@ -177,9 +177,7 @@ static struct slab *slab_to_use(struct hak_heap *named, unsigned size_class) {
   return slab;
 }
 
-/* New blocks are made a few at a time, as a thread's heap does (refill.c). */
-#define CARVE_BYTES (4 * KIB)
-
+/* New blocks are made a few at a time, as a thread's heap does. */
 static bool fill(struct hak_heap *named, unsigned size_class) {
   struct arena *arena = &named->arena;
   struct slab *slab = slab_to_use(named, size_class);
@@ -187,7 +185,7 @@ static bool fill(struct hak_heap *named, unsigned size_class) {
   void *list = NULL;
   unsigned count = slab_take_list(slab, UINT_MAX, &list);
   slabs_count_free(arena, slab, -(int64_t)count);
-  unsigned wanted = (unsigned)(CARVE_BYTES / class_size(size_class));
+  unsigned wanted = (unsigned)(REFILL_BYTES / class_size(size_class));
   if (count == 0) count = slab_carve(slab, wanted > 0 ? wanted : 1, 0, &list);
   named->bins[size_class].head = list;
   named->bins[size_class].room -= (int32_t)count;
@@ -314,14 +312,13 @@ static struct slab *any_slab(struct hak_heap *named) {
 
 /* A fork and the purger wait for both locks: some slabs at a time. False: there are no more. */
 static bool drop_slabs(struct hak_heap *named) {
-  enum { SLABS_AT_ONCE = 32 };
   struct slab *slab = NULL;
   named_lock_beside_purger(named);
   refuse_in_walk(named);
   set_capacities(named); /* what is in bins goes with its slabs */
   memset(named->walked_free, 0, sizeof named->walked_free);
   named->live_bytes = named->live_blocks = named->span_bytes = 0;
-  for (int i = 0; i < SLABS_AT_ONCE && (slab = any_slab(named)) != NULL; i++) {
+  for (int i = 0; i < SLABS_A_HOLD && (slab = any_slab(named)) != NULL; i++) {
     slabs_disown(&named->arena, slab);
     slab_drop(slab);
   }

@@ -95,7 +95,6 @@ static bool walk_all(const struct walk *walk) {
 
 /* The blocks that the visitor has freed, into their slabs: some in one hold of the lock. */
 static void put_walked(struct hak_heap *named, unsigned size_class) {
-  enum { BLOCKS_AT_ONCE = 512 };
   void *rest;
   do {
     named_lock(named);
@@ -104,7 +103,7 @@ static void put_walked(struct hak_heap *named, unsigned size_class) {
       return;
     }
     void *first = named->walked_free[size_class], *last = first;
-    for (int i = 1; i < BLOCKS_AT_ONCE && last != NULL; i++) {
+    for (int i = 1; i < BLOCKS_A_HOLD && last != NULL; i++) {
       void *next = link_follow(last);
       if (next == NULL) break;
       last = next;

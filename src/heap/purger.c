@@ -9,7 +9,7 @@
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
 /* A heap with less calls nobody. */
-#define STEP_LEAST (RELEASE_MOST / 64)
+#define STEP_LEAST (RELEASE_MOST / RELEASE_SHARE)
 
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
@@ -147,9 +147,8 @@ static bool helper_is_there(void) {
 }
 
 void purger_see_helper_end(void) {
-  enum { LONGEST_MS = 1000 };
   _Atomic uint32_t word = 0;
-  for (uint32_t ms = 0; ms < LONGEST_MS && helper_is_there(); ms++) os_sleep_on(&word, 0, 1);
+  for (uint32_t ms = 0; ms < READ_AGAIN_MS && helper_is_there(); ms++) os_sleep_on(&word, 0, 1);
 }
 
 /* --- fork -------------------------------------------------------------------------------------------- */

@@ -10,12 +10,14 @@
 
 #include "heap/heap.h"
 
-/* Free memory that is worth a call of the purger, shared out among the heaps: a RELEASE_SHARE-th of what is mapped, within these. */
+/* Free memory that is worth a call of the purger, shared out among the heaps: a RELEASE_SHARE-th of what is mapped, within these. The least is
+ * also what one call of the program's own gives back at most: 60 us where the pages lie side by side, 300 us where they do not. More than
+ * the most does not wait in an inbox for refills, if the home's own threads free it. */
 #define RELEASE_LEAST (1 * MIB)
 #define RELEASE_MOST (8 * MIB)
 enum { RELEASE_SHARE = 64 };
 /* Not worth another scan. */
-#define RELEASE_LEFT_OVER (256 * KIB)
+#define RELEASE_LEFT_OVER (RELEASE_LEAST / 4)
 
 /* A heap that gave memory back as it grew (release/growth.h) regrets it when so large a part is soon in use again; one in which nothing is left to
  * give tries again when it has grown by so large a part. */
@@ -102,6 +104,9 @@ extern _Atomic int purger_helper_thread HAK_HIDDEN;
 /** For the last thread that has an arena, as it ends: returns when the helper's thread has gone, a second later at most. libc calls exit() in
  * the last thread of a process, and that must be the program's: the helper has no descriptors for what handlers and streams write. */
 void purger_see_helper_end(void);
+
+/* What others may change without a sign, limits and threads, is read again after this. */
+enum { READ_AGAIN_MS = 1000 };
 
 /* --- locks ------------------------------------------------------------------------------------------- */
 

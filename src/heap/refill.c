@@ -22,28 +22,19 @@
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
-/* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
- * this ahead: a class that is used little touches one page (docs/decisions/0002). */
-#define REFILL_BYTES (4 * KIB)
-enum { REFILL_BLOCKS = 64 };
-
-/* Of memory that is there already so much is carved at once: no page is touched for it, and there are fewer refills
- * (docs/decisions/0037). */
+/* Of memory that is there already a refill carves so much: it touches no page for it, and there are fewer refills
+ * (docs/decisions/0037). New pages are asked for in pieces of this, and of an eighth of what the class already has at most, so that
+ * a small heap stays small (docs/decisions/0004). */
 #define CARVED_MOST (16 * KIB)
-
-/* Pieces in which new pages are asked for: at most this, and at most an eighth of what the class
- * already has, so that a small heap stays small (docs/decisions/0004). */
-#define POPULATE_MAX (16 * KIB)
 
 /* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
  * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
  * times what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
 #define COMES_BACK_BYTES (2 * MIB)
-#define DECOMMITTED_LEFT_BYTES (8 * MIB)
 enum { SPREAD_MOST = 3 };
 
 /* A block with an alignment is hardly used if it is a quarter of what its class gives, in pages of its own. */
-enum { SPARSE_BLOCK_LEAST = 16 * KIB, SPARSE_PART = 4 };
+enum { SPARSE_PART = 4 };
 
 /* --- out of slabs ----------------------------------------------------------------------------------------- */
 
@@ -57,7 +48,7 @@ static size_t populate_piece(struct arena *arena, const struct slab *slab) {
   size_t others =
       atomic_load_explicit(&arena->classes[slab->size_class].count, memory_order_relaxed);
   size_t has = (others - 1) * SLICE_BYTES + slab_carved(slab) * slab_block_size(slab);
-  return has / 8 < POPULATE_MAX ? has / 8 : POPULATE_MAX;
+  return has / 8 < CARVED_MOST ? has / 8 : CARVED_MOST;
 }
 
 /* How many blocks to carve: `wanted`, or more where these touch no new page. */
@@ -86,8 +77,7 @@ static struct slab *slab_to_use(struct arena *arena, unsigned size_class) {
 /* Are new pages wanted rather than those that were given back? */
 static bool prefers_fresh(const struct arena *arena) {
   return HAK_UNLIKELY(arena->recommitted_bytes >= COMES_BACK_BYTES) && !arena->growth_purged &&
-         arena->decommitted_bytes >= DECOMMITTED_LEFT_BYTES &&
-         slabs_owned(arena) >= HUGE_PAGES_FROM &&
+         arena->decommitted_bytes >= RELEASE_MOST && slabs_owned(arena) >= HUGE_PAGES_FROM &&
          slabs_owned(arena) < SPREAD_MOST * arena->peak_committed && !option_value(SS_MEM_LEAN) &&
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
 }
@@ -111,10 +101,10 @@ bool refill_recommit(struct arena *arena, unsigned size_class) {
 /* For calloc of large blocks: memory that was never touched need not be cleared, and a link in it would make a page resident. Of
  * small ones the program uses every page, and who reads a page before it writes to it pays for two faults, the second of which
  * stops its other threads (docs/decisions/0016). */
-#define UNTOUCHED_LEAST (16 * KIB)
+#define OWN_PAGES_FROM (16 * KIB)
 
 void *refill_untouched(struct slab *slab, bool *zeroed) {
-  if (zeroed == NULL || slab_block_size(slab) < UNTOUCHED_LEAST) return NULL;
+  if (zeroed == NULL || slab_block_size(slab) < OWN_PAGES_FROM) return NULL;
   void *block = slab_carve_untouched(slab);
   *zeroed = block != NULL;
   return block;
@@ -178,7 +168,7 @@ static atomic_bool sparse[CLASS_COUNT];
 void refill_note_aligned(unsigned size_class, size_t size) {
   uint32_t bytes = class_size(size_class);
   /* relaxed: a hint. A look first, since the line is read by all threads */
-  if (bytes >= SPARSE_BLOCK_LEAST && size <= bytes / SPARSE_PART &&
+  if (bytes >= OWN_PAGES_FROM && size <= bytes / SPARSE_PART &&
       !atomic_load_explicit(&sparse[size_class], memory_order_relaxed))
     atomic_store_explicit(&sparse[size_class], true, memory_order_relaxed);
 }
@@ -216,7 +206,7 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
 #define SORT_FROM ((int64_t)(4 * MIB))
 #define SORT_MOST ((int64_t)(32 * MIB))
 /* Where many threads free, too many slabs have blocks elsewhere as well, and do not become empty. */
-enum { SORT_HOLDS = 8, SORT_BATCHES = 64 };
+enum { SORT_BATCHES = STEAL_BATCHES };
 
 static bool sort_is_due(struct arena *arena, unsigned size_class) {
   int64_t waits = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed); /* a hint */
@@ -231,7 +221,7 @@ static bool sort_is_due(struct arena *arena, unsigned size_class) {
 static bool sort_sent_back(struct thread_cache *cache, unsigned size_class) {
   struct arena *arena = cache->arena;
   bool due = sort_is_due(arena, size_class), more = due;
-  for (unsigned i = 0; more && i < SORT_HOLDS; i++) {
+  for (unsigned i = 0; more && i < HOLDS_MOST; i++) {
     more = slabs_put_batches(arena, size_class);
     lock_release_in_turn(&arena->lock);
     lock_acquire(&arena->lock);

@@ -4,6 +4,12 @@
 
 #include "heap/heap.h"
 
+/* A refill gathers this much, so that its cost spreads over several blocks, and carves no more than
+ * this ahead: a class that is used little touches one page (docs/decisions/0002). Blocks from this size on come one by one, each in
+ * new pages. */
+#define REFILL_BYTES ((size_t)4 * KIB)
+enum { REFILL_BLOCKS = 64 };
+
 /** A block of the class for the thread's heap whose bin is empty; `any_larger`: or of a larger class. NULL: no
  * memory. `*zeroed`, where it is asked for, becomes true if the block reads as zeros. The caller
  * holds no lock, and calls release_answer after it. */

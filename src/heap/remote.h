@@ -60,8 +60,8 @@ void remote_free(struct thread_cache *cache, struct inbox *owner, void *block);
 /** Sends `count` linked blocks of one slice, whose slab belongs to the heap of `owner`, at once. */
 void remote_send_list(struct inbox *owner, void *first, unsigned count);
 
-/** Sends a list of blocks of the class, which ends with NULL, in batches to the heap of `owner`, whoever owns their slabs. True: the release
- * purger is wanted. */
+/** Sends a list of blocks of the class, which ends with NULL, in batches to the heap of `owner`, whoever owns their slabs. True: the purger
+ * is wanted. */
 bool remote_send_home(struct inbox *owner, unsigned size_class, void *list);
 
 /** Where others' blocks of a class are gathered, so that they do not go home one by one. All zero at first. */

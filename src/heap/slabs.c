@@ -2,12 +2,9 @@
 #include "heap/slabs.h"
 
 #include "heap/absent.h"
+#include "heap/purger.h"
 #include "heap/remote.h"
 #include "observe/report.h"
-
-/* A block that goes back into its slab is a cache miss or two, so many are some 0.1 ms: for as long another thread may have
- * to wait for the heap's lock. */
-enum { BLOCKS_A_HOLD = 512 };
 
 /* --- lists of slabs with free blocks; all under arena->lock -------------------------------------------------- */
 
@@ -200,11 +197,11 @@ bool slabs_put_batches(struct arena *arena, unsigned size_class) {
 /* --- what others freed, and nobody asks for --------------------------------------------------------------- */
 
 /* So much of a large home that its threads' refills would be long in wanting it. */
-enum { FREE_OF_4 = 3, HOLDS_MOST = 8 };
+enum { FREE_OF_4 = 3 };
 
 static bool is_mostly_free(const struct arena *arena) {
   size_t in_memory = slabs_owned(arena) - arena->decommitted_bytes;
-  return in_memory >= WAITING_MOST &&
+  return in_memory >= RELEASE_MOST &&
          slabs_waiting(arena) + arena->free_bytes >= in_memory / 4 * FREE_OF_4;
 }
 

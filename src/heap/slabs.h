@@ -13,8 +13,9 @@ HAK_INLINE size_t slabs_owned(const struct arena *arena) {
   return atomic_load_explicit(&arena->slab_bytes, memory_order_relaxed);
 }
 
-/* More of a home's memory does not wait for refills unsorted, if the home's own threads free it. */
-#define WAITING_MOST ((size_t)8 * MIB)
+/* A slow path holds a lock so often at most; a block that goes back into its slab is a cache miss or two, so 512 are some
+ * 0.1 ms for which another thread may have to wait. */
+enum { HOLDS_MOST = 8, BLOCKS_A_HOLD = 512, SLABS_A_HOLD = 32 };
 
 /** Bytes that were freed and wait in the inboxes and drained lists. A hint. */
 HAK_INLINE size_t slabs_waiting(const struct arena *arena) {

@@ -16,15 +16,13 @@
 #include "release/release.h"
 #include "superslab/unit_os.h"
 
-enum { INTERVAL_LEAST_MS = 10, INTERVAL_MOST_MS = 10000, RETRY_MS = 1000, ASK_MS = 100 };
+enum { INTERVAL_LEAST_MS = 10, ASK_MS = 100 };
 /* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. */
 enum { ALONE_LEAST_MS = 1, ALONE_MOST_MS = 8 };
 
 static uint32_t interval_ms(void) {
   int32_t half = option_value(WARM_POOL_DECAY_MS) / 2;
-  return (uint32_t)(half < INTERVAL_LEAST_MS  ? INTERVAL_LEAST_MS
-                    : half > INTERVAL_MOST_MS ? INTERVAL_MOST_MS
-                                              : half);
+  return (uint32_t)(half < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : half);
 }
 
 /* Has the program another thread than the main one? The last of those that have a heap rings as it ends, which it does a moment later.
@@ -41,12 +39,10 @@ static bool is_wanted(void) {
 static struct container container;
 
 /* An operator may change the limits, or move the process. Reading follows the list of mounts, so not at each scan. */
-enum { LIMITS_MS = 1000 };
-
 static void read_container(void) {
   static uint64_t read_ms;
   uint64_t now = os_clock_ms();
-  if (read_ms != 0 && now - read_ms < LIMITS_MS) return;
+  if (read_ms != 0 && now - read_ms < READ_AGAIN_MS) return;
   read_ms = now;
   container_read(&container);
   limit_note(&container);
@@ -181,7 +177,7 @@ static enum start start_thread(void) {
 
 static bool is_refused(void) {
   uint64_t refused = atomic_load_explicit(&purger_refused_ms, memory_order_relaxed);
-  return refused != 0 && (refused == REFUSED_FOR_GOOD || os_clock_ms() - refused < RETRY_MS);
+  return refused != 0 && (refused == REFUSED_FOR_GOOD || os_clock_ms() - refused < READ_AGAIN_MS);
 }
 
 /* Has the program one thread, and no helper for it? That changes without a sign, within pthread_create, which may allocate while there is

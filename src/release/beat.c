@@ -1,6 +1,7 @@
 /* beat.c - see beat.h. */
 #include "release/beat.h"
 
+#include "heap/slabs.h"
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/scan.h"
@@ -47,8 +48,8 @@ static void go_on_with_scan(uint64_t now) {
     begin_scan();
   size_t decommitted = scan.decommitted;
   bool more = true;
-  for (unsigned i = 0;
-       more && i < PIECES_AT_ONCE && scan.decommitted - decommitted < DECOMMITTED_AT_ONCE; i++)
+  for (unsigned i = 0; more && i < HOLDS_MOST && scan.decommitted - decommitted < RELEASE_LEAST;
+       i++)
     more = scan_step(&scan);
   if (!more) end_scan(now);
 }

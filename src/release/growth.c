@@ -2,11 +2,9 @@
 #include "release/growth.h"
 
 #include "heap/purger.h"
+#include "heap/slabs.h"
 #include "release/background.h"
 #include "release/scan.h"
-
-/* Smaller blocks leave hardly a page free as long as one in ten is in use. */
-enum { GROWTH_PURGE_BLOCK_LEAST = 1 * KIB };
 
 /* A piece of a class, from where the last one ended. */
 static bool scan_on(struct arena *arena, unsigned size_class, struct scan *scan) {
@@ -28,11 +26,12 @@ static void end_round(struct arena *arena) {
 }
 
 void release_growth_purge(struct thread_cache *cache) {
-  unsigned least = class_for(GROWTH_PURGE_BLOCK_LEAST);
+  /* Smaller blocks leave hardly a page free as long as one in ten is in use. */
+  unsigned least = class_for(TINY_MAX);
   if (!release_is_on() || !lock_try(&purger_scan_lock)) return;
   struct arena *arena = cache->arena;
   struct scan scan = {.idle_scans = IDLE_SCANS, .at_once = true};
-  for (unsigned i = 0; i < PIECES_AT_ONCE && scan.decommitted < DECOMMITTED_AT_ONCE;) {
+  for (unsigned i = 0; i < HOLDS_MOST && scan.decommitted < RELEASE_LEAST;) {
     /* Large ones first: they leave the most pages for a look. */
     unsigned size_class = CLASS_COUNT - 1 - arena->growth_purge_class;
     if (scan_on(arena, size_class, &scan)) {

@@ -6,7 +6,6 @@
 /* Under purger_limit_lock: the groups, and when they were found. An operator may change limits, or move the process. */
 static struct container container;
 static uint64_t found_ms;
-enum { FOUND_FOR_MS = 1000 };
 
 void limit_note(const struct container *found) {
   bool limited = found->level_count > 0;
@@ -18,7 +17,7 @@ static void find_groups(void) {
   uint64_t now = os_clock_ms();
   /* In the child of a fork that left another thread's search half done, purger_limit_due is 0. */
   bool anew = atomic_load_explicit(&purger_limit_due, memory_order_relaxed) == 0;
-  if (!anew && found_ms != 0 && now - found_ms < FOUND_FOR_MS) return;
+  if (!anew && found_ms != 0 && now - found_ms < READ_AGAIN_MS) return;
   found_ms = now;
   container_read(&container);
   limit_note(&container);

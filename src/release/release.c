@@ -21,8 +21,6 @@
 /* How much is in the purger's hands at once. A fork waits for as long as this takes, and a thread that needs a
  * slab meanwhile takes another: with 16, building and dropping trees peaked 2 MB higher. */
 enum { SLABS_AT_ONCE = 4, RANGES_AT_ONCE = 64 };
-/* Slabs scanned in one hold of a heap's lock, each a cache miss or two. */
-enum { SCANNED_AT_ONCE = 32 };
 
 /* Of the batch, under purger_batch_lock: not on the stack, since malloc_trim may be called with 2 KiB of one. */
 static struct os_range ranges[RANGES_AT_ONCE];
@@ -69,8 +67,7 @@ static unsigned begin(struct arena *arena, struct arena_class *slabs, struct sca
     return 0;
   }
   for (unsigned scanned = 0;
-       slabs->next_scanned != NULL && scanned < SCANNED_AT_ONCE && count < SLABS_AT_ONCE;
-       scanned++) {
+       slabs->next_scanned != NULL && scanned < SLABS_A_HOLD && count < SLABS_AT_ONCE; scanned++) {
     struct slab *slab = slabs->next_scanned;
     slabs->next_scanned = slab->next;
     if (slab->age == SLAB_CLEAN) continue;
@@ -155,7 +152,7 @@ static bool scan_class(struct scan *scan) {
   }
   /* Purged slabs go to the list's end and are scanned again, once: hence the bound. */
   if (!scan->in_class)
-    scan->left = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + SCANNED_AT_ONCE;
+    scan->left = atomic_load_explicit(&slabs->count, memory_order_relaxed) * 2 + SLABS_A_HOLD;
   bool more = scan_slabs(scan->arena, slabs, scan);
   scan->in_class = more && scan->left > SLABS_AT_ONCE;
   if (scan->in_class) scan->left -= SLABS_AT_ONCE;
@@ -164,9 +161,6 @@ static bool scan_class(struct scan *scan) {
 }
 
 /* --- heaps ------------------------------------------------------------------------------------------------- */
-
-/* Scans without a change of the class, as far as is counted. */
-enum { IDLE_SCANS_MOST = IDLE_SCANS + 1 };
 
 /* Are its bins under its lock? */
 static bool has_no_thread(const struct arena *arena) {
@@ -189,7 +183,7 @@ static bool scan_heap_begin(struct arena *arena) {
   lock_acquire(&arena->lock);
   absent_prove(arena);
   for (unsigned c = 0; c < CLASS_COUNT; c++)
-    if (arena->classes[c].idle_scans < IDLE_SCANS_MOST) arena->classes[c].idle_scans++;
+    if (arena->classes[c].idle_scans < UINT8_MAX) arena->classes[c].idle_scans++;
   lock_release(&arena->lock);
   superslab_settle();
   return true;
@@ -282,7 +276,7 @@ static bool scan_slices(struct scan *scan) {
 
 /* Goes to that arena, or the first after it in which anything may be; of empty ones only some, each a cache miss or two. */
 static void go_to_heap(struct scan *scan, struct arena *arena) {
-  for (unsigned i = 0; i < SCANNED_AT_ONCE && arena != NULL && arena_is_bare(arena); i++)
+  for (unsigned i = 0; i < SLABS_A_HOLD && arena != NULL && arena_is_bare(arena); i++)
     arena = arena->next;
   scan->arena = arena;
   scan->size_class = 0;
