@@ -98,8 +98,12 @@ static void a_guests_heap_takes_one_page(void **state) {
   unsigned guests = 0;
   if (os_page_size() != HEAP_PAGE) skip();
   pthread_barrier_init(&all_are_there, NULL, THREADS);
+  pthread_attr_t attributes; /* small stacks: also run under a limit of the address space */
+  assert_int_equal(pthread_attr_init(&attributes), 0);
+  assert_int_equal(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
   for (int i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_create(&threads[i], NULL, use_and_end, &caches[i]), 0);
+    assert_int_equal(pthread_create(&threads[i], &attributes, use_and_end, &caches[i]), 0);
+  pthread_attr_destroy(&attributes);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   hak_purge();
   for (int i = 0; i < THREADS; i++) {
