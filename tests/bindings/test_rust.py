@@ -33,9 +33,8 @@ LOOKED_AT = Path(__file__).with_name("looked-at.toml")
 CRATES = ("hakmem-sys", "hakmem")
 # What of a command line decides the code: optimisation, features, definitions, the language.
 DECIDES = re.compile(r"-(O|f|D|std=)")
-# Of places on this machine, colours, and what cc says in full where cmake leaves the default.
-PASSED_OVER = re.compile(r"-f(file-prefix-map|diagnostics-color)")
-DEFAULTS = {"function-sections": False, "data-sections": False}
+# Of places on this machine, colours, and by which libhakmem.so's linker script knows functions and variables.
+PASSED_OVER = re.compile(r"-f(file-prefix-map|diagnostics-color|(no-)?(function|data)-sections)")
 
 
 def environment() -> dict[str, str]:
@@ -182,7 +181,7 @@ class Packed(TestCase):
 
 def decisive(command: list[str]) -> dict[str, object]:
     """What the words of a command line come to, where the last one counts."""
-    result: dict[str, object] = dict(DEFAULTS)
+    result: dict[str, object] = {}
     for word in command:
         if not DECIDES.match(word) or PASSED_OVER.match(word):
             continue

@@ -100,6 +100,10 @@ def check_segments(elf: Elf) -> list[str]:
         found.append("may execute its stack")
     if any(kind == "LOAD" and flags[1:] == "WE" for kind, flags in segments):
         found.append("has a segment that can be written and executed")
+    # Tools that add a segment sort all by load addresses (patchelf), the loader needs them sorted by the others.
+    loads = [[int(text, 16) for text in pair] for pair in re.findall(r"^\s*LOAD\s+0x[0-9a-f]+ (0x[0-9a-f]+) (0x[0-9a-f]+)", elf.text, re.MULTILINE)]
+    if any(abs(virtual - load) >= 0x1000 for virtual, load in loads):
+        found.append("has a segment whose load address is far from its address")
     return found
 
 

@@ -45,6 +45,13 @@ class CheckHardening(unittest.TestCase):
         self.assert_one("binds lazily", self.findings("-Wl,-z,lazy", without="-Wl,-z,now"))
         self.assert_one("execute its stack", self.findings("-Wl,-z,execstack", without="-Wl,-z,noexecstack"))
 
+    def test_load_addresses(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            script = Path(name, "far.ld")
+            script.write_text("SECTIONS { .text.far : AT(ADDR(.text.far) + 0x1000000) { *(.text.hak_free) } } INSERT BEFORE .data;", encoding="utf-8")
+            far = f"-Wl,-T,{script}"
+            self.assertIn("load address is far", " ".join(self.findings("-ffunction-sections", far)))
+
     def test_no_guard_of_the_stack(self) -> None:
         self.assert_one("guards its stack", self.findings("-fno-stack-protector"))
 
