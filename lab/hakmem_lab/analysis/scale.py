@@ -90,7 +90,7 @@ class Section:
 SECTIONS = (
     Section("slices (superslab_lock)", ("span_acquire", "span_release", "span_resize")),
     Section("units (unit_lock)", ("unit_acquire", "unit_release")),
-    Section("list of heaps (heap_list_lock)", ("take_heap", "park")),
+    Section("list of heaps (heap_list_lock)", ("take_cache", "park")),
 )
 
 
