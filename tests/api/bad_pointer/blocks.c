@@ -114,9 +114,13 @@ void case_free_after_moving_realloc(void) {
   char *p = take(block_size);
   char *old = opaque(p);
   size_t size = block_size, unit = (size_t)2 * 1024 * 1024;
-  /* A Huge block grows where it is as long as nothing else lies behind it. */
-  void *next_unit = (void *)(((uintptr_t)p + size + unit) & ~(unit - 1));
-  (void)mmap(next_unit, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  /* A Huge block grows where it is as long as nothing else lies behind it, and behind the units of its guard. */
+  uintptr_t next_unit = ((uintptr_t)p + size + unit) & ~(unit - 1);
+  for (int i = 0; i < 8; i++, next_unit += unit) {
+    void *found = mmap((void *)next_unit, 4096, PROT_NONE, // NOLINT(performance-no-int-to-ptr)
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (found != MAP_FAILED) break;
+  }
   do {
     size *= 3;
     p = realloc(p, size);
