@@ -33,7 +33,7 @@ HAK_INLINE void *front_allocate_counted_or(size_t size, bool guarded, front_half
   HAK_NOT_IN_RESULT(offset);
   void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.cache->bins + offset));
   if (HAK_UNLIKELY(block == NULL)) return slow(size);
-  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct inbox))) : block;
+  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct bin))) : block;
 }
 
 /** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */

@@ -20,7 +20,7 @@
 #include "release/release.h"
 
 /* Offset in cache->bins of the bin for each multiple of 16 bytes. */
-#define O1(i) (uint16_t)(sizeof(struct inbox) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
+#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
 #define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
 #define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
 #define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)

@@ -26,8 +26,7 @@ struct inbox {
   _Atomic(struct batch *) first; /* push release, take acquire */
   _Atomic uint32_t
       free_blocks; /* in the slabs' lists. Written under the lock; relaxed: a hint for front/move.c */
-  atomic_bool
-      in_reclaim_list; /* the arena is in the class's reclaim list, or about to be; acq_rel */
+  atomic_bool in_reclaim_list; /* of the class, or about to be; acq_rel */
 };
 
 /* A line of the processor's cache. Under the arena's lock, but for what is said. */
@@ -35,16 +34,14 @@ struct arena_class {
   /* Slabs with free blocks or uncarved memory, in the order of use. */
   _Alignas(64) struct slab *first;
   struct slab *last;
-  struct slab
-      *decommitted; /* slabs of which nothing can be had but what was given back: used last */
+  struct slab *decommitted;  /* of which nothing can be had but what was given back: used last */
   struct slab *next_scanned; /* where the purger goes on (release.c) */
   struct batch *drained;
   struct arena *next_reclaim; /* under the lock of the class's reclaim list (reclaim.h) */
-  _Atomic uint32_t
-      count; /* slabs of the class owned, full ones too; relaxed: a hint for adopters */
-  _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
-  uint8_t idle_scans;       /* scans of the purger since the last refill or overflow, saturating */
-  bool sorts;               /* refills put batches of the class back into slabs (refill.c) */
+  _Atomic uint32_t count;     /* slabs owned, full ones too; relaxed: a hint for adopters */
+  _Atomic uint32_t partial;   /* slabs in the first list; relaxed: a hint for front/move.c */
+  uint8_t idle_scans; /* scans of the purger since the last refill or overflow, saturating */
+  bool sorts;         /* refills put batches of the class back into slabs (refill.c) */
 };
 _Static_assert(sizeof(struct arena_class) == 64, "one line");
 
@@ -65,13 +62,11 @@ struct arena {
   /* Under `lock`. Threads that use the arena take it on slow paths only. Others only try it while they hold another arena's; who holds
    * none (release_purge) may wait for it. */
   struct arena_class classes[CLASS_COUNT];
-  size_t decommitted_bytes; /* of the slabs: slab_decommitted_bytes */
-  size_t
-      recommitted_bytes; /* of these, taken back into use since the purger last gave something back */
-  size_t peak_committed; /* most that the slabs owned, less decommitted_bytes, ever were */
-  size_t
-      growth_purge_from; /* peak_committed from which it gives back as it grows (release/growth.h) */
-  bool growth_purged;    /* what is in holes was given back by that, not because it rested */
+  size_t decommitted_bytes;   /* of the slabs: slab_decommitted_bytes */
+  size_t recommitted_bytes;   /* of these, in use again since the purger last gave something back */
+  size_t peak_committed;      /* most that the slabs owned, less decommitted_bytes, ever were */
+  size_t growth_purge_from;   /* peak_committed from which it gives back as it grows (growth.h) */
+  bool growth_purged;         /* what is in holes was given back by that, not because it rested */
   uint8_t growth_purge_class; /* where it goes on; under purger_scan_lock */
   uint8_t turn; /* class of the inbox that goes back into slabs next (slabs_put_waiting) */
 
@@ -87,16 +82,14 @@ struct arena {
   atomic_bool transition_counts; /* among the active ones */
   /* In a fork's child: what its thread left was not looked at so far (absent.h). Written under `lock`; relaxed: a hint without it. */
   atomic_bool in_doubt;
-  _Atomic size_t parked_bins; /* relaxed: a hint; about the bytes in its bins while it is parked */
-  _Atomic int64_t
-      inbox_bytes; /* relaxed: a hint; about the bytes in all inboxes and drained lists */
+  _Atomic size_t parked_bins;  /* relaxed: a hint; about the bytes in its bins while it is parked */
+  _Atomic int64_t inbox_bytes; /* relaxed: a hint; about the bytes that were sent and wait */
 
   /* Under `lock` again. */
   _Alignas(64) size_t free_bytes; /* in the slabs' free lists */
   size_t free_low;      /* least free_bytes since the purger last scanned, about (purger_is_due) */
   uint64_t sum_at_fork; /* of what its thread uses without a lock (absent.h) */
-  _Atomic size_t
-      slab_bytes; /* bytes of the slabs owned; relaxed: read without the lock as a hint */
+  _Atomic size_t slab_bytes; /* of the slabs owned; relaxed: a hint without the lock */
 
   /* Once. */
   struct arena *next;        /* list of all */

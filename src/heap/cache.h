@@ -48,8 +48,7 @@ struct sample_pace {
 /* Its thread only; any thread that holds the lock of the heap while it is parked. */
 struct thread_cache {
   struct bin bins[CLASS_COUNT];
-  struct arena
-      *arena; /* from whose slabs the bins are filled: its heap's own, or another's (homes.h) */
+  struct arena *arena;   /* whose slabs fill the bins: its heap's own, or another's (homes.h) */
   uint32_t next_waiting; /* slot of `outgoing`, modulo their number, to be looked at next */
   uint32_t uses;         /* threads that had the cache so far */
   struct outgoing outgoing[OUTGOING_SLOTS];
@@ -77,10 +76,9 @@ extern _Thread_local struct thread_cache *thread_cache HAK_HIDDEN
 extern struct thread_cache cache_none HAK_HIDDEN;
 /* What malloc's fast path looks at. In one structure, so that one address leads to both. */
 struct malloc_thread {
-  struct thread_cache
-      *cache; /* thread_cache, or cache_none while its calls are counted (heap_call_soon) */
-  int64_t sample_left; /* bytes to the next sample; below 0: it is due (sample/sample.h) */
-  int64_t sample_rest; /* bytes that are to be added then, see heap_call_soon */
+  struct thread_cache *cache; /* cache_none while its calls are counted (heap_call_soon) */
+  int64_t sample_left;        /* bytes to the next sample; below 0: it is due (sample/sample.h) */
+  int64_t sample_rest;        /* bytes that are to be added then, see heap_call_soon */
 };
 extern _Thread_local struct malloc_thread malloc_thread HAK_HIDDEN
     __attribute__((tls_model("initial-exec")));

@@ -1,6 +1,6 @@
 /* purger.h - what heaps and the purger, which lies above them (release/release.h), tell each other.
  *
- * Nothing here calls the purger. A call into the heap room that finds it wanted notes so in arena->deferred; the slow half
+ * Nothing here calls the purger. A call into the heap room that finds it wanted notes so in cache->deferred; the slow half
  * of malloc or free that made the call answers when it has returned (release_answer). The end of the last thread, which no
  * slow half sees, rings the bell that the purger's helper thread sleeps on. The words and locks that a fork has to look
  * after are here as well, for the fork handlers belong to this room.
@@ -23,11 +23,10 @@ enum { RELEASE_SHARE = 64 };
  * give tries again when it has grown by so large a part. */
 enum { REGRET_SHARE = 4 };
 
-/* Bits of arena->deferred. */
+/* Bits of cache->deferred. */
 enum {
-  DEFERRED_PURGE = 1, /* enough is free: call the purger */
-  DEFERRED_CHECK =
-      2, /* slabs may have become slices: look whether enough is free below the heaps */
+  DEFERRED_PURGE = 1,       /* enough is free: call the purger */
+  DEFERRED_CHECK = 2,       /* slabs may have become slices: is enough free below the heaps? */
   DEFERRED_READY = 4,       /* memory grew: be ready for a call */
   DEFERRED_GROWTH_PURGE = 8 /* memory grew beyond what it ever was, and much of it is free */
 };

@@ -5,7 +5,7 @@
 
 void slots_take_back(struct thread_cache *cache) {
   lock_acquire(&arena_beside(cache)->lock);
-  /* relaxed: this thread's next scan finds it, and the purger looks under the lock */
+  /* relaxed: this thread's next look finds it, and the purger looks under the lock */
   atomic_store_explicit(&cache->slots_claimed, false, memory_order_relaxed);
   lock_release(&arena_beside(cache)->lock);
 }

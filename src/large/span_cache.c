@@ -23,7 +23,7 @@ HAK_INLINE size_t bytes_of(const struct slab *span) { return (size_t)span->slice
 static atomic_bool memory_is_tight;
 
 void large_set_tight(bool tight) {
-  /* A scan first: the line is read at each free of a Large block. */
+  /* A load first: the line is read at each free of a Large block. */
   if (atomic_load_explicit(&memory_is_tight, memory_order_relaxed) != tight)
     atomic_store_explicit(&memory_is_tight, tight, memory_order_relaxed);
 }
@@ -147,7 +147,7 @@ static void note_visit(struct span_cache *cache) {
 }
 
 /* Where the cache does not serve what the program asks for, its oldest span goes as long as it holds more than so small a share of what
- * is mapped. Not one that the purger has just now; nor in the hardened variant, where each span costs two guards. */
+ * is mapped. Not one that the purger has just now; nor in the hardened variant: with two guards for each span it cost more than it gave; with one (0046) it was not measured. */
 enum { MISSED_SHARE = 32 };
 void span_cache_miss(struct span_cache *cache) {
   note_visit(cache);
@@ -210,14 +210,14 @@ size_t span_cache_flush(struct span_cache *cache) {
   for (uint32_t count; (count = span_count(cache)) > 0;) {
     struct slab *span = span_at(cache, count - 1);
     cache_remove(cache, count - 1);
-    bytes += (size_t)span->slices << SLICE_SHIFT;
+    bytes += bytes_of(span);
     claim_and_release(span);
   }
   tell(cache, atomic_load_explicit(&cache->told, memory_order_relaxed), 0);
   return bytes;
 }
 
-/* --- for the purger ----------------------------------------------------------------------------- */
+/* --- for the purger ------------------------------------------------------------------------------------ */
 
 /* Slices of the unit that nobody uses, in this cache or any other: a hint, read in passing. */
 __attribute__((no_sanitize("thread"))) static unsigned
@@ -298,7 +298,7 @@ void span_cache_settle(struct span_cache *cache) {
         atomic_load_explicit(&span->kind, memory_order_relaxed) < KIND_CACHED)
       continue;
     before = span;
-    cache->bytes += (size_t)span->slices << SLICE_SHIFT;
+    cache->bytes += bytes_of(span);
     atomic_store_explicit(&cache->spans[kept++], span, memory_order_relaxed);
   }
   atomic_store_explicit(&cache->count, kept, memory_order_relaxed);

@@ -47,7 +47,7 @@ void span_cache_put(struct span_cache *cache, struct slab *span);
 void large_set_tight(bool tight);
 
 /** Claims cached spans that still have their pages if nothing went in or out for `idle_scans` scans (0: in any case).
- * Returns how many, at most SPANS_CACHED; `*young` grows by the bytes of those that have to wait. */
+ * Returns how many, at most SPANS_CACHED; `*unexpired` grows by the bytes of those that have to wait. */
 unsigned span_cache_claim_old(struct span_cache *cache, unsigned idle_scans, struct slab **spans,
                               size_t *unexpired);
 /** Ends a claim: the pages are gone. */

@@ -11,7 +11,7 @@ struct dirty_slices {
 };
 
 /** Takes up to `most` sets of dirty slices that have been free for `idle_scans` scans (0: all); call it until it
- * returns 0 for one look at everything. `*cursor` starts as {0}. `*young` grows by the bytes that are left. */
+ * returns 0 for one look at everything. `*cursor` starts as {0}. `*unexpired` grows by the bytes that are left. */
 struct dirty_cursor {
   unsigned list;
   bool started;

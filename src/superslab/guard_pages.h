@@ -40,10 +40,14 @@ HAK_INLINE bool guard_pages_behind_slabs(void) {
   return option_guard() == GUARD_FULL && guard_pages_wanted() && os_page_size() < SLICE_BYTES;
 }
 
+/* How far behind a Huge block's last page its guard may lie: an eighth of the block. The most is what slabs[0].guarded holds. */
+HAK_INLINE size_t huge_guard_room(size_t usable) {
+  return usable / 8 < 1 * GIB ? usable / 8 : 1 * GIB;
+}
+
 /* So much further up than it has to be a guard may stay: pages come by touch, and with huge pages it is no more than rounding up to them. */
 HAK_INLINE bool huge_guard_serves(size_t guard_at, size_t usable) {
-  size_t more = usable / 8 > 512 * KIB ? usable / 8 : 512 * KIB;
-  if (more > 1 * GIB) more = 1 * GIB; /* slabs[0].guarded holds it */
+  size_t room = huge_guard_room(usable), more = room > 512 * KIB ? room : 512 * KIB;
   return guard_at >= usable && guard_at - usable <= more;
 }
 

@@ -25,14 +25,8 @@ size_t huge_units_to_advise(size_t end) {
 
 #if HAK_HARDENED
 
-/* Room for so small a part more of a block that grows saves the calls that move its guard, page by page perhaps. Memory it costs none. */
-#define GROWS_SHARE 8
-#define GROWS_MOST (1 * GIB)
-
-static size_t with_room(size_t usable) {
-  size_t more = usable / GROWS_SHARE;
-  return round_to_page(usable + (more < GROWS_MOST ? more : GROWS_MOST));
-}
+/* For a block that grows: it saves the calls that move its guard, page by page perhaps. Memory it costs none. */
+static size_t with_room(size_t usable) { return round_to_page(usable + huge_guard_room(usable)); }
 
 size_t huge_guard_place(size_t bytes, bool grows) {
   size_t usable = round_to_page(bytes);

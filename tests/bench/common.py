@@ -55,6 +55,7 @@ def sources() -> set[str]:
 # over time, single waits, or an interface of few allocators, where a row is a throughput and a peak.
 APART = {
     "at_rest": ["others", "2", "4", "1024", "1", "1"],
+    "lived": ["40", "20", "20", "40", "2", "1", "1"],
     "order": ["1", "64", "100", "64", "10", "4"],
     "sleepers": ["20", "1000", "1000", "1"],
     "huge": ["20000", "1", "16", "128", "512", "4096", "4096", "10", "1"],

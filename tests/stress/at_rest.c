@@ -8,6 +8,7 @@
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
+ *        at_rest classes      40 threads that have used each size class, and sleep
  *        at_rest crowd        2,000 threads, 40 blocks each of 16 to 796 bytes
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
  *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps
@@ -243,6 +244,22 @@ static void *go_round(void *number) {
   return NULL;
 }
 
+/* 0.35 MB each, the least that a thread may keep of all classes; 0.8 to 1.7 where each thread owns slabs (docs/decisions/0040). */
+enum { CLASS_THREADS = 40, CLASS_BLOCKS = 8, CLASS_MOST_MB = 14 };
+
+static void *use_classes(void *unused) {
+  char *mine[CLASS_BLOCKS];
+  for (size_t size = 16; size <= 64 * KIT_KB; size += size / 16 + 1) {
+    for (int i = 0; i < CLASS_BLOCKS; i++) {
+      CHECK(mine[i] = mem_malloc(size), "malloc failed");
+      memset(mine[i], 1, size);
+    }
+    for (int i = 0; i < CLASS_BLOCKS; i++) mem_free(mine[i]);
+  }
+  sleep_until_done();
+  return unused;
+}
+
 /* Stacks and all: it was 176 MB while each thread's first refill of a class took a page. */
 enum { CROWD_THREADS = 2000, CROWD_BLOCKS = 40, CROWD_STEP = 20, CROWD_MOST_MB = 110 };
 
@@ -327,6 +344,7 @@ int main(int argc, char **argv) {
     return many(BIN_THREADS, fill_bins, BIN_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
   if (strcmp(mode, "ring") == 0)
     return many(RING_THREADS, go_round, RING_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
+  if (strcmp(mode, "classes") == 0) return many(CLASS_THREADS, use_classes, CLASS_MOST_MB);
   if (strcmp(mode, "crowd") == 0) return many(CROWD_THREADS, fill_little, CROWD_MOST_MB);
   if (strcmp(mode, "little") == 0) return little();
   if (strcmp(mode, "little-of-main") == 0) return little_of_main();
