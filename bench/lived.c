@@ -24,13 +24,14 @@ struct settings {
 
 static void *live(void *argument) {
   struct settings *settings = argument;
-  char *blocks[BLOCKS_MOST];
+  char **blocks = bench_map(settings->blocks * sizeof *blocks);
   for (uint64_t i = 0; i < settings->blocks; i++) {
     blocks[i] = bench_malloc(16 + i * settings->step);
     memset(blocks[i], 1, 16);
   }
   pthread_barrier_wait(&settings->filled);
   for (uint64_t i = 0; i < settings->blocks; i++) free(blocks[i]);
+  bench_unmap_rest(blocks, 0, settings->blocks * sizeof *blocks);
   return NULL;
 }
 
