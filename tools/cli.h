@@ -48,6 +48,8 @@ int command_stats(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_prof(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_core(int argc, char **argv);
+int command_where(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_names(int argc, char **argv);
 int command_trace(int argc, char **argv);

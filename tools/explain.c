@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core_choice.h"
 #include "processes.h"
 #include "stats.h"
 #include "symbols.h"
@@ -13,6 +14,7 @@
 struct arguments {
   char *format;
   struct words words;
+  struct core_choice core;
   bool json, trim;
 };
 
@@ -26,6 +28,10 @@ static const struct argp_option options[] = {
 
 static error_t parse(int key, char *value, struct argp_state *state) {
   struct arguments *arguments = state->input;
+  if (key == ARGP_KEY_INIT) {
+    state->child_inputs[0] = &arguments->core;
+    return 0;
+  }
   if (key == KEY_TRIM) {
     arguments->trim = true;
     return 0;
@@ -35,14 +41,18 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   return 0;
 }
 
+static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
+
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID|NAME",
+    .children = children,
+    .args_doc = "PID|NAME\nFILE",
     .doc = "Tell why memory of a process that runs on hakmem does not come back: the reasons with "
            "figures, the largest first, and what would help. The process is only read; with --trim "
            "its threads are stopped "
-           "for a moment, and one of its next calls of malloc gives back what it can.",
+           "for a moment, and one of its next calls of malloc gives back what it can. FILE is a "
+           "core file.",
 };
 
 /* What is there afterwards. */
@@ -70,7 +80,7 @@ static int explain(const struct remote *remote, const struct arguments *argument
   if (code != 0) return code;
   bool sampled = profile_look(&profile, remote) == NULL;
   if (explain_find(explanation, snapshot, sampled ? &profile : NULL, remote)) {
-    struct symbols *symbols = symbols_open(remote->task);
+    struct symbols *symbols = symbols_open(remote_target(remote));
     if (arguments->trim) {
       code = explain_trim(&trim, remote, TRIM_SECONDS);
       if (code == 0 && trim.done) code = look_again(&trim, remote);
@@ -104,8 +114,11 @@ int command_explain(int argc, char **argv) {
   struct explanation *explanation = calloc(1, sizeof *explanation);
   int code = 1;
   if (remote == NULL || snapshot == NULL || explanation == NULL) complain("out of memory");
-  else if ((code = remote_open_words(remote, &arguments.words)) == 0) {
-    if (remote->shared) {
+  else if ((code = remote_open_chosen(remote, &arguments.core, &arguments.words)) == 0) {
+    if (remote->core != NULL && arguments.trim) {
+      complain("--trim: a core file gives nothing back");
+      code = EXIT_USAGE;
+    } else if (remote->shared) {
       complain("process %d (%s): may not be read: try as its user, or as root", remote->pid,
                remote->program);
       code = EXIT_CANNOT_RUN;
@@ -115,6 +128,7 @@ int command_explain(int argc, char **argv) {
   }
   free(explanation);
   free(snapshot);
+  remote_close(remote);
   free(remote);
   return code;
 }

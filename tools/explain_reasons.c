@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core.h"
 #include "explain.h"
 #include "stats.h"
 
@@ -43,6 +44,11 @@ static __attribute__((format(printf, 2, 3))) void say(char sentence[SENTENCE], c
 
 static void count_threads(struct circumstances *now, const struct remote *remote) {
   char path[96], name[32];
+  if (remote->core != NULL) {
+    /* It does not say what threads are called: one of several may be the helper. */
+    now->threads = (int)remote->core->thread_count;
+    return;
+  }
   snprintf(path, sizeof path, "/proc/%d/task", remote->pid);
   DIR *directory = opendir(path);
   if (directory == NULL) return;
@@ -62,6 +68,7 @@ static void count_threads(struct circumstances *now, const struct remote *remote
 static bool has_filter(const struct remote *remote) {
   char path[64], line[256];
   bool filter = false;
+  if (remote->core != NULL) return false;
   snprintf(path, sizeof path, "/proc/%d/status", remote->task);
   FILE *file = fopen(path, "re");
   if (file == NULL) return false;

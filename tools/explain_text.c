@@ -89,9 +89,7 @@ void explain_text(const struct explanation *explanation, const struct remote *re
   for (unsigned i = 0; i < explanation->reason_count; i++) sum += explanation->reasons[i].bytes;
   stats_equation(snapshot, equation, sizeof equation);
   fprintf(out, "%s\n%s (%d), hakmem %s (%s)%s\n", equation, remote->program, remote->pid,
-          remote->layout.release, remote->layout.variant,
-          snapshot->partial ? "; it changed while it was read: figures are of several moments"
-                            : "");
+          remote->layout.release, remote->layout.variant, stats_moment(snapshot, remote));
   if (explanation->reason_count == 0)
     fprintf(out,
             "Nothing is wrong: of %s that are resident the program holds %s in blocks, and no more "

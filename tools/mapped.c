@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "core.h"
 
 static const char deleted[] = " (deleted)";
 
-enum { ROOT_ROOM = 32 }; /* "/proc/PID/root" */
+enum { ROOT_ROOM = PATH_MAX };
 
 bool mapped_parse(char *line, struct mapped *mapped) {
   enum { RIGHTS = sizeof mapped->rights - 1 };
@@ -50,8 +51,17 @@ static int open_regular(const char *path, uint64_t inode) {
   return fd;
 }
 
-int mapped_open(int pid, const struct mapped *mapped) {
+static int open_of_core(struct core *core, uint64_t start) {
+  struct core_file *file = core_file_at(core, start);
+  int fd = file != NULL ? core_file_open(core, file) : -1;
+  errno = ENOENT;
+  return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
+int mapped_open(struct target target, const struct mapped *mapped) {
   char path[PATH_MAX + 64];
+  int pid = target.pid;
+  if (target.core != NULL) return open_of_core(target.core, mapped->start);
   struct stat status;
   snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", pid,
            (unsigned long long)mapped->start, (unsigned long long)mapped->end);
@@ -75,19 +85,19 @@ const char *mapped_name(const char *path, char *text, size_t room) {
 
 /* --- build-ids ----------------------------------------------------------------------------------------------- */
 
-/* Reads of a process' memory, or of a file. */
+/* Reads of somebody's memory, or of a file. */
 struct source {
-  int pid; /* 0: the file */
+  bool is_file;
   int fd;
+  struct target target;
   uint64_t start;
 };
 
+/* Of a core what it has itself: its files are what is to be compared with that. */
 static bool get(const struct source *source, uint64_t at, void *to, size_t bytes) {
-  if (source->pid == 0)
+  if (source->is_file)
     return at <= INT64_MAX && pread(source->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
-  struct iovec here = {to, bytes};
-  struct iovec there = {(void *)(uintptr_t)(source->start + at), bytes};
-  return process_vm_readv(source->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+  return target_read_kept(source->target, source->start + at, to, bytes);
 }
 
 /* Notes: their header, the owner's name, its content, each in multiples of 4 bytes. */
@@ -122,7 +132,7 @@ static void take_build_id(const struct source *source, char text[BUILD_ID_ROOM])
   if (!get(source, 0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
       header.e_ident[EI_CLASS] != ELFCLASS64)
     return;
-  if (source->pid == 0 && header.e_shentsize == sizeof(Elf64_Shdr)) {
+  if (source->is_file && header.e_shentsize == sizeof(Elf64_Shdr)) {
     for (unsigned i = 0; i < header.e_shnum && i < SECTIONS_MOST; i++) {
       Elf64_Shdr section;
       if (!get(source, header.e_shoff + i * sizeof section, &section, sizeof section)) return;
@@ -139,49 +149,69 @@ static void take_build_id(const struct source *source, char text[BUILD_ID_ROOM])
       if (!get(source, header.e_phoff + i * sizeof segment, &segment, sizeof segment)) return;
       if (pass == 0 && segment.p_type == PT_LOAD && segment.p_vaddr - segment.p_offset < first)
         first = segment.p_vaddr - segment.p_offset;
-      uint64_t at = source->pid == 0 ? segment.p_offset : segment.p_vaddr - first;
+      uint64_t at = source->is_file ? segment.p_offset : segment.p_vaddr - first;
       if (pass == 1 && segment.p_type == PT_NOTE && take_note(source, at, segment.p_filesz, text))
         return;
     }
   }
 }
 
-char *mapped_build_id(int pid, uint64_t start, char text[BUILD_ID_ROOM]) {
-  take_build_id(&(struct source){.pid = pid, .start = start}, text);
+char *mapped_build_id(struct target target, uint64_t start, char text[BUILD_ID_ROOM]) {
+  take_build_id(&(struct source){.target = target, .start = start}, text);
   return text;
 }
 
-static __attribute__((format(printf, 2, 3))) int open_if(const char *build_id, const char *format,
-                                                         ...) {
-  char path[PATH_MAX + 64], found[BUILD_ID_ROOM];
+/* A look for a file that has the build-id. */
+struct look {
+  const char *build_id;
+  char **found; /* NULL: nobody asks for its path */
+  char root[ROOT_ROOM];
+};
+
+static __attribute__((format(printf, 2, 3))) int open_if(const struct look *look,
+                                                         const char *format, ...) {
+  char path[2 * PATH_MAX + 64], found[BUILD_ID_ROOM];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(path, sizeof path, format, arguments);
   va_end(arguments);
   int fd = open_regular(path, 0);
   if (fd < 0) return -1;
-  take_build_id(&(struct source){.fd = fd}, found);
-  if (strcmp(found, build_id) == 0) return fd;
+  take_build_id(&(struct source){.is_file = true, .fd = fd}, found);
+  if (strcmp(found, look->build_id) == 0) {
+    if (look->found != NULL) *look->found = strdup(path);
+    return fd;
+  }
   close(fd);
   return -1;
 }
 
 /* What debuginfod-find, gdb and others have fetched; nothing is fetched here. */
-static int open_of_cache(const char *kind, const char *build_id) {
+static int open_of_cache(const struct look *look, const char *kind) {
   const char *cache = getenv("DEBUGINFOD_CACHE_PATH"), *folder = getenv("XDG_CACHE_HOME");
-  const char *home = getenv("HOME");
-  if (cache != NULL) return open_if(build_id, "%s/%s/%s", cache, build_id, kind);
-  if (folder != NULL)
-    return open_if(build_id, "%s/debuginfod_client/%s/%s", folder, build_id, kind);
-  return home == NULL
-             ? -1
-             : open_if(build_id, "%s/.cache/debuginfod_client/%s/%s", home, build_id, kind);
+  const char *home = getenv("HOME"), *id = look->build_id;
+  if (cache != NULL) return open_if(look, "%s/%s/%s", cache, id, kind);
+  if (folder != NULL) return open_if(look, "%s/debuginfod_client/%s/%s", folder, id, kind);
+  return home == NULL ? -1 : open_if(look, "%s/.cache/debuginfod_client/%s/%s", home, id, kind);
 }
 
 /* "": our own root. */
-static void name_root(int pid, char root[ROOT_ROOM]) {
-  root[0] = 0;
-  if (pid != 0) snprintf(root, ROOT_ROOM, "/proc/%d/root", pid);
+static struct look begin_look(struct target target, const char *build_id, char **found) {
+  struct look look = {.build_id = build_id, .found = found};
+  const char *root = target.core != NULL ? target.core->places.root : NULL;
+  if (root != NULL) snprintf(look.root, sizeof look.root, "%s", root);
+  else if (target.core == NULL && target.pid != 0)
+    snprintf(look.root, sizeof look.root, "/proc/%d/root", target.pid);
+  return look;
+}
+
+/* The folder that the user names for a core: by build-id, as packages of debugging information lie, or by the file's name. */
+static int open_of_folder(const struct look *look, struct target target, const char *ending) {
+  const char *folder = target.core != NULL ? target.core->places.debug_dir : NULL;
+  const char *id = look->build_id;
+  if (folder == NULL) return -1;
+  int fd = open_if(look, "%s/.build-id/%.2s/%s%s", folder, id, id + 2, ending);
+  return fd >= 0 ? fd : open_if(look, "%s/%s%s", folder, id, ending);
 }
 
 static bool is_build_id(const char *text) {
@@ -189,24 +219,40 @@ static bool is_build_id(const char *text) {
   return length > 2 && text[length] == 0;
 }
 
-int mapped_open_debug(int pid, const char *build_id) {
+int mapped_open_debug(struct target target, const char *build_id) {
   static const char form[] = "%s/usr/lib/debug/.build-id/%.2s/%s.debug";
-  char root[ROOT_ROOM];
   if (!is_build_id(build_id)) return -1;
-  name_root(pid, root);
-  int fd = open_if(build_id, form, root, build_id, build_id + 2);
-  if (fd < 0 && pid != 0) fd = open_if(build_id, form, "", build_id, build_id + 2);
-  return fd >= 0 ? fd : open_of_cache("debuginfo", build_id);
+  struct look look = begin_look(target, build_id, NULL);
+  int fd = open_of_folder(&look, target, ".debug");
+  if (fd < 0) fd = open_if(&look, form, look.root, build_id, build_id + 2);
+  if (fd < 0 && look.root[0] != 0) fd = open_if(&look, form, "", build_id, build_id + 2);
+  return fd >= 0 ? fd : open_of_cache(&look, "debuginfo");
 }
 
-int mapped_open_alike(int pid, const char *path, const char *build_id) {
-  char name[PATH_MAX], root[ROOT_ROOM];
+/* Copies lie beside each other, by their names, where somebody has gathered them for a core. */
+static int open_of_core_alike(const struct look *look, struct target target, const char *name) {
+  const char *slash = strrchr(name, '/'), *folder = target.core->places.debug_dir;
+  int fd = open_of_folder(look, target, "");
+  if (fd < 0 && folder != NULL)
+    fd = open_if(look, "%s/%s", folder, slash != NULL ? slash + 1 : name);
+  if (fd < 0 && look->root[0] != 0) fd = open_if(look, "%s", name);
+  return fd;
+}
+
+int mapped_open_same(struct target target, const char *path, const char *build_id, char **found) {
+  char name[PATH_MAX];
   int fd = -1;
   if (!is_build_id(build_id)) return -1;
-  name_root(pid, root);
-  if (path != NULL) fd = open_if(build_id, "%s%s", root, mapped_name(path, name, sizeof name));
+  struct look look = begin_look(target, build_id, found);
+  if (path != NULL) fd = open_if(&look, "%s%s", look.root, mapped_name(path, name, sizeof name));
+  if (fd < 0 && path != NULL && target.core != NULL) fd = open_of_core_alike(&look, target, name);
   /* Fedora's links to programs and libraries. */
-  if (fd < 0) fd = open_if(build_id, "%s/usr/lib/.build-id/%.2s/%s", root, build_id, build_id + 2);
-  if (fd < 0) fd = open_of_cache("executable", build_id);
-  return fd >= 0 ? fd : mapped_open_debug(pid, build_id);
+  if (fd < 0)
+    fd = open_if(&look, "%s/usr/lib/.build-id/%.2s/%s", look.root, build_id, build_id + 2);
+  return fd >= 0 ? fd : open_of_cache(&look, "executable");
+}
+
+int mapped_open_alike(struct target target, const char *path, const char *build_id) {
+  int fd = mapped_open_same(target, path, build_id, NULL);
+  return fd >= 0 ? fd : mapped_open_debug(target, build_id);
 }

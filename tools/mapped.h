@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "target.h"
+
 struct mapped {
   uint64_t start, end, offset, inode;
   char rights[5];
@@ -19,8 +21,8 @@ struct mapped {
 bool mapped_parse(char *line, struct mapped *mapped);
 
 /** Opens the file that is mapped: by the kernel's link to it, else by its name if that is the same file. -1: it cannot be
- * had so, and errno says why the kernel's link was refused. */
-int mapped_open(int pid, const struct mapped *mapped);
+ * had so, and errno says why the kernel's link was refused. Of a core: as core_file_open finds it. */
+int mapped_open(struct target target, const struct mapped *mapped);
 
 /** The path without " (deleted)"; in `text`. */
 const char *mapped_name(const char *path, char *text, size_t room);
@@ -28,11 +30,13 @@ const char *mapped_name(const char *path, char *text, size_t room);
 enum { BUILD_ID_ROOM = 64 * 2 + 1 };
 /** The build-id of the file that is mapped from `start` on, of its headers in memory; "": it has none, or cannot be read.
  * Returns `text`. */
-char *mapped_build_id(int pid, uint64_t start, char text[BUILD_ID_ROOM]);
+char *mapped_build_id(struct target target, uint64_t start, char text[BUILD_ID_ROOM]);
 /** Opens a file that has the build-id: what is at `path` now (NULL: nowhere), a copy, or one with debugging information. They are
- * looked for by the root of the process, and by ours; a `pid` of 0 is for ours alone. -1: there is none. */
-int mapped_open_alike(int pid, const char *path, const char *build_id);
+ * looked for by the root of the process, and by ours; nobody's target is for ours alone. -1: there is none. */
+int mapped_open_alike(struct target target, const char *path, const char *build_id);
+/** The same of files that have all that was mapped. `*found`, where it is not NULL: its path, to be freed. */
+int mapped_open_same(struct target target, const char *path, const char *build_id, char **found);
 /** The same of files with debugging information alone, which packages install and debuginfod has fetched. */
-int mapped_open_debug(int pid, const char *build_id);
+int mapped_open_debug(struct target target, const char *build_id);
 
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "symbols.h"
 
 #define obstack_chunk_alloc malloc
@@ -54,16 +55,24 @@ void places_comment(struct places *places, const char *format, ...) {
 
 /* --- what is mapped --------------------------------------------------------------------------------------- */
 
+static void find_program(struct target target, char *program, size_t room) {
+  char path[64];
+  if (target.core != NULL) {
+    snprintf(program, room, "%s", core_program_path(target.core));
+    return;
+  }
+  snprintf(path, sizeof path, "/proc/%d/exe", target.pid);
+  ssize_t length = readlink(path, program, room - 1);
+  program[length > 0 ? length : 0] = 0;
+}
+
 /* Only what code lies in; the program itself first, as readers of pprof's format expect. */
-static bool add_objects(struct places *places, int pid) {
-  char path[64], program[PATH_MAX], name[PATH_MAX], *line = NULL;
+static bool add_objects(struct places *places, struct target target) {
+  char program[PATH_MAX], name[PATH_MAX], *line = NULL;
   size_t room = 0, objects = 0;
   bool has_program = false;
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  ssize_t length = readlink(path, program, sizeof program - 1);
-  program[length > 0 ? length : 0] = 0;
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  find_program(target, program, sizeof program);
+  FILE *maps = target_maps(target);
   if (maps == NULL) return false;
   while (getline(&line, &room, maps) >= 0) {
     struct mapped mapping;
@@ -144,7 +153,7 @@ static void add_notes(struct places *places, const struct symbols *symbols) {
 }
 
 /* Each address once: names are looked up in files. */
-static bool add_frames(struct places *places, const struct profile *profile, int pid) {
+static bool add_frames(struct places *places, const struct profile *profile, struct target target) {
   size_t count = 0, used = 0;
   for (size_t i = 0; i < profile->site_count; i++) count += profile->sites[i].depth;
   places->frames = calloc(count + 1, sizeof *places->frames);
@@ -158,7 +167,7 @@ static bool add_frames(struct places *places, const struct profile *profile, int
     if (used == 0 || places->frames[i].address != places->frames[used - 1].address)
       places->frames[used++] = places->frames[i];
   places->frame_count = used;
-  struct symbols *symbols = symbols_open(pid);
+  struct symbols *symbols = symbols_open(target);
   for (size_t i = 0; i < used; i++) name_frame(places, &places->frames[i], symbols);
   add_notes(places, symbols);
   symbols_close(symbols);
@@ -191,6 +200,7 @@ struct places *places_make(const struct profile *profile, const struct remote *r
   struct places *places = places_new();
   if (places == NULL) return NULL;
   clock_gettime(CLOCK_REALTIME, &now);
+  if (remote->core != NULL) now = (struct timespec){.tv_sec = remote->core->written};
   places->time_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   places->rate = profile->rate;
   places->age_ms = profile->age_ms;
@@ -200,8 +210,8 @@ struct places *places_make(const struct profile *profile, const struct remote *r
   places_comment(places, "%llu samples alive of %llu taken; %llu were dropped",
                  (unsigned long long)profile->live_samples, (unsigned long long)profile->samples,
                  (unsigned long long)profile->dropped);
-  if (!add_objects(places, remote->task) || !add_frames(places, profile, remote->task) ||
-      !add_places(places, profile)) {
+  if (!add_objects(places, remote_target(remote)) ||
+      !add_frames(places, profile, remote_target(remote)) || !add_places(places, profile)) {
     places_free(places);
     return NULL;
   }

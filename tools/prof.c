@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "core_choice.h"
 #include "option_table.h"
 #include "pprof.h"
 #include "processes.h"
@@ -25,6 +26,7 @@ struct arguments {
   char *format, *output;
   struct prof_output file; /* it, open */
   struct words words;
+  struct core_choice core;
   char **program; /* and its arguments; NULL: a process, or files */
 };
 
@@ -87,6 +89,9 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   long long number = 0;
   error_t error = 0;
   switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &arguments->core;
+    return 0;
   case KEY_FORMAT:
     arguments->format = value;
     return 0;
@@ -112,16 +117,19 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
+static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
+
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "PID|NAME\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
+    .children = children,
+    .args_doc = "PID|NAME\nFILE\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
     .doc =
         "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
         "keeps from its start "
         "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes. With --, run PROGRAM on hakmem and "
         "tell it when it ends, or at SIGINT. With diff, tell what AFTER has more "
-        "or less than BEFORE: files of --format=pprof.",
+        "or less than BEFORE: files of --format=pprof. FILE is a core file.",
 };
 
 static int wait_and_read(struct profile *profile, struct remote *remote,
@@ -150,13 +158,18 @@ static int show(struct remote *remote, const struct prof_order *order) {
   return code;
 }
 
-static int look_at_process(const struct words *words, const struct prof_order *order) {
+static int look_at_process(struct arguments *arguments) {
+  const struct prof_order *order = &arguments->order;
   struct remote *remote = calloc(1, sizeof *remote);
   if (remote == NULL) {
     complain("out of memory");
     return 1;
   }
-  int code = remote_open_words(remote, words);
+  int code = remote_open_chosen(remote, &arguments->core, &arguments->words);
+  if (code == 0 && remote->core != NULL && (order->view == VIEW_GROWTH || order->rate >= 0)) {
+    complain("--growth and --rate are for a process that lives, not for a core file");
+    code = EXIT_USAGE;
+  }
   /* Where it cannot be read, or has no sampler, show() says so. */
   if (code == 0 && order->rate >= 0 && !remote->shared && remote->samples != 0 &&
       !profile_set_rate(remote, order->rate > 0 ? order->rate : -1)) {
@@ -167,6 +180,7 @@ static int look_at_process(const struct words *words, const struct prof_order *o
                remote->pid, remote->program);
   }
   if (code == 0) code = show(remote, order);
+  remote_close(remote);
   free(remote);
   return code;
 }
@@ -214,7 +228,7 @@ static int look(struct arguments *arguments, bool files) {
   } else {
     fill_standard_descriptors();
     code = files ? prof_diff(order, arguments->words.all[1], arguments->words.all[2])
-                 : look_at_process(&arguments->words, order);
+                 : look_at_process(arguments);
   }
   prof_close(order->output);
   return code;

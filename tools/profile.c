@@ -145,23 +145,64 @@ static bool read_chunk(const struct remote *remote, uint64_t address, struct sam
   return true;
 }
 
+/* The place of a chunk of records, and how many it has. */
+static uint32_t chunk_at(const struct samples *head, uint32_t first, uint64_t *address) {
+  uint32_t left = atomic_load(&head->records) - first;
+  *address = (uintptr_t)atomic_load(&head->record_chunks[first / SAMPLE_RECORDS_A_CHUNK]);
+  return left < SAMPLE_RECORDS_A_CHUNK ? left : SAMPLE_RECORDS_A_CHUNK;
+}
+
+/* When a core was made its clock does not tell: ages count from the youngest sample on, be it alive or not. */
+static uint64_t now_of_core(const struct remote *remote, const struct samples *head) {
+  static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
+  uint32_t count = atomic_load(&head->records);
+  uint64_t now = 0, address;
+  for (uint32_t first = 0; first < count; first += SAMPLE_RECORDS_A_CHUNK) {
+    uint32_t records = chunk_at(head, first, &address);
+    if (!remote_read(remote, address, chunk, records * sizeof chunk[0])) break;
+    for (uint32_t i = 0; i < records; i++)
+      if (atomic_load(&chunk[i].since_ms) > now) now = atomic_load(&chunk[i].since_ms);
+  }
+  return now;
+}
+
 static bool read_records(struct profile *profile, const struct remote *remote,
                          const struct samples *head) {
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
   uint32_t count = atomic_load(&head->records);
-  uint64_t now = now_of_samples();
-  uint64_t since = atomic_load(&head->since_ms);
-  profile->age_ms = now > since ? now - since : 0;
   if (count > (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK) return false;
+  uint64_t now = remote->core != NULL ? now_of_core(remote, head) : now_of_samples();
+  uint64_t since = atomic_load(&head->since_ms);
+  profile->now_ms = now;
+  profile->age_ms = now > since ? now - since : 0;
   for (uint32_t first = 0; first < count; first += SAMPLE_RECORDS_A_CHUNK) {
-    uint32_t records =
-        count - first < SAMPLE_RECORDS_A_CHUNK ? count - first : SAMPLE_RECORDS_A_CHUNK;
-    uint64_t address = (uintptr_t)atomic_load(&head->record_chunks[first / SAMPLE_RECORDS_A_CHUNK]);
+    uint64_t address;
+    uint32_t records = chunk_at(head, first, &address);
     if (!read_chunk(remote, address, chunk, records)) return false;
     for (uint32_t i = 0; i < records; i++) add_record(profile, &chunk[i], now);
   }
   if (profile->live_bytes > 0) profile->live_rate /= profile->live_bytes;
   return true;
+}
+
+bool profile_each_chunk(const struct remote *remote,
+                        void (*each)(void *context, const struct sample_record *records,
+                                     uint32_t count),
+                        void *context) {
+  static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
+  struct samples *head = calloc(1, sizeof *head);
+  bool ok = head != NULL && remote->samples != 0 &&
+            remote_read(remote, remote->samples, head, sizeof *head) &&
+            atomic_load(&head->records) <= (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK;
+  uint32_t count = ok ? atomic_load(&head->records) : 0;
+  for (uint32_t first = 0; first < count && ok; first += SAMPLE_RECORDS_A_CHUNK) {
+    uint64_t address;
+    uint32_t records = chunk_at(head, first, &address);
+    ok = remote_read(remote, address, chunk, records * sizeof chunk[0]);
+    if (ok) each(context, chunk, records);
+  }
+  free(head);
+  return ok;
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------- */

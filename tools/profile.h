@@ -36,6 +36,7 @@ struct profile {
   uint64_t samples, dropped, live_samples;
   double
       live_rate; /* at which those that live were taken, on average: HAKMEM_PROF_MOST thins them */
+  uint64_t now_ms;             /* by the samples' clock */
   uint64_t age_ms;             /* since the first sample */
   uint64_t read_ms, growth_ms; /* when it was read; the time since the one that was taken off */
   struct site *sites;
@@ -50,6 +51,11 @@ struct profile {
 const char *profile_look(struct profile *profile, const struct remote *remote);
 /** The same; 0, or an exit code after a complaint. */
 int profile_read(struct profile *profile, const struct remote *remote);
+/** Calls each(context, records, count) for the records, a chunk at a time, live and freed ones. False: they cannot be read. */
+bool profile_each_chunk(const struct remote *remote,
+                        void (*each)(void *context, const struct sample_record *records,
+                                     uint32_t count),
+                        void *context);
 /** The site of a stack; NULL: it has none. */
 struct site *profile_site(const struct profile *profile, uint32_t place);
 /** Takes off what an earlier one of the same process has. */

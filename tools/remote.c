@@ -9,23 +9,35 @@
 #include <sys/uio.h>
 
 #include "cli.h"
+#include "core.h"
 #include "remote_find.h"
 
+struct target remote_target(const struct remote *remote) {
+  return (struct target){remote->task, remote->core};
+}
+
 bool remote_read(const struct remote *remote, uint64_t address, void *to, size_t bytes) {
-  struct iovec here = {to, bytes};
-  struct iovec there = {(void *)(uintptr_t)address, bytes};
-  return process_vm_readv(remote->task, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+  return target_read(remote_target(remote), address, to, bytes);
 }
 
 bool remote_write(const struct remote *remote, uint64_t address, const void *from, size_t bytes) {
+  if (remote->core != NULL) return false;
   struct iovec here = {(void *)(uintptr_t)from, bytes};
   struct iovec there = {(void *)(uintptr_t)address, bytes};
   return process_vm_writev(remote->task, &here, 1, &there, 1, 0) == (ssize_t)bytes;
 }
 
+static unsigned read_words_of_core(const struct remote *remote, const uint64_t *addresses,
+                                   unsigned count, uint64_t *words) {
+  unsigned got = 0;
+  while (got < count && remote_read(remote, addresses[got], &words[got], sizeof *words)) got++;
+  return got;
+}
+
 unsigned remote_read_words(const struct remote *remote, const uint64_t *addresses, unsigned count,
                            uint64_t *words) {
   struct iovec here = {words, count * sizeof *words}, there[READ_AT_ONCE];
+  if (remote->core != NULL) return read_words_of_core(remote, addresses, count, words);
   for (unsigned i = 0; i < count; i++)
     there[i] = (struct iovec){(void *)(uintptr_t)addresses[i], sizeof *words};
   ssize_t got = process_vm_readv(remote->task, &here, 1, there, count, 0);
@@ -119,8 +131,19 @@ static bool is_plausible(const struct directory_layout *layout) {
          layout->options.stride <= 4096;
 }
 
+static int refuse_core(const struct remote *remote) {
+  char missing[128] = "";
+  if (remote->core->missing > 0)
+    snprintf(missing, sizeof missing, ": it is cut, %llu bytes of it are missing",
+             (unsigned long long)remote->core->missing);
+  complain("%s: of process %d (%s), what hakmem knew of its memory is not in this core%s",
+           remote->core->path, remote->pid, remote->program, missing);
+  return EXIT_CANNOT_RUN;
+}
+
 /* After a read that failed. */
 static int cannot_read(struct remote *remote) {
+  if (remote->core != NULL) return refuse_core(remote);
   return errno == EFAULT || errno == ESRCH ? remote_report(remote, remote_look(remote))
                                            : remote_refused(remote);
 }
@@ -176,6 +199,8 @@ static int read_directory(struct remote *remote, uint64_t address) {
   remote->heap_none = place(address, directory.heap_none);
   remote->option_sources = place(address, directory.option_sources);
   remote->lost = place(address, directory.lost);
+  remote->guarded = place(address, directory.guarded);
+  remote->guarded_slots = place(address, directory.guarded_slots);
   return 0;
 }
 
@@ -186,7 +211,14 @@ bool remote_has_directory(const struct remote *remote) {
 }
 
 static int complain_of_none(const struct remote *remote, const struct found *found) {
-  if (remote_look(remote) == REMOTE_ENDED) return remote_report(remote, REMOTE_ENDED);
+  if (remote->core != NULL && found->missing[0] != 0) {
+    complain("%s: hakmem may be in %s, of which this machine has no file of the same build; name "
+             "where it is: --root or --debug-dir",
+             remote->core->path, found->missing);
+    return EXIT_CANNOT_RUN;
+  }
+  if (remote->core == NULL && remote_look(remote) == REMOTE_ENDED)
+    return remote_report(remote, REMOTE_ENDED);
   if (found->older[0] != 0) {
     complain(
         "process %d (%s) runs on an older hakmem (%s), which cannot be looked into from outside: "
@@ -199,20 +231,15 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
   return EXIT_CANNOT_RUN;
 }
 
-int remote_open(struct remote *remote, const char *text) {
-  if (text == NULL) {
-    complain("name a process, by its number");
-    return EXIT_USAGE;
-  }
-  memset(remote, 0, sizeof *remote);
-  int code = remote_check_process(remote, text);
-  if (code != 0 || remote->shared) return code;
+/* Where hakmem is in it. 0, or an exit code after a complaint. */
+static int open_there(struct remote *remote) {
+  int code = 0;
   struct found *found = calloc(1, sizeof *found);
   if (found == NULL) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote->task, found) || (found->count == 0 && found->refused))
+  if (!remote_find(remote_target(remote), found) || (found->count == 0 && found->refused))
     code = remote_refused(remote);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */
@@ -234,4 +261,44 @@ int remote_open(struct remote *remote, const char *text) {
     return EXIT_CANNOT_RUN;
   }
   return code;
+}
+
+int remote_open(struct remote *remote, const char *text) {
+  if (text == NULL) {
+    complain("name a process, by its number");
+    return EXIT_USAGE;
+  }
+  memset(remote, 0, sizeof *remote);
+  int code = remote_check_process(remote, text);
+  return code != 0 || remote->shared ? code : open_there(remote);
+}
+
+int remote_of_core(struct remote *remote, struct core *core) {
+  char byte;
+  memset(remote, 0, sizeof *remote);
+  remote->core = core;
+  remote->pid = remote->task = core->pid;
+  snprintf(remote->program, sizeof remote->program, "%s", core->program);
+  int code = open_there(remote);
+  /* The directory is read from a file, which every process has: what the process wrote may be cut away. */
+  if (code == 0 && !core_read_kept(core, remote->heaps, &byte, sizeof byte))
+    code = refuse_core(remote);
+  else if (code == 0 && core->missing > 0)
+    complain("note: %s is cut: %llu bytes of %llu are missing, and figures are of what is there",
+             core->path, (unsigned long long)core->missing,
+             (unsigned long long)(core->size + core->missing));
+  return code;
+}
+
+int remote_open_core(struct remote *remote, const char *path, const struct core_places *places) {
+  struct core *core;
+  memset(remote, 0, sizeof *remote);
+  int code = core_open(&core, path, places);
+  return code != 0 ? code : remote_of_core(remote, core);
+}
+
+void remote_close(struct remote *remote) {
+  if (remote == NULL) return;
+  core_close(remote->core);
+  remote->core = NULL;
 }

@@ -1,4 +1,4 @@
-/* remote.h - a process that runs on hakmem, read from outside: it is neither stopped nor asked.
+/* remote.h - a process that runs on hakmem, read from outside: it is neither stopped nor asked. Or one that did: its core.
  *
  * What is read is another's memory, perhaps another user's: every size in it is checked before it is used, and a
  * structure that changes while it is read gives a wrong figure, never a crash.
@@ -13,8 +13,10 @@
 
 #include "observe/directory.h"
 #include "observe/shared.h"
+#include "target.h"
 
 struct remote {
+  struct core *core; /* NULL: it lives */
   int pid;
   int task; /* a thread of it that lives: the first one's end leaves a zombie, which has no memory to be looked at */
   uint64_t birth; /* when it began, in ticks since the machine did */
@@ -28,13 +30,24 @@ struct remote {
   /* Addresses there; 0: there is no such thing in its build. */
   uint64_t directory, map, heaps, lists, units, pool, stuck, chunks, first_chunk, os_counts,
       counters_shared, counters_supplied, started, option_values, option_table, samples, requests,
-      heap_none, option_sources, lost;
+      heap_none, option_sources, lost, guarded, guarded_slots;
   struct directory_layout layout;
 };
 
 /** Finds hakmem in the process that `text` names (NULL: the user named none), and reads its directory. 0, or an exit code after a line that says what is
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
+
+/** The same of the process that a core was made of. Then remote_close. */
+struct core_places;
+int remote_open_core(struct remote *remote, const char *path, const struct core_places *places);
+/** The same of a core that was opened: it is the remote's from then on, also where hakmem is not found in it. */
+int remote_of_core(struct remote *remote, struct core *core);
+/** Forgets the core, if it was one. */
+void remote_close(struct remote *remote);
+
+/** Whose memory it is. */
+struct target remote_target(const struct remote *remote);
 
 /* So many heaps are read at most: a list may have no end. */
 enum { HEAPS_MOST = 100000 };

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "elf_file.h"
 #include "mapped.h"
 #include "observe/directory.h"
@@ -93,13 +94,20 @@ static void note_allocator(const char *name, struct found *found) {
     snprintf(found->allocator, sizeof found->allocator, "musl's malloc");
 }
 
+/* The library, or the program, of which it may be a part. */
+static bool may_have_it(const struct core *core, const struct mapped *mapping, bool named) {
+  return named || strcmp(mapping->path, core_program_path(core)) == 0;
+}
+
 /* The file cannot be read: it was deleted or replaced since, or lies where this tool may not look. A library of hakmem
  * exports its directory. */
-static void look_into_memory(int pid, const struct mapped *mapping, bool named,
+static void look_into_memory(struct target target, const struct mapped *mapping, bool named,
                              struct found *found) {
   errno = 0;
-  struct image image = remote_image_find(pid, mapping->start, DIRECTORY_SYMBOL);
+  struct image image = remote_image_find(target, mapping->start, DIRECTORY_SYMBOL);
   if (image.symbol == 0 && errno == EPERM) found->refused = true;
+  else if (image.symbol == 0 && target.core != NULL && may_have_it(target.core, mapping, named))
+    snprintf(found->missing, sizeof found->missing, "%s", mapping->path);
   else if (image.symbol == 0 && named)
     snprintf(found->older, sizeof found->older, "%s", mapping->path);
   if (image.symbol == 0 || found->count == PLACES_MOST) return;
@@ -111,13 +119,13 @@ static void look_into_memory(int pid, const struct mapped *mapping, bool named,
   place->end = image.end;
 }
 
-static void look_into(int pid, const struct mapped *mapping, struct found *found) {
+static void look_into(struct target target, const struct mapped *mapping, struct found *found) {
   const char *name = name_of(mapping->path);
   bool named = strncmp(name, "libhakmem", 9) == 0;
   note_allocator(name, found);
-  int fd = mapped_open(pid, mapping);
+  int fd = mapped_open(target, mapping);
   if (fd < 0) {
-    look_into_memory(pid, mapping, named, found);
+    look_into_memory(target, mapping, named, found);
     return;
   }
   Elf64_Ehdr header;
@@ -140,14 +148,13 @@ static void look_into(int pid, const struct mapped *mapping, struct found *found
   place->end = mapping->start + (end - first);
 }
 
-bool remote_find(int pid, struct found *found) {
-  char path[64], *line = NULL;
+bool remote_find(struct target target, struct found *found) {
+  char *line = NULL;
   size_t room = 0;
   uint64_t seen = 0;
   bool has_glibc = false, any = false;
   memset(found, 0, sizeof *found);
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = target_maps(target);
   if (maps == NULL) return false;
   while (getline(&line, &room, maps) >= 0) {
     struct mapped mapping;
@@ -160,7 +167,7 @@ bool remote_find(int pid, struct found *found) {
     if (strncmp(name_of(mapping.path), "libc.so.6", 9) == 0 ||
         strncmp(name_of(mapping.path), "libc-2.", 7) == 0)
       has_glibc = true;
-    look_into(pid, &mapping, found);
+    look_into(target, &mapping, found);
   }
   free(line);
   fclose(maps);

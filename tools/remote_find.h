@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "target.h"
+
 struct place {
   char path[PATH_MAX];
   bool is_library;     /* a file of hakmem alone */
@@ -20,10 +22,12 @@ struct found {
   struct place places[PLACES_MOST];
   bool refused;         /* a file that cannot be opened is not to be read in memory, either */
   char older[PATH_MAX]; /* a file of hakmem without a directory; "": there is none */
-  char allocator[64];   /* for messages: which other one the process seems to have */
+  char missing
+      [PATH_MAX]; /* of a core: a file that hakmem may be in, and that is not to be had; "": none */
+  char allocator[64]; /* for messages: which other one the process seems to have */
 };
 
 /** False when the process' mappings cannot be read. */
-bool remote_find(int pid, struct found *found);
+bool remote_find(struct target target, struct found *found);
 
 #endif

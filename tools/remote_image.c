@@ -5,26 +5,21 @@
 #include <elf.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 enum { HEADERS_MOST = 64, ENTRIES_MOST = 256, CHAIN_MOST = 4096, NAME_MOST = 64 };
-
-static bool get(int pid, uint64_t address, void *to, size_t bytes) {
-  struct iovec here = {to, bytes};
-  struct iovec there = {(void *)(uintptr_t)address, bytes};
-  return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
-}
 
 /* What the library says where its tables are. */
 struct tables {
   uint64_t hash, symbols, strings;
 };
 
-static bool read_tables(int pid, uint64_t dynamic, uint64_t base, struct tables *tables) {
+static bool read_tables(struct target target, uint64_t dynamic, uint64_t base,
+                        struct tables *tables) {
   for (int i = 0; i < ENTRIES_MOST; i++) {
     Elf64_Dyn entry;
-    if (!get(pid, dynamic + (uint64_t)i * sizeof entry, &entry, sizeof entry)) return false;
+    if (!target_read(target, dynamic + (uint64_t)i * sizeof entry, &entry, sizeof entry))
+      return false;
     /* glibc's loader has added the library's place to them, musl's has not. */
     uint64_t at = entry.d_un.d_ptr < base ? entry.d_un.d_ptr + base : entry.d_un.d_ptr;
     if (entry.d_tag == DT_NULL) break;
@@ -35,10 +30,11 @@ static bool read_tables(int pid, uint64_t dynamic, uint64_t base, struct tables 
   return tables->hash != 0 && tables->symbols != 0 && tables->strings != 0;
 }
 
-static bool is_named(int pid, uint64_t text, const char *name) {
+static bool is_named(struct target target, uint64_t text, const char *name) {
   char found[NAME_MOST];
   size_t bytes = strlen(name) + 1;
-  return bytes <= sizeof found && get(pid, text, found, bytes) && memcmp(found, name, bytes) == 0;
+  return bytes <= sizeof found && target_read(target, text, found, bytes) &&
+         memcmp(found, name, bytes) == 0;
 }
 
 static uint32_t hash_of(const char *name) {
@@ -48,19 +44,23 @@ static uint32_t hash_of(const char *name) {
 }
 
 /* DT_GNU_HASH: a header of four words, a filter, the buckets, and for each symbol its hash, whose last bit ends a bucket. */
-static uint64_t look_up(int pid, const struct tables *tables, uint64_t base, const char *name) {
+static uint64_t look_up(struct target target, const struct tables *tables, uint64_t base,
+                        const char *name) {
   uint32_t header[4], index, hash = hash_of(name);
-  if (!get(pid, tables->hash, header, sizeof header) || header[0] == 0) return 0;
+  if (!target_read(target, tables->hash, header, sizeof header) || header[0] == 0) return 0;
   uint64_t buckets = tables->hash + sizeof header + header[2] * sizeof(uint64_t);
   uint64_t chain = buckets + header[0] * sizeof(uint32_t);
-  if (!get(pid, buckets + hash % header[0] * sizeof(uint32_t), &index, sizeof index)) return 0;
+  if (!target_read(target, buckets + hash % header[0] * sizeof(uint32_t), &index, sizeof index))
+    return 0;
   for (int i = 0; i < CHAIN_MOST && index >= header[1]; i++, index++) {
     uint32_t other;
     Elf64_Sym symbol;
-    if (!get(pid, chain + (index - header[1]) * sizeof other, &other, sizeof other)) return 0;
+    if (!target_read(target, chain + (index - header[1]) * sizeof other, &other, sizeof other))
+      return 0;
     if ((other | 1) == (hash | 1)) {
-      if (!get(pid, tables->symbols + index * sizeof symbol, &symbol, sizeof symbol)) return 0;
-      if (symbol.st_shndx != SHN_UNDEF && is_named(pid, tables->strings + symbol.st_name, name))
+      if (!target_read(target, tables->symbols + index * sizeof symbol, &symbol, sizeof symbol))
+        return 0;
+      if (symbol.st_shndx != SHN_UNDEF && is_named(target, tables->strings + symbol.st_name, name))
         return base + symbol.st_value;
     }
     if ((other & 1) != 0) break;
@@ -68,14 +68,14 @@ static uint64_t look_up(int pid, const struct tables *tables, uint64_t base, con
   return 0;
 }
 
-struct image remote_image_find(int pid, uint64_t start, const char *name) {
+struct image remote_image_find(struct target target, uint64_t start, const char *name) {
   Elf64_Ehdr header;
   Elf64_Phdr headers[HEADERS_MOST];
   const struct image none = {0};
-  if (!get(pid, start, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof headers[0] ||
-      header.e_phnum > HEADERS_MOST ||
-      !get(pid, start + header.e_phoff, headers, header.e_phnum * sizeof headers[0]))
+  if (!target_read(target, start, &header, sizeof header) ||
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof headers[0] || header.e_phnum > HEADERS_MOST ||
+      !target_read(target, start + header.e_phoff, headers, header.e_phnum * sizeof headers[0]))
     return none;
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = UINT64_MAX, end = 0, dynamic = 0;
   for (unsigned i = 0; i < header.e_phnum; i++) {
@@ -88,7 +88,7 @@ struct image remote_image_find(int pid, uint64_t start, const char *name) {
   if (dynamic == 0 || first >= end) return none;
   uint64_t base = start - first;
   struct tables tables = {0};
-  if (!read_tables(pid, base + dynamic, base, &tables)) return none;
-  uint64_t symbol = look_up(pid, &tables, base, name);
+  if (!read_tables(target, base + dynamic, base, &tables)) return none;
+  uint64_t symbol = look_up(target, &tables, base, name);
   return (struct image){symbol, base + ((end + page - 1) & -page)};
 }

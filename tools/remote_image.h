@@ -6,12 +6,14 @@
 
 #include <stdint.h>
 
+#include "target.h"
+
 struct image {
   uint64_t symbol; /* its address; 0: the library has none of that name */
   uint64_t end;    /* of the library's memory */
 };
 
 /** Looks for a symbol that the library whose first byte lies at `start` exports. All 0 where it makes no sense. */
-struct image remote_image_find(int pid, uint64_t start, const char *name);
+struct image remote_image_find(struct target target, uint64_t start, const char *name);
 
 #endif

@@ -197,6 +197,7 @@ int remote_check_process(struct remote *remote, const char *text) {
 /* --- whether it still is -------------------------------------------------------------------------------- */
 
 enum remote_state remote_look(const struct remote *remote) {
+  if (remote->core != NULL) return REMOTE_THERE;
   if (find_task(remote->pid) == 0 || read_birth(remote->pid) != remote->birth) return REMOTE_ENDED;
   struct shared_figures figures;
   uint64_t resident;
@@ -210,6 +211,7 @@ enum remote_state remote_look(const struct remote *remote) {
 }
 
 bool remote_follow(struct remote *remote) {
+  if (remote->core != NULL) return false;
   struct status status = read_status(remote->task);
   /* The number of a thread that has ended may be another process's by now. */
   if (status.found && !status.ended && status.process == remote->pid) return false;

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core.h"
+#include "mapped.h"
+
 /* Entries of pagemap that are read at once: a unit of 2 MiB. */
 enum { AT_ONCE = 512 };
 
@@ -57,7 +60,7 @@ static bool read_areas(struct resident *resident) {
   char *line = NULL;
   size_t line_room = 0, room = 0;
   uint64_t bytes;
-  FILE *file = open_file(resident->pid, "smaps");
+  FILE *file = open_file(resident->target.pid, "smaps");
   if (file == NULL) return false;
   bool ok = true;
   while (ok && getline(&line, &line_room, file) >= 0) {
@@ -78,7 +81,7 @@ static bool read_areas(struct resident *resident) {
 static uint64_t read_total(const struct resident *resident) {
   char line[256];
   uint64_t total = 0;
-  FILE *file = open_file(resident->pid, "smaps_rollup");
+  FILE *file = open_file(resident->target.pid, "smaps_rollup");
   if (file != NULL) {
     while (fgets(line, sizeof line, file) != NULL)
       if (is_figure(line, "Rss", &total)) break;
@@ -89,13 +92,44 @@ static uint64_t read_total(const struct resident *resident) {
   return total;
 }
 
-bool resident_open(struct resident *resident, int pid) {
+/* Of a core: its mappings, with the pages that it has. */
+static bool read_core(struct resident *resident) {
+  char *line = NULL;
+  size_t line_room = 0, room = 0;
+  struct mapped mapping;
+  FILE *maps = target_maps(resident->target);
+  if (maps == NULL) return false;
+  resident->by_page = true;
+  bool ok = true;
+  while (ok && getline(&line, &line_room, maps) >= 0) {
+    if (!mapped_parse(line, &mapping)) continue;
+    ok = add_area(resident, &room, mapping.start, mapping.end);
+    if (!ok) break;
+    struct area *area = &resident->areas[resident->count - 1];
+    const char *slash = strrchr(mapping.path, '/');
+    snprintf(area->name, sizeof area->name, "%s", slash != NULL ? slash + 1 : mapping.path);
+    area->resident = core_pages(resident->target.core, area->start, area->end) * resident->page;
+    resident->total += area->resident;
+  }
+  free(line);
+  fclose(maps);
+  return ok;
+}
+
+bool resident_open(struct resident *resident, struct target target) {
   char path[64];
   memset(resident, 0, sizeof *resident);
-  resident->pid = pid;
+  resident->target = target;
+  resident->pagemap = -1;
   resident->page = (size_t)sysconf(_SC_PAGESIZE);
-  snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+  if (target.core != NULL) {
+    if (read_core(resident)) return true;
+    resident_close(resident);
+    return false;
+  }
+  snprintf(path, sizeof path, "/proc/%d/pagemap", target.pid);
   resident->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+  resident->by_page = resident->pagemap >= 0;
   if (!read_areas(resident)) {
     resident_close(resident);
     return false;
@@ -125,7 +159,14 @@ static size_t find(const struct resident *resident, uint64_t address) {
 /* Entries of `count` pages; false: it cannot be told. */
 static bool read_entries(const struct resident *resident, uint64_t start, uint64_t *entries,
                          size_t count) {
-  if (resident->pagemap < 0) return false;
+  if (!resident->by_page) return false;
+  if (resident->target.core != NULL) {
+    for (size_t i = 0; i < count; i++)
+      entries[i] = core_has_page(resident->target.core, start + i * resident->page)
+                       ? PAGE_PRESENT | PAGE_EXCLUSIVE
+                       : 0;
+    return true;
+  }
   size_t bytes = count * sizeof *entries;
   uint64_t offset = start / resident->page * sizeof *entries;
   return pread(resident->pagemap, entries, bytes, (off_t)offset) == (ssize_t)bytes;
@@ -167,7 +208,7 @@ void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, do
     while (area_at < resident->count && resident->areas[area_at].end <= address) area_at++;
     if (area_at == resident->count || resident->areas[area_at].start > address) continue;
     struct area *area = &resident->areas[area_at];
-    if (resident->pagemap < 0) {
+    if (!resident->by_page) {
       weights[i] = (double)area->resident / (double)(area->end - area->start);
     } else {
       if (area->own < 0) weigh(resident, area);

@@ -3,6 +3,9 @@
  * /proc/PID/smaps says how many bytes of each mapping are resident, /proc/PID/pagemap which pages are there. The kernel's
  * page of zeros is there as well and is resident nowhere: where a mapping has more pages than resident bytes, those that it
  * does not have for itself count for as much less.
+ *
+ * A core does not tell which pages were there. Those that it has and that are not all zeros count: a page that the process had
+ * only ever read, or written zeros to, does not, and one that was swapped out does.
  */
 #ifndef HAKMEM_RESIDENT_H
 #define HAKMEM_RESIDENT_H
@@ -10,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "target.h"
 
 struct area {
   uint64_t start, end, resident;
@@ -20,7 +25,9 @@ struct area {
 };
 
 struct resident {
-  int pid, pagemap; /* -1: cannot be read, and a mapping counts evenly */
+  struct target target;
+  int pagemap;  /* -1: cannot be read */
+  bool by_page; /* false: the kernel does not tell pages, and a mapping counts evenly */
   size_t page;
   struct area *areas; /* by address */
   size_t count;
@@ -29,7 +36,7 @@ struct resident {
 };
 
 /** False when the process has ended, or may not be read. */
-bool resident_open(struct resident *resident, int pid);
+bool resident_open(struct resident *resident, struct target target);
 void resident_close(struct resident *resident);
 
 /** Sets weights[i] to how much of page i counts as resident, from 0 to 1, and takes these pages for shown. `start` and `bytes`

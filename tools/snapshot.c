@@ -154,10 +154,10 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   memset(snapshot, 0, sizeof *snapshot);
   snapshot->closely = closely;
   snapshot->started_ms = now_ms();
-  if (!resident_open(&resident, remote->task)) return false;
+  if (!resident_open(&resident, remote_target(remote))) return false;
   snapshot->resident = resident.total;
   snapshot->swapped = resident.swapped;
-  snapshot->by_page = resident.pagemap >= 0;
+  snapshot->by_page = resident.by_page;
   read_counts(snapshot, remote);
   uint64_t before = snapshot->units_mapped;
   uint64_t found = snapshot_units(snapshot, remote, &resident);
@@ -200,7 +200,7 @@ static enum remote_state take(struct snapshot *snapshot, const struct remote *re
   if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
-  for (int i = 0; i < TRIES && two != NULL && (best < 0 || two[best].partial); i++) {
+  for (int i = 0; i < (remote->core != NULL ? 1 : TRIES) && two != NULL && (best < 0 || two[best].partial); i++) {
     if (best >= 0 && two[best].late) break;
     int other = best == 0;
     if (!take_once(&two[other], remote, closely)) {

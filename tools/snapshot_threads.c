@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "snapshot.h"
 
 #if defined(__x86_64__)
@@ -18,10 +19,11 @@ enum { ALIGNMENT = 64, SEARCH = 16 * 1024, PIECE = 4096, GLIBC_TID = 0x2d0, MUSL
 
 static bool is_thread(const struct remote *remote, int thread, char name[20]) {
   char path[64];
+  name[0] = 0;
+  if (remote->core != NULL) return core_thread(remote->core, thread) != NULL;
   snprintf(path, sizeof path, "/proc/%d/task/%d/comm", remote->pid, thread);
   FILE *file = thread > 0 ? fopen(path, "re") : NULL;
   if (file == NULL) return false;
-  name[0] = 0;
   if (fgets(name, 20, file) != NULL) name[strcspn(name, "\n")] = 0;
   make_printable(name, 20);
   fclose(file);

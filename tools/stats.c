@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core_choice.h"
 #include "processes.h"
 
 void stats_parts(const struct snapshot *snapshot, struct part parts[PARTS]) {
@@ -81,7 +82,7 @@ char *stats_thread(const struct heap_figures *heap, char text[40]) {
   else if (heap->common) snprintf(text, 40, "for all");
   else if (heap->parked) snprintf(text, 40, "ended");
   else if (heap->thread == 0) snprintf(text, 40, "in use");
-  else snprintf(text, 40, "%d %s", heap->thread, heap->name);
+  else snprintf(text, 40, "%d%s%s", heap->thread, heap->name[0] != 0 ? " " : "", heap->name);
   return text;
 }
 
@@ -107,7 +108,7 @@ char *stats_bytes(double bytes, char text[16]) {
 
 enum { ROWS_MOST = 12 };
 
-static void print_parts(const struct snapshot *snapshot, FILE *out) {
+void stats_print_parts(const struct snapshot *snapshot, FILE *out) {
   struct part parts[PARTS];
   char text[16];
   stats_parts(snapshot, parts);
@@ -138,7 +139,7 @@ static void print_classes(const struct snapshot *snapshot, FILE *out) {
           stats_bytes(snapshot->warm_resident, text[2]));
 }
 
-static void print_heaps(const struct snapshot *snapshot, FILE *out) {
+void stats_print_heaps(const struct snapshot *snapshot, FILE *out) {
   char text[6][16];
   fprintf(out,
           "\nheaps of threads: %zu in use, %zu of threads that have ended; what they keep, bytes\n"
@@ -178,6 +179,15 @@ static void print_named(const struct snapshot *snapshot, FILE *out) {
   if (snapshot->heaps_named > rows) fprintf(out, "  and %zu more\n", snapshot->heaps_named - rows);
 }
 
+const char *stats_moment(const struct snapshot *snapshot, const struct remote *remote) {
+  if (remote->core == NULL)
+    return snapshot->partial ? "; it changed while it was read: figures are of several moments"
+                             : "";
+  return snapshot->partial
+             ? "; of its core, which has not all that hakmem had: figures are too small"
+             : "; of its core: pages that are not all zeros count as resident";
+}
+
 void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
   char equation[512];
   stats_equation(snapshot, equation, sizeof equation);
@@ -188,14 +198,12 @@ void stats_text(const struct snapshot *snapshot, const struct remote *remote, FI
     fprintf(out, "; may not be read: sums that it wrote %.1f s ago (HAKMEM_SHM), resident or not",
             snapshot->age);
   else
-    fprintf(out, "%s%s",
-            snapshot->partial ? "; it changed while it was read: figures are of several moments"
-                              : "",
+    fprintf(out, "%s%s", stats_moment(snapshot, remote),
             snapshot->by_page ? "" : "; pages cannot be told here: figures are shares of mappings");
   fputc('\n', out);
-  print_parts(snapshot, out);
+  stats_print_parts(snapshot, out);
   print_classes(snapshot, out);
-  if (!snapshot->counted) print_heaps(snapshot, out);
+  if (!snapshot->counted) stats_print_heaps(snapshot, out);
   if (snapshot->heaps_named > 0) print_named(snapshot, out);
   fprintf(out,
           "\nsystem calls since the start\n"
@@ -210,6 +218,7 @@ void stats_text(const struct snapshot *snapshot, const struct remote *remote, FI
 struct arguments {
   char *format;
   struct words words;
+  struct core_choice core;
 };
 
 enum { KEY_FORMAT = 1000 };
@@ -222,6 +231,9 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *value, struct argp_state *state) {
   struct arguments *arguments = state->input;
   switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &arguments->core;
+    return 0;
   case KEY_FORMAT:
     arguments->format = value;
     return 0;
@@ -230,15 +242,19 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
+static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
+
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "[PID|NAME...]",
-    .doc =
-        "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
-        "part, by "
-        "size of blocks, by thread. The process is only read, it needs no option and does "
-        "nothing for it. Without one, or with the name of several, list the processes on hakmem.",
+    .children = children,
+    .args_doc = "[PID|NAME...]\nFILE",
+    .doc = "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
+           "part, by "
+           "size of blocks, by thread. The process is only read, it needs no option and does "
+           "nothing for it. Without one, or with the name of several, list the processes on "
+           "hakmem. FILE is a "
+           "core file.",
 };
 
 typedef void write_format(const struct snapshot *, const struct remote *, FILE *);
@@ -263,19 +279,22 @@ int stats_list(FILE *out) {
   return code;
 }
 
-static int show(int pid, write_format *format) {
+/* A process, or where `pid` is 0 the core. */
+static int show(int pid, struct core_choice *core, write_format *format) {
   struct remote *remote = calloc(1, sizeof *remote);
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   char number[16];
   int code = 1;
   snprintf(number, sizeof number, "%d", pid);
   if (remote == NULL || snapshot == NULL) complain("out of memory");
-  else if ((code = remote_open(remote, number)) == 0 &&
+  else if ((code = pid != 0 ? remote_open(remote, number)
+                            : remote_open_core(remote, core->core, &core->places)) == 0 &&
            (code = remote_report(remote, snapshot_take(snapshot, remote))) == 0) {
     stats_sort_heaps(snapshot);
     format(snapshot, remote, stdout);
     snapshot_free(snapshot);
   }
+  remote_close(remote);
   free(snapshot);
   free(remote);
   return code;
@@ -290,6 +309,7 @@ int command_stats(int argc, char **argv) {
     complain("--format=%s: unknown; accepted: text|json|openmetrics|prometheus", arguments.format);
     return EXIT_USAGE;
   }
+  if (core_is_chosen(&arguments.core, &arguments.words)) return show(0, &arguments.core, format);
   if (arguments.words.count == 0 && format == stats_text) return stats_list(stdout);
   struct processes found;
   if (arguments.words.count == 0) {
@@ -307,7 +327,7 @@ int command_stats(int argc, char **argv) {
   }
   for (size_t i = 0; i < found.count && code == 0; i++) {
     if (i > 0 && format == stats_text) putchar('\n');
-    code = show(found.all[i], format);
+    code = show(found.all[i], NULL, format);
   }
   processes_free(&found);
   return code;

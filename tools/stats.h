@@ -34,12 +34,19 @@ char *stats_bytes(double bytes, char text[16]);
 /** "90 s", "5 min", "17 h". Returns `text`. */
 char *stats_age(uint64_t ms, char text[32]);
 
+/** A line for each part, and one for each heap. */
+void stats_print_parts(const struct snapshot *snapshot, FILE *out);
+void stats_print_heaps(const struct snapshot *snapshot, FILE *out);
+
 void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 /** As OpenMetrics 1.0. */
 void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
 /** As Prometheus' text format 0.0.4. */
 void stats_metrics_plain(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+
+/** What is to be said of the moment that the figures are of: "", or words that begin with "; ". */
+const char *stats_moment(const struct snapshot *snapshot, const struct remote *remote);
 
 /** "" for one, "s" for all others. */
 const char *stats_plural(uint64_t count);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "demangle.h"
 
 struct file {
@@ -23,19 +24,18 @@ struct symbols {
   Dwfl *dwfl;
   struct file *files; /* of symbols_of_files */
   struct demangler demangler;
-  int pid; /* of symbols_open */
+  struct target target; /* of symbols_open */
   struct unread *unread;
+  Elf *core; /* of symbols_calls */
 };
 
 /* --- the files of a process ------------------------------------------------------------------------------ */
 
 /* What is mapped from `base` on, the file's name in `line`; false: it is there no more. */
-static bool find_mapping(int pid, uint64_t base, struct mapped *mapping, char **line) {
-  char path[64];
+static bool find_mapping(struct target target, uint64_t base, struct mapped *mapping, char **line) {
   size_t room = 0;
   bool found = false;
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = target_maps(target);
   if (maps == NULL) return false;
   while (!found && getline(line, &room, maps) >= 0)
     found = mapped_parse(*line, mapping) && mapping->start == base;
@@ -45,28 +45,38 @@ static bool find_mapping(int pid, uint64_t base, struct mapped *mapping, char **
 
 /* The path by which libdwfl looks for files beside it: a process in a container has its own under a path at which there is
  * another one here, or none. */
-static char *path_of(int pid, const char *name, int fd) {
+static char *path_of(struct target target, const char *name, uint64_t base, int fd) {
   struct stat here, there;
   char *path = NULL;
+  struct core_file *file = target.core != NULL ? core_file_at(target.core, base) : NULL;
+  if (file != NULL && file->found != NULL) return strdup(file->found);
   if (fstat(fd, &there) == 0 && stat(name, &here) == 0 && here.st_ino == there.st_ino &&
       here.st_dev == there.st_dev)
     return strdup(name);
-  return asprintf(&path, "/proc/%d/root%s", pid, name) >= 0 ? path : NULL;
+  if (target.core != NULL) return strdup(name);
+  return asprintf(&path, "/proc/%d/root%s", target.pid, name) >= 0 ? path : NULL;
 }
 
 static void note_unread(struct symbols *symbols, uint64_t base, const char *name,
                         const char *build_id, bool gone, int error) {
+  const struct core *core = symbols->target.core;
+  struct core_file *file = core != NULL ? core_file_at(symbols->target.core, base) : NULL;
   struct unread *unread = calloc(1, sizeof *unread);
   if (unread == NULL) return;
   *unread = (struct unread){.next = symbols->unread, .base = base, .name = strdup(name)};
   snprintf(unread->build_id, sizeof unread->build_id, "%s", build_id);
   const char *slash = strrchr(name, '/');
-  snprintf(unread->why, sizeof unread->why, "%.60s %s, and %s: its functions have no names",
-           slash != NULL ? slash + 1 : name,
-           gone ? "was deleted or replaced" : "is another file now, or cannot be read",
-           error == EPERM || error == EACCES
-               ? "only root or CAP_CHECKPOINT_RESTORE may read what is mapped"
-               : "the kernel has no link to what is mapped");
+  if (file != NULL)
+    snprintf(unread->why, sizeof unread->why,
+             "%.60s %s (--root, --debug-dir): its functions have no names",
+             slash != NULL ? slash + 1 : name, file->why != NULL ? file->why : "cannot be read");
+  else
+    snprintf(unread->why, sizeof unread->why, "%.60s %s, and %s: its functions have no names",
+             slash != NULL ? slash + 1 : name,
+             gone ? "was deleted or replaced" : "is another file now, or cannot be read",
+             error == EPERM || error == EACCES
+                 ? "only root or CAP_CHECKPOINT_RESTORE may read what is mapped"
+                 : "the kernel has no link to what is mapped");
   symbols->unread = unread;
 }
 
@@ -75,17 +85,20 @@ static int find_elf(Dwfl_Module *module, void **userdata, const char *name, Dwar
   struct symbols *symbols = *userdata;
   struct mapped mapping;
   char *line = NULL, build_id[BUILD_ID_ROOM], clean[PATH_MAX];
-  if (name[0] != '/') return dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
+  if (name[0] != '/')
+    return symbols->target.core != NULL
+               ? -1
+               : dwfl_linux_proc_find_elf(module, userdata, name, base, file_name, elf);
   int fd = -1, error = 0;
-  mapped_build_id(symbols->pid, base, build_id);
+  mapped_build_id(symbols->target, base, build_id);
   mapped_name(name, clean, sizeof clean);
   bool gone = strcmp(clean, name) != 0;
-  if (find_mapping(symbols->pid, base, &mapping, &line)) {
-    fd = mapped_open(symbols->pid, &mapping);
+  if (find_mapping(symbols->target, base, &mapping, &line)) {
+    fd = mapped_open(symbols->target, &mapping);
     error = errno;
   }
-  if (fd < 0) fd = mapped_open_alike(symbols->pid, clean, build_id);
-  if (fd >= 0) *file_name = path_of(symbols->pid, clean, fd);
+  if (fd < 0) fd = mapped_open_alike(symbols->target, clean, build_id);
+  if (fd >= 0) *file_name = path_of(symbols->target, clean, base, fd);
   else if (line != NULL) note_unread(symbols, base, clean, build_id, gone, error);
   free(line);
   return fd;
@@ -99,8 +112,9 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
   char build_id[BUILD_ID_ROOM];
   int fd =
       dwfl_standard_find_debuginfo(module, userdata, name, base, file_name, link, sum, debug_name);
-  return fd >= 0 ? fd
-                 : mapped_open_debug(symbols->pid, mapped_build_id(symbols->pid, base, build_id));
+  return fd >= 0
+             ? fd
+             : mapped_open_debug(symbols->target, mapped_build_id(symbols->target, base, build_id));
 }
 
 static Dwfl_Callbacks callbacks = {.find_elf = find_elf, .find_debuginfo = find_debuginfo};
@@ -123,14 +137,24 @@ static int set_owner(Dwfl_Module *module, void **userdata, const char *name, Dwa
   return DWARF_CB_OK;
 }
 
-struct symbols *symbols_open(int pid) {
+static bool report_maps(Dwfl *dwfl, struct target target) {
+  FILE *maps = target_maps(target);
+  if (maps == NULL) return false;
+  bool ok = dwfl_linux_proc_maps_report(dwfl, maps) == 0;
+  fclose(maps);
+  return ok;
+}
+
+struct symbols *symbols_open(struct target target) {
   struct symbols *symbols = begin(&callbacks);
-  if (symbols == NULL || symbols->dwfl == NULL || dwfl_linux_proc_report(symbols->dwfl, pid) != 0 ||
-      dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {
+  bool ok = symbols != NULL && symbols->dwfl != NULL &&
+            (target.core != NULL ? report_maps(symbols->dwfl, target)
+                                 : dwfl_linux_proc_report(symbols->dwfl, target.pid) == 0);
+  if (!ok || dwfl_report_end(symbols->dwfl, NULL, NULL) != 0) {
     symbols_close(symbols);
     return NULL;
   }
-  symbols->pid = pid;
+  symbols->target = target;
   dwfl_getmodules(symbols->dwfl, set_owner, symbols, 0);
   return symbols;
 }
@@ -176,7 +200,7 @@ static Dwfl_Module *module_of(struct symbols *symbols, const char *path, const c
     free(copy);
     return NULL;
   }
-  int fd = build_id != NULL ? mapped_open_alike(0, path, build_id) : -1;
+  int fd = build_id != NULL ? mapped_open_alike((struct target){0}, path, build_id) : -1;
   *file = (struct file){.next = symbols->files, .name = copy};
   symbols->files = file;
   if (build_id != NULL && fd < 0) return NULL;
@@ -199,6 +223,35 @@ struct symbol symbols_find_in(struct symbols *symbols, const char *path, const c
   return symbols_find(symbols, address + bias >= start ? address + bias : address + start);
 }
 
+/* --- calls of a thread ------------------------------------------------------------------------------------ */
+
+struct calls {
+  uint64_t *addresses;
+  unsigned count, most;
+};
+
+/* Behind a call, unless a signal interrupted it: then it is the instruction itself. */
+static int add_call(Dwfl_Frame *frame, void *argument) {
+  struct calls *calls = argument;
+  Dwarf_Addr at;
+  bool activation;
+  if (calls->count == calls->most || !dwfl_frame_pc(frame, &at, &activation)) return DWARF_CB_ABORT;
+  calls->addresses[calls->count++] = activation ? at : at - 1;
+  return DWARF_CB_OK;
+}
+
+unsigned symbols_calls(struct symbols *symbols, int thread, uint64_t *addresses, unsigned most) {
+  struct calls calls = {addresses, 0, most};
+  if (symbols == NULL || symbols->target.core == NULL) return 0;
+  if (symbols->core == NULL) {
+    elf_version(EV_CURRENT);
+    symbols->core = elf_begin(symbols->target.core->fd, ELF_C_READ, NULL);
+    if (symbols->core == NULL || dwfl_core_file_attach(symbols->dwfl, symbols->core) < 0) return 0;
+  }
+  (void)dwfl_getthread_frames(symbols->dwfl, thread, add_call, &calls);
+  return calls.count;
+}
+
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]) {
   const unsigned char *bits = NULL;
   GElf_Addr place;
@@ -214,6 +267,7 @@ char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUIL
 void symbols_close(struct symbols *symbols) {
   if (symbols == NULL) return;
   if (symbols->dwfl != NULL) dwfl_end(symbols->dwfl);
+  if (symbols->core != NULL) elf_end(symbols->core);
   while (symbols->files != NULL) {
     struct file *file = symbols->files;
     symbols->files = file->next;

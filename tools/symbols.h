@@ -18,8 +18,8 @@ struct symbol {
   int line;
 };
 
-/** NULL: nothing is known of it, no place has a name. */
-struct symbols *symbols_open(int pid);
+/** Of a process or a core; NULL: nothing is known of it, no place has a name. */
+struct symbols *symbols_open(struct target target);
 /** Of the code that `address` lies in. */
 struct symbol symbols_find(struct symbols *symbols, uint64_t address);
 /** The build-id of the file that was mapped there, in hexadecimal; "": it has none. Returns `text`. */
@@ -44,6 +44,9 @@ struct symbols *symbols_of_files(void);
  * NULL is the file's: it may be elsewhere by now. */
 struct symbol symbols_find_in(struct symbols *symbols, const char *path, const char *build_id,
                               uint64_t address);
+
+/** The calls of a thread of a core, innermost first, by the rules of its files; how many, at most `most`. 0: they cannot be told. */
+unsigned symbols_calls(struct symbols *symbols, int thread, uint64_t *addresses, unsigned most);
 
 void symbols_close(struct symbols *symbols);
 

@@ -26,7 +26,7 @@ void top_sites_look(struct top_sites *sites, const struct remote *remote) {
   struct profile profile;
   sites->count = 0;
   if (profile_look(&profile, remote) != NULL) return;
-  if (!sites->opened) sites->symbols = symbols_open(remote->task);
+  if (!sites->opened) sites->symbols = symbols_open(remote_target(remote));
   sites->opened = true;
   if (profile.site_count > 0)
     qsort(profile.sites, profile.site_count, sizeof *profile.sites, by_bytes);

@@ -6,6 +6,7 @@
 #include "heap/named.h"
 #include "heap/remote.h"
 #include "policy/options.h"
+#include "sample/guarded.h"
 #include "slab/holes.h"
 #include "superslab/lists.h"
 #include "superslab/warm.h"
@@ -154,6 +155,28 @@ const struct directory_layout directory_layout = {
               .span_bytes = FIELD(struct hak_heap, span_bytes),
               .limit = FIELD(struct hak_heap, limit),
               .refused = FIELD(struct hak_heap, refused)},
+    .blocks = {.bin_head = FIELD(struct bin, head),
+               .outgoing_head = FIELD(struct outgoing, head),
+               .batch_rest = FIELD(struct batch, rest),
+#if HAK_HARDENED
+               .states = ARRAY(struct map_leaf, states),
+               .state_bytes = STATE_BYTES,
+               .state_free = STATE_FREE,
+               .state_live = STATE_LIVE
+#endif
+    },
+#if !HAK_FAST
+    .guarded = {.count = GUARDED_SLOTS_MOST,
+                .stride = sizeof(struct guarded_slot),
+                .state = FIELD(struct guarded_slot, state),
+                .size = FIELD(struct guarded_slot, size),
+                .block = FIELD(struct guarded_slot, block),
+                .allocated = FIELD(struct guarded_slot, allocated),
+                .freed = FIELD(struct guarded_slot, freed),
+                .thread = FIELD(struct guarded_event, thread),
+                .depth = FIELD(struct guarded_event, depth),
+                .addresses = ARRAY(struct guarded_event, addresses)},
+#endif
 };
 /* NOLINTEND(bugprone-sizeof-expression) */
 
@@ -166,7 +189,9 @@ const struct directory_layout directory_layout = {
 #define OPTION_TABLES                                                                              \
   ".quad 0\n"                                                                                      \
   ".quad 0\n"
+#define GUARDED OPTION_TABLES
 #else
+#define GUARDED PLACE(guarded_pages) PLACE(guarded_slots)
 #define OPTION_TABLES PLACE(option_values) PLACE(option_table)
 #define SAMPLES PLACE(samples) PLACE(requests) PLACE(cache_none) PLACE(option_sources)
 #endif
@@ -186,8 +211,8 @@ __asm__(".pushsection " DIRECTORY_SECTION ",\"aR\",%progbits\n"
             PLACE(unit_counts) PLACE(unit_pool) PLACE(unit_stuck) PLACE(meta_chunks)
                 PLACE(meta_first_chunk) PLACE(os_counts) PLACE(counters_shared)
                     PLACE(counters_supplied) PLACE(heap_started)
-                        OPTION_TABLES SAMPLES PLACE(absent_lost) "1:\n"
-                                                                 ".size " DIRECTORY_SYMBOL
-                                                                 ", 1b - " DIRECTORY_SYMBOL "\n"
-                                                                 ".popsection\n");
+                        OPTION_TABLES SAMPLES PLACE(absent_lost) GUARDED
+        "1:\n"
+        ".size " DIRECTORY_SYMBOL ", 1b - " DIRECTORY_SYMBOL "\n"
+        ".popsection\n");
 _Static_assert(DIRECTORY_VERSION == 1, "the number above");

@@ -49,7 +49,9 @@ struct directory {
   directory_distance
       heap_none; /* the heap of threads that have none, and of those on the forced slow path in `thread.heap` */
   directory_distance option_sources; /* a byte for each option: policy/sources.h */
-  directory_distance lost; /* bytes of free blocks that were lost at forks: heap/absent.h */
+  directory_distance lost;    /* bytes of free blocks that were lost at forks: heap/absent.h */
+  directory_distance guarded; /* where guarded samples lie: two words, address and bytes */
+  directory_distance guarded_slots;
 };
 
 struct directory_field {
@@ -142,6 +144,21 @@ struct directory_layout {
   struct { /* a heap of this `state` has blocks for all threads; 0: there are none */
     uint32_t state;
   } common;
+  struct
+  { /* where lists of free blocks begin: in a bin, a slot of `outgoing`, the first block of a batch. Hardened: a byte for each place where a
+     * block may begin says what is there; `states` in a leaf of the map, by unit: the address of these bytes less the unit's / state_bytes */
+    struct directory_field bin_head, outgoing_head, batch_rest;
+    struct directory_array states;
+    uint32_t state_bytes, state_free, state_live; /* values of a byte: these, plus the class */
+  } blocks;
+  struct
+  { /* a guarded sample: `state` is 2 once it was freed; events have a thread, and return addresses, innermost first */
+    uint32_t count, stride;
+    struct directory_field state, size, block;
+    struct directory_field allocated, freed; /* events */
+    struct directory_field thread, depth;    /* of an event */
+    struct directory_array addresses;
+  } guarded;
 };
 
 #endif

@@ -10,31 +10,13 @@
 #include "sample/chance.h"
 #include "stack/stack.h"
 
-enum { SLOTS_MOST = 64, DEPTH = 24, PATTERN = 0xd5 };
+enum { SLOTS_MOST = GUARDED_SLOTS_MOST, DEPTH = GUARDED_DEPTH, PATTERN = 0xd5 };
 
 /* Memory that the blocks take at most; the table of places has 28 KiB more. */
 #define DATA_BYTES ((size_t)SLOTS_MOST * 4 * KIB)
 
-enum slot_state { SLOT_NEW, SLOT_LIVE, SLOT_FREED };
-
-struct event {
-  int thread;
-  unsigned depth;
-  uintptr_t addresses[DEPTH];
-};
-
-struct slot {
-  uint8_t state;
-  bool busy; /* its page is being opened or closed, without the lock */
-  bool told; /* something was wrong with it, and was reported: it is not used again */
-  uint32_t size;
-  uintptr_t block;
-  uint64_t order; /* the smallest is used next */
-  struct event allocated, freed;
-};
-
-static struct slot slots[SLOTS_MOST];
-_Static_assert(DATA_BYTES + sizeof slots <= 512 * KIB, "the bound of the manual");
+struct guarded_slot guarded_slots[SLOTS_MOST];
+_Static_assert(DATA_BYTES + sizeof guarded_slots <= 512 * KIB, "the bound of the manual");
 static unsigned slot_count; /* 0: not made yet */
 static bool refused;        /* there was no memory for the places */
 static uint64_t order, taken;
@@ -73,9 +55,9 @@ bool guarded_is_due(size_t size, size_t alignment, uint64_t *random) {
 /* --- places ------------------------------------------------------------------------------------------------- */
 
 /* Of page number 2 * i + 1; those between cannot be touched. */
-static char *page_of(const struct slot *slot) {
+static char *page_of(const struct guarded_slot *slot) {
   uintptr_t base = atomic_load_explicit(&guarded_pages.base, memory_order_relaxed);
-  return (char *)base + (2 * (size_t)(slot - slots) + 1) * os_page_size();
+  return (char *)base + (2 * (size_t)(slot - guarded_slots) + 1) * os_page_size();
 }
 
 static bool on_fault(void *address, bool knows_write, bool is_write);
@@ -95,16 +77,16 @@ static bool make_places(void) {
   return true;
 }
 
-static struct slot *next_slot(void) {
-  struct slot *next = NULL;
+static struct guarded_slot *next_slot(void) {
+  struct guarded_slot *next = NULL;
   for (unsigned i = 0; i < slot_count; i++)
-    if (slots[i].state != SLOT_LIVE && !slots[i].busy && !slots[i].told &&
-        (next == NULL || slots[i].order < next->order))
-      next = &slots[i];
+    if (guarded_slots[i].state != SLOT_LIVE && !guarded_slots[i].busy && !guarded_slots[i].told &&
+        (next == NULL || guarded_slots[i].order < next->order))
+      next = &guarded_slots[i];
   return next;
 }
 
-static void note(struct event *event, struct guarded_call call) {
+static void note(struct guarded_event *event, struct guarded_call call) {
   event->thread = os_thread();
   event->depth = call.depth < DEPTH ? call.depth : DEPTH;
   memcpy(event->addresses, call.addresses, event->depth * sizeof event->addresses[0]);
@@ -121,9 +103,9 @@ static void release(bool acquired) {
   if (acquired) lock_release(&heap_samples.lock);
 }
 
-static struct slot *claim(bool *at_end) {
+static struct guarded_slot *claim(bool *at_end) {
   lock_acquire(&heap_samples.lock);
-  struct slot *slot = make_places() ? next_slot() : NULL;
+  struct guarded_slot *slot = make_places() ? next_slot() : NULL;
   if (slot != NULL) slot->busy = true;
   *at_end = taken++ % 2 == 0;
   lock_release(&heap_samples.lock);
@@ -132,7 +114,7 @@ static struct slot *claim(bool *at_end) {
 
 void *guarded_take(size_t size, size_t alignment, struct guarded_call by) {
   bool at_end;
-  struct slot *slot = claim(&at_end);
+  struct guarded_slot *slot = claim(&at_end);
   if (slot == NULL) return NULL;
   char *page = page_of(slot);
   size_t bytes = os_page_size(), before = at_end ? (bytes - size) & ~(alignment - 1) : 0;
@@ -155,20 +137,20 @@ void *guarded_take(size_t size, size_t alignment, struct guarded_call by) {
 }
 
 /* The slot whose page it is, or beside whose block it lies most likely. */
-static struct slot *slot_near(const void *pointer) {
+static struct guarded_slot *slot_near(const void *pointer) {
   size_t page = os_page_size();
   size_t offset =
       (uintptr_t)pointer - atomic_load_explicit(&guarded_pages.base, memory_order_relaxed);
   size_t number = offset / page;
-  if (number % 2 == 1) return &slots[number / 2];
+  if (number % 2 == 1) return &guarded_slots[number / 2];
   size_t after = number / 2 < slot_count ? number / 2 : slot_count - 1;
   size_t before = number > 0 ? number / 2 - 1 : 0;
-  bool is_overflow = slots[before].state != SLOT_NEW && offset % page < page / 2;
-  return &slots[is_overflow || slots[after].state == SLOT_NEW ? before : after];
+  bool is_overflow = guarded_slots[before].state != SLOT_NEW && offset % page < page / 2;
+  return &guarded_slots[is_overflow || guarded_slots[after].state == SLOT_NEW ? before : after];
 }
 
 const char *guarded_judge(const void *pointer, size_t *size) {
-  const struct slot *slot = slot_near(pointer);
+  const struct guarded_slot *slot = slot_near(pointer);
   *size = slot->size;
   if (slot->state == SLOT_NEW || (uintptr_t)pointer - slot->block > slot->size)
     return REPORT_FOREIGN;
@@ -177,7 +159,7 @@ const char *guarded_judge(const void *pointer, size_t *size) {
 }
 
 const void *guarded_start(const void *pointer, size_t *size) {
-  const struct slot *slot = slot_near(pointer);
+  const struct guarded_slot *slot = slot_near(pointer);
   *size = slot->size;
   bool inside = slot->state == SLOT_LIVE && (uintptr_t)pointer - slot->block < slot->size;
   return inside ? (const void *)slot->block : NULL;
@@ -190,7 +172,7 @@ bool guarded_is_live(const void *pointer) {
 
 /* --- reports ------------------------------------------------------------------------------------------------ */
 
-static void tell_stack(const char *what, const struct event *event) {
+static void tell_stack(const char *what, const struct guarded_event *event) {
   struct report line;
   report_start(&line);
   report_text(&line, "  thread ");
@@ -212,7 +194,7 @@ static void tell_stack(const char *what, const struct event *event) {
 }
 
 /* "24 bytes into", "1 byte behind". */
-static void tell_place(struct report *line, const struct slot *slot, uintptr_t address) {
+static void tell_place(struct report *line, const struct guarded_slot *slot, uintptr_t address) {
   uintptr_t end = slot->block + slot->size;
   const char *side = "into";
   uint64_t distance = address - slot->block;
@@ -229,7 +211,7 @@ static void tell_place(struct report *line, const struct slot *slot, uintptr_t a
 }
 
 /* A page is closed while nothing lives there. */
-static const char *kind_of(const struct slot *slot, uintptr_t page, uintptr_t address) {
+static const char *kind_of(const struct guarded_slot *slot, uintptr_t page, uintptr_t address) {
   uintptr_t own = slot->block & ~(uintptr_t)(os_page_size() - 1);
   if (slot->state == SLOT_FREED || page == own) return "use after free";
   return address < slot->block ? "underflow" : "overflow";
@@ -251,12 +233,12 @@ static void wait_for_who_tells(void) {
 }
 
 /* The first error of a block alone. Written without the lock: stderr may be slow. `what`: NULL: the processor found it. */
-static void tell(const char *what, struct slot *of, uintptr_t address, const struct event *event,
-                 const char *happened) {
+static void tell(const char *what, struct guarded_slot *of, uintptr_t address,
+                 const struct guarded_event *event, const char *happened) {
   struct report line;
   wait_for_who_tells();
   bool acquired = acquire();
-  struct slot copy = *of, *slot = &copy;
+  struct guarded_slot copy = *of, *slot = &copy;
   of->told = true;
   release(acquired);
   if (slot->told || slot->state == SLOT_NEW) return;
@@ -281,15 +263,15 @@ static void tell(const char *what, struct slot *of, uintptr_t address, const str
   report_end(&line);
 }
 
-static struct event event_here(void) {
+static struct guarded_event event_here(void) {
   uintptr_t addresses[DEPTH];
-  struct event event;
+  struct guarded_event event;
   note(&event, (struct guarded_call){addresses, stack_take(addresses, DEPTH, false)});
   return event;
 }
 
 void guarded_explain(const char *function, const void *pointer, const char *wrong) {
-  struct event event = event_here();
+  struct guarded_event event = event_here();
   struct report what;
   report_start_bare(&what);
   report_text(&what, function);
@@ -304,7 +286,7 @@ void guarded_explain(const char *function, const void *pointer, const char *wron
 /* True: the program goes on, and finds the page open. */
 static bool on_fault(void *address, bool knows_write, bool is_write) {
   if (!guarded_has(address)) return false;
-  struct event event = event_here();
+  struct guarded_event event = event_here();
   if (event.depth > 0) /* where the kernel called the handler from */
     memmove(event.addresses, event.addresses + 1, --event.depth * sizeof event.addresses[0]);
   if (event.depth > 0) event.addresses[0]++; /* the very instruction, no return address */
@@ -318,7 +300,7 @@ static bool on_fault(void *address, bool knows_write, bool is_write) {
 }
 
 /* The first byte beside the block that is not as it was; NULL: all are. */
-static const char *written_beside(const struct slot *slot) {
+static const char *written_beside(const struct guarded_slot *slot) {
   const char *page = page_of(slot), *block = (const char *)slot->block;
   for (const char *at = page; at < page + os_page_size(); at++)
     if ((at < block || at >= block + slot->size) && *at != (char)PATTERN) return at;
@@ -326,9 +308,9 @@ static const char *written_beside(const struct slot *slot) {
 }
 
 void guarded_put(void *block, struct guarded_call by) {
-  struct slot *slot = slot_near(block);
+  struct guarded_slot *slot = slot_near(block);
   const char *written = written_beside(slot);
-  struct event event;
+  struct guarded_event event;
   note(&event, by);
   if (written != NULL) {
     tell("written beside a block", slot, (uintptr_t)written, &event, " found it in free, here:");

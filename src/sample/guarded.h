@@ -22,6 +22,28 @@ struct guarded_pages {
 };
 extern struct guarded_pages guarded_pages HAK_HIDDEN;
 
+enum { GUARDED_SLOTS_MOST = 64, GUARDED_DEPTH = 24 };
+enum slot_state { SLOT_NEW, SLOT_LIVE, SLOT_FREED };
+
+/* What happened to a block, and who did it. */
+struct guarded_event {
+  int thread;
+  unsigned depth;
+  uintptr_t addresses[GUARDED_DEPTH];
+};
+
+/* A place, under heap_samples.lock. Tools read it as well (observe/directory.h). */
+struct guarded_slot {
+  uint8_t state; /* enum slot_state */
+  bool busy;     /* its page is being opened or closed, without the lock */
+  bool told;     /* something was wrong with it, and was reported: it is not used again */
+  uint32_t size;
+  uintptr_t block;
+  uint64_t order; /* the smallest is used next */
+  struct guarded_event allocated, freed;
+};
+extern struct guarded_slot guarded_slots[GUARDED_SLOTS_MOST] HAK_HIDDEN;
+
 /** Does it lie in one of the places, or beside it? */
 HAK_INLINE bool guarded_has(const void *pointer) {
   /* relaxed: who has such a block got it from who allocated it, after the pages were there */

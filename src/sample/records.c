@@ -146,6 +146,9 @@ bool record_remove(uint64_t address, struct sample_record *copy) {
   *link = record->next;
   begin_write(record);
   STORE(record->address, 0);
+  /* Until the record is used again a tool can say who allocated what was there, and when it was freed. */
+  STORE(record->heap, address);
+  STORE(record->since_ms, os_clock_ms());
   end_write(record);
   record->next = first_free;
   first_free = number;

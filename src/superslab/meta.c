@@ -6,7 +6,7 @@
  */
 #include "superslab/superslab.h"
 
-#define CHUNK (256 * KIB)
+#define CHUNK (512 * KIB) /* each is two mappings more, of which the kernel allows 65,530 */
 
 _Alignas(64) char meta_first_chunk[META_FIRST_CHUNK];
 struct lock meta_lock;

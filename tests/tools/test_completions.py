@@ -80,6 +80,10 @@ class Shell:
             name = file.read().strip()
         for command in ("stats", "top", "explain", "prof"):
             self.assert_offers(f"hakmem {command} {name[:-1]}", {name}, exactly=False)
+        self.write("a-core", "")
+        for command in ("core ", "stats ./", "prof ./", "where ./", "explain --core "):
+            offered = self.complete(f"hakmem {command}a-cor")
+            self.assertEqual([os.path.basename(word) for word in offered], ["a-core"], command)
         self.assert_offers("hakmem options HAKMEM_PROFI", {"HAKMEM_PROFILE"})
 
     def test_program_and_its_arguments(self):

@@ -32,7 +32,7 @@ class Manual(TestCase):
             part.split("\n", 1) for part in page("hakmem.1.scd").split("\n## hakmem ") if "\n" in part
         )
         for command, expected in (
-            ("run", "profile"), ("trace record", "output"), ("stats", "format"), ("top", "delay"), ("prof", "growth"),
+            ("run", "profile"), ("trace record", "output"), ("stats", "format"), ("top", "delay"), ("prof", "growth"), ("where", "core"), ("core", "root"),
             ("serve", "port"),
         ):  # fmt: skip
             result = hakmem(*command.split(), "--help")

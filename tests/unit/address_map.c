@@ -172,8 +172,8 @@ static void metadata_lies_between_guard_pages(void **state) {
   assert_true(is_guarded((char *)entry + sizeof(struct map_leaf)) ||
               is_guarded((char *)entry + sizeof(struct map_leaf) + page - 1));
   hak_free(base);
-  char *descriptor = meta_allocate(300 * KIB, 64); /* a chunk of its own */
-  char *next = meta_allocate(300 * KIB, 64);
+  char *descriptor = meta_allocate(600 * KIB, 64); /* a chunk of its own */
+  char *next = meta_allocate(600 * KIB, 64);
   assert_true(descriptor != NULL && next != NULL);
   assert_true(is_guarded((char *)((uintptr_t)descriptor & ~(page - 1)) - 1));
   assert_true(is_guarded((char *)((uintptr_t)next & ~(page - 1)) - 1));

@@ -113,8 +113,17 @@ _hakmem() {
     return
   fi
   case ${command[1]} in
-  prof) mapfile -t COMPREPLY < <(compgen -W "diff $(_hakmem_processes)" -- "$current") ;;
-  stats | top | explain) mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current") ;;
+  stats | explain | prof | where | core)
+    if [ "${command[1]}" = core ] || [[ $current = */* ]]; then
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    elif [ "${command[1]}" = prof ]; then
+      mapfile -t COMPREPLY < <(compgen -W "diff $(_hakmem_processes)" -- "$current")
+    else
+      mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current")
+    fi
+    ;;
+  top) mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current") ;;
   serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
   names)
     compopt -o filenames 2>/dev/null

@@ -91,11 +91,13 @@ function __hakmem_complete
         set -l rest
         test $i -le (count $words); and set rest (string escape -- $words[$i..-1])
         complete -C (string join ' ' -- $rest $current)
+    else if test "$words[2]" = core; or begin; contains -- $words[2] stats explain prof where; and string match -q '*/*' -- $current; end
+        __fish_complete_path $current
     else if test "$words[2]" = prof
         echo diff
         cat /proc/*/comm 2>/dev/null | sort -u
         __fish_complete_pids
-    else if contains -- $words[2] stats top explain
+    else if contains -- $words[2] stats top explain where
         cat /proc/*/comm 2>/dev/null | sort -u
         __fish_complete_pids
     else if test "$words[2]" = serve

@@ -1,0 +1,64 @@
+/* core_end.c - see core_end.h: signals and places in words. */
+#define _GNU_SOURCE
+#include "core_end.h"
+
+#include <signal.h>
+#include <string.h>
+
+char *core_signal_name(int signal, char text[24]) {
+  static const struct {
+    int signal;
+    const char *name;
+  } known[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+               {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},   {SIGTRAP, "SIGTRAP"},
+               {SIGQUIT, "SIGQUIT"}, {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"},
+               {SIGXFSZ, "SIGXFSZ"}, {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}};
+  snprintf(text, 24, "signal %d", signal);
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    if (known[i].signal == signal) snprintf(text, 24, "%s", known[i].name);
+  return text;
+}
+
+const char *core_code_text(const struct core *core) {
+  if (!core->has_info || core->code <= 0) return "";
+  if (core->signal == SIGSEGV)
+    return core->code == SEGV_MAPERR   ? "nothing is mapped at the address"
+           : core->code == SEGV_ACCERR ? "the memory does not allow it"
+                                       : "";
+  if (core->signal == SIGBUS)
+    return core->code == BUS_ADRALN   ? "the address is not aligned"
+           : core->code == BUS_ADRERR ? "behind the end of a mapped file"
+                                      : "";
+  if (core->signal == SIGFPE)
+    return core->code == FPE_INTDIV ? "an integer was divided by zero" : "an error in arithmetic";
+  return core->signal == SIGILL ? "an instruction that does not exist" : "";
+}
+
+static void name_mapping(const struct core *core, uint64_t address, char *text, size_t room) {
+  const struct core_mapping *mapping = core_mapping_at(core, address);
+  if (mapping == NULL) {
+    snprintf(text, room, "0x%llx", (unsigned long long)address);
+    return;
+  }
+  const char *path = core->files[mapping->file].path, *slash = strrchr(path, '/');
+  snprintf(text, room, "%s+0x%llx", slash != NULL ? slash + 1 : path,
+           (unsigned long long)(address - mapping->start + mapping->offset));
+}
+
+char *core_place_text(const struct core_report *report, uint64_t address, char *text, size_t room) {
+  struct symbol symbol = symbols_find(report->symbols, address);
+  if (symbol.function == NULL) {
+    name_mapping(report->core, address, text, room);
+  } else if (symbol.file != NULL) {
+    const char *slash = strrchr(symbol.file, '/');
+    snprintf(text, room, "%s (%s:%d)", symbol.function, slash != NULL ? slash + 1 : symbol.file,
+             symbol.line);
+  } else {
+    const struct core_mapping *mapping = core_mapping_at(report->core, address);
+    const char *path = mapping != NULL ? report->core->files[mapping->file].path : "?";
+    const char *slash = strrchr(path, '/');
+    snprintf(text, room, "%s (%s)", symbol.function, slash != NULL ? slash + 1 : path);
+  }
+  make_printable(text, room);
+  return text;
+}

@@ -1,0 +1,93 @@
+/* core_text.c - what hakmem core prints for people. */
+#include <string.h>
+
+#include "core_end.h"
+#include "stats.h"
+
+typedef unsigned long long number;
+
+static void print_end(const struct core_report *report, FILE *out) {
+  const struct core *core = report->core;
+  char name[24];
+  const char *why = core_code_text(core);
+  fprintf(out, "%s (%d)", core->program[0] != 0 ? core->program : "a process", core->pid);
+  if (core->signal == 0) {
+    fputs(" lived: gcore made this core\n", out);
+  } else {
+    fprintf(out, " was ended by %s", core_signal_name(core->signal, name));
+    if (core->has_info && core->code > 0 && core->address != 0)
+      fprintf(out, " at 0x%llx", (number)core->address);
+    if (why[0] != 0) fprintf(out, ": %s", why);
+    if (core->sender != 0 && core->sender != core->pid)
+      fprintf(out, ", sent by process %d", core->sender);
+    fputc('\n', out);
+  }
+  if (core->arguments[0] != 0) fprintf(out, "  called as: %s\n", core->arguments);
+}
+
+static void print_calls(const struct core_report *report, FILE *out) {
+  char text[512];
+  const struct core *core = report->core;
+  if (core->thread_count == 0) return;
+  fprintf(out, "  thread %d of %zu was here:\n", core->threads[0].number, core->thread_count);
+  for (unsigned i = 0; i < report->call_count; i++)
+    fprintf(out, "      %s\n", core_place_text(report, report->calls[i], text, sizeof text));
+}
+
+static void print_said(const struct core_said *said, FILE *out) {
+  if (said->count == 0) return;
+  fputs("\nwhat hakmem said last\n", out);
+  for (unsigned i = 0; i < said->count; i++) fprintf(out, "  %s\n", said->lines[i]);
+}
+
+static void print_fault(const struct core_report *report, FILE *out) {
+  if (report->fault == NULL) return;
+  fputc('\n', out);
+  where_text(report->fault, report->reader, report->symbols, out);
+}
+
+static void print_threads(const struct core_report *report, FILE *out) {
+  char text[512];
+  const struct core *core = report->core;
+  if (core->thread_count < 2) return;
+  fprintf(out, "\nthreads: %zu\n", core->thread_count);
+  for (size_t i = 0; i < core->thread_count && i < THREADS_SHOWN; i++)
+    fprintf(out, "  %d  %s\n", core->threads[i].number,
+            core_place_text(report, core->threads[i].pc, text, sizeof text));
+  if (core->thread_count > THREADS_SHOWN)
+    fprintf(out, "  and %zu more\n", core->thread_count - THREADS_SHOWN);
+}
+
+static void print_files(const struct core *core, FILE *out) {
+  bool any = false;
+  for (size_t i = 0; i < core->file_count; i++) {
+    const struct core_file *file = &core->files[i];
+    bool unsure = file->fd >= 0 && !file->checked;
+    if (!file->tried || (file->fd >= 0 && !unsure)) continue;
+    if (!any) fputs("\nfiles that were mapped\n", out);
+    any = true;
+    fprintf(out, "  %s %s\n", file->path,
+            unsure ? "may be another: the core has no build-id of it" : file->why);
+  }
+}
+
+void core_text(const struct core_report *report, FILE *out) {
+  char equation[512];
+  print_end(report, out);
+  print_calls(report, out);
+  print_said(&report->said, out);
+  print_fault(report, out);
+  print_threads(report, out);
+  if (report->snapshot != NULL) {
+    stats_equation(report->snapshot, equation, sizeof equation);
+    fprintf(out, "\n%s\nhakmem %s (%s)%s\n", equation, report->remote->layout.release,
+            report->remote->layout.variant, stats_moment(report->snapshot, report->remote));
+    stats_print_parts(report->snapshot, out);
+  }
+  if (report->places != NULL) {
+    fputc('\n', out);
+    prof_table(report->places, out);
+  }
+  if (report->snapshot != NULL) stats_print_heaps(report->snapshot, out);
+  print_files(report->core, out);
+}
