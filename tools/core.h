@@ -40,6 +40,8 @@ struct core_mapping {
   uint32_t file; /* number in `files` */
 };
 
+enum { CORE_REGISTERS = 34 };
+
 struct core_thread {
   int number, signal;
   uint64_t pc, stack; /* 0: not known on this machine */
@@ -71,10 +73,11 @@ struct core {
   char program[20], arguments[84];
   int signal; /* 0: none, gcore was called */
   bool has_info;
-  int code;             /* si_code */
-  uint64_t address;     /* si_addr: of signals of the processor */
-  int sender;           /* si_pid: of others */
-  uint64_t entry, vdso; /* of NT_AUXV; 0: not known */
+  int code;                           /* si_code */
+  uint64_t address;                   /* si_addr: of signals of the processor */
+  int sender;                         /* si_pid: of others */
+  uint64_t entry, vdso;               /* of NT_AUXV; 0: not known */
+  uint64_t registers[CORE_REGISTERS]; /* of the first thread, as core_register_name counts them */
   char *maps;
   size_t maps_length;
   uint64_t *
@@ -104,6 +107,9 @@ struct core_file *core_file_at(struct core *core, uint64_t start);
 const char *core_program_path(const struct core *core);
 /** The thread of this number; NULL: there was none. */
 const struct core_thread *core_thread(const struct core *core, int number);
+
+/** The name of a register that may hold an address; NULL: it holds none, or is none. */
+const char *core_register_name(unsigned number);
 
 /** Is the page at `address` one that the file has, and not all zeros? False also where there is no memory for the answer. */
 bool core_has_page(struct core *core, uint64_t address);

@@ -58,16 +58,12 @@ static void look_at_end(struct core_report *report) {
   report->call_count = 1;
 }
 
-static bool has_fault(const struct core *core) {
-  return core->has_info && core->code > 0 && core->signal != 0;
-}
-
 struct parts_of_core {
+  struct core_report report;
   struct snapshot snapshot;
   struct profile profile;
   struct report places;
   struct where_reader reader;
-  struct where fault;
 };
 
 /* What hakmem knows. What cannot be read is left out, after a complaint. */
@@ -83,21 +79,21 @@ static void look_at_memory(struct core_report *report, const struct remote *remo
     report->places = &parts->places;
   if (!where_open(&parts->reader, remote)) return;
   report->reader = &parts->reader;
-  if (has_fault(report->core) && where_find(&parts->fault, &parts->reader, report->core->address))
-    report->fault = &parts->fault;
+  core_find_points(report);
 }
 
 static int tell(struct core *core, struct remote *remote, struct parts_of_core *parts,
                 bool is_json) {
   struct prof_order order = {.sites = SITES, .rate = -1};
-  struct core_report report = {.core = core};
+  struct core_report *report = &parts->report;
+  report->core = core;
   int code = remote_of_core(remote, core);
-  report.symbols = symbols_open(remote_target(remote));
-  look_at_end(&report);
-  if (code == 0) look_at_memory(&report, remote, &order, parts);
-  (is_json ? core_print_json : core_text)(&report, stdout);
-  symbols_close(report.symbols);
-  if (report.snapshot != NULL) snapshot_free(&parts->snapshot);
+  report->symbols = symbols_open(remote_target(remote));
+  look_at_end(report);
+  if (code == 0) look_at_memory(report, remote, &order, parts);
+  (is_json ? core_print_json : core_text)(report, stdout);
+  symbols_close(report->symbols);
+  if (report->snapshot != NULL) snapshot_free(&parts->snapshot);
   prof_forget(&parts->places);
   profile_free(&parts->profile);
   where_close(&parts->reader);

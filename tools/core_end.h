@@ -7,12 +7,18 @@
 #include "symbols.h"
 #include "where.h"
 
-enum { CALLS_KEPT = 32, LINES_KEPT = 16, THREADS_SHOWN = 12, LINE_ROOM = 512 };
+enum { CALLS_KEPT = 32, LINES_KEPT = 16, THREADS_SHOWN = 12, LINE_ROOM = 512, POINTS_KEPT = 12 };
 
 /* Lines that hakmem wrote. */
 struct core_said {
   unsigned count;
   char lines[LINES_KEPT][LINE_ROOM];
+};
+
+/* An address that is worth a word. */
+struct core_point {
+  const char *of; /* a register; NULL: of the signal, or of a line that hakmem wrote */
+  struct where where;
 };
 
 struct core_report {
@@ -23,7 +29,8 @@ struct core_report {
   const struct snapshot *snapshot; /* NULL: there is none */
   const struct report *places;
   const struct where_reader *reader;
-  const struct where *fault; /* NULL: no address is known */
+  struct core_point points[POINTS_KEPT];
+  unsigned point_count;
   struct core_said said;
   uint64_t calls[CALLS_KEPT]; /* of the thread that ended it */
   unsigned call_count;
@@ -35,6 +42,8 @@ char *core_signal_name(int signal, char text[24]);
 const char *core_code_text(const struct core *core);
 /** "serve (server.c:12)", "libc.so.6+0x12", or the address. Returns `text`. */
 char *core_place_text(const struct core_report *report, uint64_t address, char *text, size_t room);
+/** Looks up the address of the fault, those in lines that hakmem wrote, and blocks that registers point into. */
+void core_find_points(struct core_report *report);
 /** Finds lines of hakmem's in the stack of the thread that ended it. */
 void core_find_said(const struct core *core, struct core_said *said);
 

@@ -35,6 +35,20 @@ static void put_threads(struct json *json, const struct core_report *report) {
   json_close_group(json, ']');
 }
 
+static void put_points(struct json *json, const struct core_report *report) {
+  json_open_group(json, "addresses", '[');
+  for (unsigned i = 0; i < report->point_count; i++) {
+    const struct core_point *point = &report->points[i];
+    json_open_group(json, NULL, '{');
+    if (point->of != NULL) json_text(json, "register", point->of);
+    json_start(json, "where");
+    json->comma = false;
+    where_json(&point->where, report->reader, report->symbols, json);
+    json_close_group(json, '}');
+  }
+  json_close_group(json, ']');
+}
+
 static void put_places(struct json *json, const struct report *report) {
   char text[512];
   json_open_group(json, "places", '[');
@@ -87,11 +101,7 @@ void core_print_json(const struct core_report *report, FILE *out) {
   json_number(&json, "missing", core->missing);
   put_end(&json, report);
   put_threads(&json, report);
-  if (report->fault != NULL) {
-    json_start(&json, "fault");
-    json.comma = false;
-    where_json(report->fault, report->reader, report->symbols, &json);
-  }
+  put_points(&json, report);
   if (report->snapshot != NULL) put_equation(&json, report->snapshot);
   if (report->places != NULL) put_places(&json, report->places);
   put_files(&json, core);

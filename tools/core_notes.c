@@ -29,11 +29,23 @@ static uint64_t word_at(struct content content, size_t index) {
 /* Places of the program counter and the stack pointer among the registers. */
 #if defined(__x86_64__)
 enum { PC = 16, STACK = 19 };
+static const char *const register_names[CORE_REGISTERS] = {"r15", "r14", "r13", "r12", "rbp",
+                                                           "rbx", "r11", "r10", "r9",  "r8",
+                                                           "rax", "rcx", "rdx", "rsi", "rdi"};
 #elif defined(__aarch64__)
 enum { PC = 32, STACK = 31 };
+static const char *const register_names[CORE_REGISTERS] = {
+    "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",  "x10",
+    "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",
+    "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30"};
 #else
 enum { PC = -1, STACK = -1 };
+static const char *const register_names[CORE_REGISTERS];
 #endif
+
+const char *core_register_name(unsigned number) {
+  return number < CORE_REGISTERS ? register_names[number] : NULL;
+}
 
 static uint64_t get_register(const struct elf_prstatus *status, int index) {
   uint64_t word = 0;
@@ -53,7 +65,10 @@ static bool add_thread(struct core *core, struct content content) {
     if (more == NULL) return false;
     core->threads = more;
   }
-  if (core->thread_count == 0) core->signal = status.pr_cursig;
+  if (core->thread_count == 0) {
+    core->signal = status.pr_cursig;
+    for (int i = 0; i < CORE_REGISTERS; i++) core->registers[i] = get_register(&status, i);
+  }
   core->threads[core->thread_count++] = (struct core_thread){
       .number = status.pr_pid,
       .signal = status.pr_cursig,

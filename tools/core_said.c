@@ -17,12 +17,14 @@ static bool is_known(const struct core_said *said, const char *line, size_t leng
   return false;
 }
 
-/* A line that ends, and is all text. Where it ends; NULL: it is none. */
+/* A line that ends, and is all text; not one that is set in, which has a place in code. Where it ends; NULL: it is none. */
 static const char *take_line(struct core_said *said, const char *at, const char *end) {
   size_t length = 0, room = (size_t)(end - at);
   while (length < room && length + 1 < LINE_ROOM && at[length] >= ' ' && at[length] < 0x7f)
     length++;
-  if (length == room || at[length] != '\n' || length < sizeof begins) return NULL;
+  if (length == room || at[length] != '\n' || length < sizeof begins ||
+      at[sizeof begins - 1] == ' ')
+    return NULL;
   if (said->count < LINES_KEPT && !is_known(said, at, length)) {
     memcpy(said->lines[said->count], at, length);
     said->lines[said->count++][length] = 0;

@@ -40,10 +40,13 @@ static void print_said(const struct core_said *said, FILE *out) {
   for (unsigned i = 0; i < said->count; i++) fprintf(out, "  %s\n", said->lines[i]);
 }
 
-static void print_fault(const struct core_report *report, FILE *out) {
-  if (report->fault == NULL) return;
-  fputc('\n', out);
-  where_text(report->fault, report->reader, report->symbols, out);
+static void print_points(const struct core_report *report, FILE *out) {
+  for (unsigned i = 0; i < report->point_count; i++) {
+    const struct core_point *point = &report->points[i];
+    fputc('\n', out);
+    if (point->of != NULL) fprintf(out, "register %s points to ", point->of);
+    where_text(&point->where, report->reader, report->symbols, out);
+  }
 }
 
 static void print_threads(const struct core_report *report, FILE *out) {
@@ -76,7 +79,7 @@ void core_text(const struct core_report *report, FILE *out) {
   print_end(report, out);
   print_calls(report, out);
   print_said(&report->said, out);
-  print_fault(report, out);
+  print_points(report, out);
   print_threads(report, out);
   if (report->snapshot != NULL) {
     stats_equation(report->snapshot, equation, sizeof equation);
