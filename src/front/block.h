@@ -26,7 +26,7 @@ HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer)
   if (offset % size != 0) return REPORT_INTERIOR;
   if (offset / size >= slab_carved(slab)) return REPORT_FOREIGN;
 #if HAK_HARDENED
-  if (!guard_is_live(pointer)) return REPORT_DOUBLE_FREE;
+  if (!guard_is_live(pointer, slab->size_class)) return REPORT_DOUBLE_FREE;
 #endif
   return NULL;
 }

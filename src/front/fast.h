@@ -31,9 +31,10 @@ typedef void *front_half(size_t size);
 HAK_INLINE void *front_allocate_counted_or(size_t size, bool guarded, front_half *slow) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
-  void *block = bin_pop((struct bin *)(void *)((char *)malloc_thread.cache->bins + offset));
-  if (HAK_UNLIKELY(block == NULL)) return slow(size);
-  return guarded ? link_hand_out(block, (unsigned)(offset / sizeof(struct bin))) : block;
+  struct bin *bin = (struct bin *)(void *)((char *)malloc_thread.cache->bins + offset);
+  if (guarded) return HAK_LIKELY(bin->head != NULL) ? bin_hand_out(bin, offset) : slow(size);
+  void *block = bin_pop(bin);
+  return HAK_LIKELY(block != NULL) ? block : slow(size);
 }
 
 /** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
@@ -58,16 +59,17 @@ HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, gu
 HAK_INLINE void front_free_in(void *block, bool guarded) {
   if (HAK_LIKELY(map_has_entry(block))) {
     struct inbox *inbox = map_inbox(block);
-    if (guarded && HAK_UNLIKELY(!guard_freed_near(block, inbox))) {
-      guard_free_far(block, inbox);
-      return;
-    }
     size_t place = cache_place(thread_cache, inbox);
     if (HAK_LIKELY(cache_keeps(place))) {
+      if (guarded && HAK_UNLIKELY(!guard_freed_near(block, place))) {
+        guard_free_far(block, inbox);
+        return;
+      }
       if (HAK_UNLIKELY(bin_push_at(thread_cache, place, block))) front_free_overflow(place);
       return;
     }
-    front_free_elsewhere(block, place);
+    if (guarded) guard_free_far(block, inbox);
+    else front_free_elsewhere(block, place);
     return;
   }
   front_free_slow(block);

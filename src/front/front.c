@@ -304,8 +304,10 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
 
 #if HAK_HARDENED
 HAK_NOINLINE void guard_free_far(void *block, const struct inbox *inbox) {
+  size_t place = cache_place(thread_cache, inbox);
   guard_freed(block, inbox);
-  front_free_in(block, false);
+  if (HAK_LIKELY(!cache_keeps(place))) front_free_elsewhere(block, place);
+  else if (bin_push_at(thread_cache, place, block)) front_free_overflow(place);
 }
 #endif
 

@@ -54,11 +54,10 @@ static void **size_entry(const struct block *block) {
 
 /* Bytes of a live block of a thread's slab, 0: it is none. */
 static size_t room_of_small(const void *pointer) {
-  if (!map_has_entry(pointer) || map_inbox(pointer) == NULL) return 0;
-  unsigned state = link_state(pointer);
-  return state >= STATE_LIVE && (uintptr_t)pointer % STATE_BYTES == 0
-             ? class_size(state - STATE_LIVE)
-             : 0;
+  const struct inbox *inbox = map_has_entry(pointer) ? map_inbox(pointer) : NULL;
+  if (inbox == NULL) return 0;
+  unsigned size_class = guard_class_of(pointer, inbox);
+  return link_state(pointer, size_class) >= STATE_LIVE ? class_size(size_class) : 0;
 }
 
 /* The `bits` of a word that come first in memory; above 0. */
@@ -174,14 +173,13 @@ static void free_other(void *pointer, bool was_checked) {
 HAK_INLINE void put_away(void *pointer, bool was_checked) {
   struct inbox *inbox = map_has_entry(pointer) ? map_inbox(pointer) : NULL;
   struct thread_cache *cache = cache_of_thread();
-  _Atomic uint8_t *state = inbox != NULL ? map_state(pointer) : NULL;
-  /* relaxed: see link_state */
-  unsigned value = inbox != NULL ? atomic_load_explicit(state, memory_order_relaxed) : STATE_NONE;
-  if (HAK_UNLIKELY(value < STATE_LIVE || cache == NULL || (uintptr_t)pointer % STATE_BYTES != 0)) {
+  unsigned size_class = inbox != NULL ? guard_class_of(pointer, inbox) : 0;
+  _Atomic uint8_t *state;
+  if (HAK_UNLIKELY(inbox == NULL || cache == NULL ||
+                   !guard_live(&link_classes[size_class], pointer, &state))) {
     free_other(pointer, was_checked);
     return;
   }
-  unsigned size_class = value - STATE_LIVE;
   if (HAK_UNLIKELY(!was_checked && size_of_small(pointer, class_size(size_class)) == SIZE_MAX))
     report_bad_pointer("free", pointer, REPORT_WRITTEN_BEYOND);
   link_clear(pointer, size_class);

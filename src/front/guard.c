@@ -15,7 +15,7 @@ HAK_COLD void guard_refuse(const void *block) {
 
 bool guard_is_zero(const void *block) {
   return option_guard() != GUARD_OFF && map_has_entry(block) && map_inbox(block) != NULL &&
-         link_zeroes(link_state(block) - STATE_LIVE);
+         link_zeroes(map_slab(block)->size_class);
 }
 
 /* Under memory pressure alone. No other order is needed: a thread that frees a block has it from who resized it. */

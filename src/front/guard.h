@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "slab/slab.h"
+#include "heap/heap.h"
 #include "superslab/map.h"
 
 #if HAK_HARDENED
@@ -30,46 +30,53 @@ void guard_free_far(void *block, const struct inbox *inbox);
 
 HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }
 
-/** Is the block of a slab that starts at `pointer`, a boundary, handed out? */
-HAK_INLINE bool guard_is_live(const void *pointer) {
-  return !guard_is_on() || link_state(pointer) >= STATE_LIVE;
+/** Is the block of this class that starts at `pointer` in a slab handed out? */
+HAK_INLINE bool guard_is_live(const void *pointer, unsigned size_class) {
+  return !guard_is_on() || link_state(pointer, size_class) == (STATE_LIVE | size_class);
 }
 
 /** Takes a free block of a slab out of the hands of its list: ends the program unless it is as it was freed. */
 HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
-  if (guard_is_on()) (void)link_hand_out(block, size_class);
+  if (guard_is_on()) (void)link_hand_out(block, size_class * sizeof(struct link_class));
 }
 
-/* Ends the program unless `state` is that of a live block at `block`, and tells its class. */
-HAK_INLINE unsigned guard_live_class(_Atomic uint8_t *state, const void *block) {
-  unsigned value = atomic_load_explicit(state, memory_order_relaxed);
-  if (HAK_UNLIKELY(value < STATE_LIVE || (uintptr_t)block % STATE_BYTES != 0)) guard_refuse(block);
-  return value - STATE_LIVE;
+/** The class of the slab that a pointer lies in and the map names `inbox` for: by the thread's own bins, or the slab's descriptor. */
+HAK_INLINE unsigned guard_class_of(const void *pointer, const struct inbox *inbox) {
+  size_t place = cache_place(thread_cache, inbox);
+  return HAK_LIKELY(cache_keeps(place)) ? (unsigned)(place / sizeof(struct inbox))
+                                        : map_slab(pointer)->size_class;
+}
+
+/** Finds the state of the block of the class that starts at `block`. False: none is there, or none that is live. relaxed: see link_state */
+HAK_INLINE bool guard_live(const struct link_class *of, const void *block,
+                           _Atomic uint8_t **state) {
+  return link_state_at(of, block, state) &&
+         HAK_LIKELY(atomic_load_explicit(*state, memory_order_relaxed) == of->live);
 }
 
 HAK_INLINE void guard_set_free(_Atomic uint8_t *state, unsigned size_class) {
-  atomic_store_explicit(state, (uint8_t)(size_class + STATE_FREE), memory_order_relaxed);
+  atomic_store_explicit(state, (uint8_t)(STATE_FREE + size_class), memory_order_relaxed);
 }
 
 /** Ends the program unless `block`, whose slab the map names `inbox` for, is the start of a live block. NULL: it lies in no thread's slab, and
  * is checked on the slow path in every variant. It becomes a free one, but for its link. */
 HAK_INLINE void guard_freed(void *block, const struct inbox *inbox) {
   if (!guard_is_on() || inbox == NULL) return;
-  _Atomic uint8_t *state = map_state(block);
-  unsigned size_class = guard_live_class(state, block);
+  unsigned size_class = guard_class_of(block, inbox);
+  _Atomic uint8_t *state;
+  if (HAK_UNLIKELY(!guard_live(&link_classes[size_class], block, &state))) guard_refuse(block);
   link_clear(block, size_class);
   guard_set_free(state, size_class);
 }
 
-/** The same on the fast path, where there are checks. False: nothing was done, since it is for guard_freed or has no bin. */
-HAK_INLINE bool guard_freed_near(void *block, const struct inbox *inbox) {
-  if (HAK_UNLIKELY(inbox == NULL)) return false;
-  _Atomic uint8_t *state = map_state(block);
-  unsigned size_class = guard_live_class(state, block);
-  size_t end = link_zeros_end[size_class];
-  if (HAK_UNLIKELY(end > LINK_BY_CALL)) return false;
-  link_clear_near(block, end);
-  guard_set_free(state, size_class);
+/** The same on the fast path, of a block whose class has its bin at `place`. False: nothing was done, and what is out of the ordinary is for
+ * guard_free_far. */
+HAK_INLINE bool guard_freed_near(void *block, size_t place) {
+  const struct link_class *of = link_class_at(place);
+  _Atomic uint8_t *state;
+  if (HAK_UNLIKELY(!guard_live(of, block, &state)) || HAK_UNLIKELY(of->steps3 < 0)) return false;
+  link_clear_near(of, block);
+  atomic_store_explicit(state, of->free, memory_order_relaxed); /* see link_state */
   return true;
 }
 
@@ -77,14 +84,14 @@ HAK_INLINE void guard_freed_aligned(const void *pointer, size_t alignment) {
   if (option_guard() != GUARD_OFF) guard_check_alignment("free", pointer, alignment);
 }
 
-/* In light: is it for sure that the block of a slab at `pointer` has about this size? A block has at most twice the bytes that were asked
+/* In light: is it for sure that a block of a slab at `pointer` has about this size, if one is there, which free() sees? A block has at most twice the bytes that were asked
  * for, and the least of them has 16. */
 HAK_INLINE bool guard_fits(const void *pointer, size_t size, size_t alignment) {
   if (link_mode != LINK_MODE_LIGHT || !map_has_entry(pointer) || map_inbox(pointer) == NULL)
     return false;
-  unsigned state = link_state(pointer);
-  if (state < STATE_LIVE || ((uintptr_t)pointer & (alignment - 1)) != 0) return false;
-  size_t usable = class_size(state - STATE_LIVE), least = BLOCK_ALIGNMENT;
+  if (((uintptr_t)pointer & (alignment - 1)) != 0) return false;
+  size_t usable = class_size(guard_class_of(pointer, map_inbox(pointer)));
+  size_t least = BLOCK_ALIGNMENT;
   return size <= usable && usable <= 2 * (size > least ? size : least);
 }
 
@@ -101,9 +108,9 @@ HAK_INLINE void guard_free_far(void *block, const struct inbox *inbox) {
   (void)block;
   (void)inbox;
 }
-HAK_INLINE bool guard_freed_near(void *block, const struct inbox *inbox) {
+HAK_INLINE bool guard_freed_near(void *block, size_t place) {
   (void)block;
-  (void)inbox;
+  (void)place;
   return true;
 }
 HAK_INLINE void guard_allocated(void *block, unsigned size_class) {
@@ -124,8 +131,8 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
   (void)alignment;
 }
 HAK_INLINE void guard_kept_size(void) {}
-HAK_INLINE bool guard_is_live(const void *pointer) {
-  (void)pointer;
+HAK_INLINE bool guard_is_live(const void *pointer, unsigned size_class) {
+  (void)pointer, (void)size_class;
   return true; /* as far as anybody knows */
 }
 HAK_INLINE bool guard_is_zero(const void *block) {

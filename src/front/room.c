@@ -66,7 +66,8 @@ size_t front_room(const void *pointer) {
   offset -= (uint32_t)slab->index << SLICE_SHIFT;
   uint32_t inside = offset % size;
   const char *start = (const char *)pointer - inside;
-  if (HAK_UNLIKELY(offset / size >= slab_carved(slab) || !guard_is_live(start))) return 0;
+  if (HAK_UNLIKELY(offset / size >= slab_carved(slab) || !guard_is_live(start, slab->size_class)))
+    return 0;
   if (full_may_be_on() || sample_has(slab)) return room_in_small(slab, start, inside);
   return size - inside;
 }

@@ -18,6 +18,16 @@ HAK_INLINE void *bin_pop(struct bin *bin) {
   return block;
 }
 
+/** The same of a bin that has blocks, with all that is to be checked: `place` is the bin's. */
+HAK_INLINE void *bin_hand_out(struct bin *bin, size_t place) {
+  void *block = bin->head, *next;
+  if (HAK_UNLIKELY(!link_try(block, &next))) return link_refuse(block);
+  bin->head = next;
+  __builtin_prefetch(next);
+  bin->room++;
+  return link_hand_out(block, place);
+}
+
 /* All blocks of the bin, and how many they are. */
 HAK_INLINE unsigned bin_take_all(struct bin *bin, void **list) {
   unsigned count = (unsigned)((int32_t)bin->capacity - bin->room);

@@ -111,7 +111,7 @@ size_t quarantine_settle(struct thread_cache *cache) {
     unsigned size_class = quarantine->classes[i];
     const struct slab *slice = map_slab(words);
     if (slice != NULL && slice->size_class == size_class && map_inbox(words) != NULL &&
-        link_state(words) == STATE_FREE + size_class && (words[0] | words[1]) == 0) {
+        link_is_free(words, size_class) && (words[0] | words[1]) == 0) {
       link_set(words, NULL);
       slabs_put_mixed(arena_beside(cache), size_class, words, true);
     } else {

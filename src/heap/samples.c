@@ -60,7 +60,7 @@ static void clear_slot(void *block, unsigned size_class) {
 /* A new one may lie in memory that was used before. */
 static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
   if (is_new) clear_slot(block, size_class);
-  link_hand_out(block, size_class);
+  link_hand_out(block, size_class * sizeof(struct bin));
   if (zeros_end(size_class) > LINK_WORDS_BYTES) (void)link_look_far(block, zeros_end(size_class));
 }
 
@@ -69,7 +69,7 @@ static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
 static void clear_slot(void *block, unsigned size_class) { link_clear(block, size_class); }
 static void hand_out_slot(void *block, unsigned size_class, bool is_new) {
   (void)is_new;
-  link_hand_out(block, size_class);
+  link_hand_out(block, size_class * sizeof(struct bin));
 }
 
 #endif
@@ -106,7 +106,7 @@ void heap_samples_flush(void) {
 void heap_samples_put(struct slab *slab, void *block) {
   if (option_guard() != GUARD_OFF) {
     clear_slot(block, slab->size_class);
-    link_set_state(block, STATE_FREE + slab->size_class);
+    link_set_state(block, slab->size_class, STATE_FREE + slab->size_class);
   }
   if (option_guard() == GUARD_FULL) quarantine_put(NULL, block, slab->size_class);
   else heap_samples_return(slab, block);

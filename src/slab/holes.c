@@ -167,9 +167,7 @@ void purge_end(struct purge *purge, bool gone) {
   unsigned returned = slab_free_count(slab);
   for (unsigned i = 0; i < slab->slices; i++) slab[i].holes = purge->holes[i];
   atomic_store_explicit(&slab->hole_count, (uint16_t)purge->in_holes, memory_order_relaxed);
-  uint32_t size = slab_block_size(slab);
-  link_set_states(slab_base(slab) + (size_t)purge->carved * size, slab_carved(slab) - purge->carved,
-                  size, STATE_NONE);
+  link_set_states(slab, purge->carved, slab_carved(slab) - purge->carved, STATE_NONE);
   atomic_store_explicit(&slab->carved, (uint16_t)purge->carved, memory_order_relaxed);
   if (gone && purge->tail < slab->touched) slab->touched = purge->tail;
   if (HAK_HARDENED) slab->was_used = true;

@@ -8,10 +8,13 @@ HAK_COLD void link_report(const void *block) {
   report_bad_pointer("malloc", block, REPORT_WRITTEN_AFTER);
 }
 
+HAK_COLD void *link_refuse(const void *block) { link_report(block); }
+
 #if HAK_HARDENED
 
 struct link_secret link_secret;
 uint8_t link_mode;
+struct link_class link_classes[LINK_CLASSES];
 uint32_t link_zeros_end[LINK_CLASSES];
 uint32_t link_zeros_most;
 _Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
@@ -33,6 +36,22 @@ HAK_NOINLINE void *link_look_far(void *block, size_t end) {
   return block;
 }
 
+static void start_class(unsigned size_class, uint32_t zeros_most) {
+  uint32_t size = class_size(size_class), end = size <= zeros_most ? size : LINK_WORDS_BYTES;
+  uint32_t step = class_slices(size_class) == 1 ? size : LINK_STEP_FAR;
+  unsigned pairs = end / (unsigned)sizeof(link_pair), most = pairs >= 4 ? 4 : pairs >= 2 ? 2 : 1;
+  unsigned pair = sizeof(link_pair);
+  link_zeros_end[size_class] = end;
+  link_classes[size_class] =
+      (struct link_class){.reciprocal = ((UINT64_C(1) << 32) + step - 1) / step,
+                          .free = (uint8_t)(STATE_FREE + size_class),
+                          .live = (uint8_t)(STATE_LIVE | size_class),
+                          .second = (uint8_t)((pairs - most) * pair),
+                          .step = (uint8_t)(most > 1 ? pair : 0),
+                          .steps2 = (uint8_t)(most > 2 ? 2 * pair : 0),
+                          .steps3 = (int8_t)(end > LINK_BY_CALL ? -1 : (int)((most - 1) * pair))};
+}
+
 void link_start(void) {
   uint64_t numbers[4];
   if (option_value(FORCE_LIBC_ALLOC)) option_values[OPTION_GUARD] = GUARD_OFF;
@@ -47,13 +66,26 @@ void link_start(void) {
   if (most == 0) most = option_guard() == GUARD_FULL ? ZERO_FULL : ZERO_LIGHT;
   if (option_guard() == GUARD_OFF) most = 0;
   link_zeros_most = most & ~(uint32_t)(BLOCK_ALIGNMENT - 1);
-  for (unsigned c = 0; c < CLASS_COUNT; c++)
-    link_zeros_end[c] = class_size(c) <= most ? class_size(c) : LINK_WORDS_BYTES;
+  for (unsigned c = 0; c < CLASS_COUNT; c++) start_class(c, most);
 }
 
-void link_set_states(const char *first, unsigned count, uint32_t size, unsigned state) {
+/* Bytes one by one: a compiler keeps atomic ones apart. relaxed: see link_state */
+static void set_states(_Atomic uint8_t *at, unsigned count, unsigned state) {
+  for (_Atomic uint8_t *end = at + count; at < end; at++)
+    atomic_store_explicit(at, (uint8_t)state, memory_order_relaxed);
+}
+
+void link_set_states(const struct slab *slab, unsigned first, unsigned count, unsigned state) {
   if (option_guard() == GUARD_OFF) return;
-  for (unsigned i = 0; i < count; i++) link_set_state(first + (size_t)i * size, state);
+  _Atomic uint8_t *states = superslab_of(slab)->states + slab->index * STATES_OF_SLICE;
+  if (class_slices(slab->size_class) == 1) {
+    set_states(states + first, count, state);
+    return;
+  }
+  uint32_t size = slab_block_size(slab);
+  for (uint32_t at = first * size; count > 0; count--, at += size)
+    set_states(states + (at >> SLICE_SHIFT) * STATES_OF_SLICE + at % SLICE_BYTES / LINK_STEP_FAR, 1,
+               state);
 }
 
 uint32_t link_draw(uint32_t limit) {

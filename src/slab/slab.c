@@ -58,7 +58,7 @@ void slab_release(struct slab *slab) {
 
 void slab_drop(struct slab *slab) {
   HAK_CHECK(!slab->listed);
-  link_set_states(slab_base(slab), slab_carved(slab), slab_block_size(slab), STATE_NONE);
+  link_set_states(slab, 0, slab_carved(slab), STATE_NONE);
   slab_set_inbox(slab, NULL);
   atomic_store_explicit(&slab->sampled, 0, memory_order_relaxed);
   span_release_soon(slab);
@@ -137,7 +137,7 @@ unsigned slab_carve(struct slab *slab, unsigned wanted, size_t populate, void **
   if (link_zeroes(slab->size_class) && carved * size < slab->touched)
     link_zero(first, (size_t)wanted * size);
   populate_to(slab, (carved + wanted) * size, populate);
-  link_set_states(first, wanted, size, STATE_FREE + slab->size_class);
+  link_set_states(slab, carved, wanted, STATE_FREE + slab->size_class);
   link_new(first, wanted, size, list);
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + wanted), memory_order_relaxed);
@@ -152,7 +152,7 @@ void *slab_carve_untouched(struct slab *slab) {
   if (option_guard() != GUARD_OFF && slab->was_used) return NULL;
   if (os_locks_parts_now() && lock_next(slab, carved, 1) == 0) return NULL;
   slab->touched = (carved + 1) * size; /* by the program, from here on */
-  link_set_states(slab_base(slab) + (size_t)carved * size, 1, size, STATE_LIVE | slab->size_class);
+  link_set_states(slab, carved, 1, STATE_LIVE | slab->size_class);
   slab->age = 0;
   atomic_store_explicit(&slab->carved, (uint16_t)(carved + 1), memory_order_relaxed);
   return slab_base(slab) + (size_t)carved * size;

@@ -5,8 +5,7 @@
 
 static struct superslab *unused HAK_START_DATA; /* under superslab_lock */
 
-/* A page for each slice that was a slab. */
-#define STATES_BYTES (UNIT_BYTES / STATE_BYTES)
+#define STATES_BYTES (SLICES_PER_UNIT * STATES_OF_SLICE)
 
 void descriptor_give_states(const struct superslab *superslab) {
   if (!HAK_HARDENED) return;
@@ -47,7 +46,7 @@ struct superslab *descriptor_new(void) {
   if (used_before) clear(superslab);
 #if HAK_HARDENED
   /* Slabs that go leave zeros behind. */
-  if (states == NULL) states = meta_allocate(STATES_BYTES, 4 * KIB);
+  if (states == NULL) states = meta_allocate(STATES_BYTES, 64);
   if (states == NULL) {
     lock_acquire(&superslab_lock);
     descriptor_free(superslab);

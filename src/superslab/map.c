@@ -55,10 +55,10 @@ bool map_prepare(const char *base, size_t units) { return map_prepare_with(base,
 /* relaxed: the descriptor's entry, or what a block comes with, carries it along. */
 static void set_states(const char *base, const struct superslab *superslab) {
 #if HAK_HARDENED
-  if (superslab->states != NULL)
-    atomic_store_explicit(map_states_entry(base),
-                          (uintptr_t)superslab->states - (uintptr_t)base / STATE_BYTES,
-                          memory_order_relaxed);
+  if (superslab->states == NULL) return;
+  for (size_t slice = 0; slice < SLICES_PER_UNIT; slice++)
+    atomic_store_explicit(map_states_entry(base + (slice << SLICE_SHIFT)),
+                          superslab->states + slice * STATES_OF_SLICE, memory_order_relaxed);
 #else
   (void)base;
   (void)superslab;

@@ -15,7 +15,7 @@
  *
  * `superslabs`, by unit: its descriptor; NULL: not ours.
  *
- * `states`, by unit, hardened: where a SuperSlab's states are, less the unit's address / STATE_BYTES. Those of one that is gone stay.
+ * `states`, by slice, hardened: where a SuperSlab's states for it are. Those of one that is gone stay.
  *
  * `mappings`, by unit: how it is mapped (mappings.h).
  *
@@ -30,7 +30,7 @@ struct map_leaf {
   _Atomic(struct inbox *) inboxes[LEAF_SLICES];
   _Atomic(struct superslab *) superslabs[LEAF_UNITS];
 #if HAK_HARDENED
-  _Atomic uintptr_t states[LEAF_UNITS];
+  _Atomic(_Atomic uint8_t *) states[LEAF_SLICES];
 #endif
   /* unit_lock; mappings.c alone: */
   uint8_t mappings[LEAF_UNITS]; /* enum mapping of each unit, and whether it is kept */
@@ -94,14 +94,13 @@ HAK_INLINE _Atomic(struct superslab *) *map_superslab_entry(const void *pointer)
 }
 
 #if HAK_HARDENED
-HAK_INLINE _Atomic uintptr_t *map_states_entry(const void *pointer) {
-  return (_Atomic uintptr_t *)map_superslab_entry(pointer) + LEAF_UNITS;
+HAK_INLINE _Atomic(_Atomic uint8_t *) *map_states_entry(const void *pointer) {
+  return (_Atomic(_Atomic uint8_t *) *)map_inbox_entry(pointer) + LEAF_SLICES + LEAF_UNITS;
 }
 
-/** The state of an address in a slab. relaxed: who has a block got the entry with it. */
-HAK_INLINE _Atomic uint8_t *map_state(const void *pointer) {
-  uintptr_t states = atomic_load_explicit(map_states_entry(pointer), memory_order_relaxed);
-  return (_Atomic uint8_t *)(states + (uintptr_t)pointer / STATE_BYTES);
+/** The states of the slice that an address in a SuperSlab is in. relaxed: who has a block got the entry with it. */
+HAK_INLINE _Atomic uint8_t *map_states(const void *pointer) {
+  return atomic_load_explicit(map_states_entry(pointer), memory_order_relaxed);
 }
 #endif
 

@@ -133,15 +133,16 @@ struct superslab {
     uint32_t
         huge_cuts; /* huge: which ends are not mapped; only its holder changes it (huge_cut.h) */
   };
-  _Atomic uint8_t
-      *states; /* hardened: of each 16 bytes, whether a block starts there (slab/link.h) */
+  _Atomic uint8_t *states;            /* hardened: of each block whether it is free (slab/link.h) */
   struct slab slabs[SLICES_PER_UNIT]; /* of a Huge block only the first (descriptor.h) */
 };
 
 /* Which of a Huge block's ends are not mapped. */
 enum { HUGE_CUT_TAIL = 1, HUGE_CUT_FRONT = 2 };
 
-#define STATE_BYTES 16u
+/* Hardened: the states of a slab are those of its blocks one after the other, from its first slice's on; a slice has as many as the smallest
+ * blocks need. A line more keeps those of neighbours, which are few where blocks are long, out of the same set of the processor's cache. */
+#define STATES_OF_SLICE ((size_t)(SLICE_BYTES / 16 + 64))
 _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
 
 /* --- metadata (meta.c) ------------------------------------------------------------------------ */

@@ -48,7 +48,7 @@ static void *send_for_ever(void *seed) {
     }
     if (atomic_fetch_add(&sent[*number_of(block)], 1) != 0) atomic_fetch_add(&errors, 1);
     /* As free does it, but that its bytes stay. */
-    link_set_state(block, STATE_FREE + class_for(SHARED_SIZE));
+    link_set_state(block, class_for(SHARED_SIZE), STATE_FREE + class_for(SHARED_SIZE));
     uint64_t choice = random_below(&random, 4);
     if (choice == 0) remote_free(heap, map_inbox(block), block);
     else remote_free_now(map_inbox(block), block);
@@ -64,7 +64,7 @@ static void take_list(void *list, unsigned count) {
   while (list != NULL) {
     void *next = link_next(list);
     if (atomic_fetch_sub(&sent[*number_of(list)], 1) != 1) atomic_fetch_add(&errors, 1);
-    link_set_state(list, STATE_LIVE | class_for(SHARED_SIZE));
+    link_set_state(list, class_for(SHARED_SIZE), STATE_LIVE | class_for(SHARED_SIZE));
     memset(list, 0xee, 16); /* the program writes to it */
     hand_to_program(list);
     list = next;
