@@ -144,20 +144,22 @@ static bool is_in_hole(const struct look *look, struct copy slab, uint64_t from,
 }
 
 /* The hardened variant hides its lists, and says of each block what it is. */
-static enum block_state state_told(const struct look *look, uint64_t block) {
+static enum block_state state_told(const struct look *look, uint64_t number) {
   const struct remote *remote = look->reader->remote;
   const struct directory_layout *layout = &remote->layout;
   uint64_t leaf_bytes = UINT64_C(1) << layout->map.leaf_shift;
+  uint64_t size = look->where->size, block = look->where->slab + number * size;
   uint64_t distance = remote_word(remote, remote->map + layout->map.root.at +
                                               block / leaf_bytes * sizeof(uint64_t));
-  uint64_t index = block % leaf_bytes / look->reader->unit_bytes;
+  uint64_t index = block % leaf_bytes / look->reader->slice_bytes;
   uint8_t state = 0;
   if (distance == 0 || index >= layout->blocks.states.count) return BLOCK_NONE;
   uint64_t table = remote_word(remote, remote->map + distance * sizeof(uint64_t) +
                                            layout->blocks.states.at + index * sizeof(uint64_t));
-  if (table == 0 ||
-      !remote_read(remote, table + block / layout->blocks.state_bytes, &state, sizeof state))
-    return BLOCK_NONE;
+  uint64_t at = size <= layout->blocks.state_each
+                    ? number
+                    : block % look->reader->slice_bytes / layout->blocks.state_bytes;
+  if (table == 0 || !remote_read(remote, table + at, &state, sizeof state)) return BLOCK_NONE;
   return state >= layout->blocks.state_live ? BLOCK_LIVE : state == 0 ? BLOCK_NEVER : BLOCK_FREE;
 }
 
@@ -169,7 +171,7 @@ static void take(struct look *look, uint32_t number, struct copy slab, struct bl
   else if (is_in_hole(look, slab, offset, offset + where->size))
     *block = (struct block){.state = BLOCK_IN_HOLE};
   else if (look->reader->remote->layout.blocks.state_bytes != 0)
-    *block = (struct block){.state = state_told(look, where->slab + offset)};
+    *block = (struct block){.state = state_told(look, number)};
   else *block = look->blocks[number];
 }
 

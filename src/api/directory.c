@@ -160,7 +160,8 @@ const struct directory_layout directory_layout = {
                .batch_rest = FIELD(struct batch, rest),
 #if HAK_HARDENED
                .states = ARRAY(struct map_leaf, states),
-               .state_bytes = STATE_BYTES,
+               .state_bytes = LINK_STEP_FAR,
+               .state_each = ONE_SLICE_BLOCK_MAX,
                .state_free = STATE_FREE,
                .state_live = STATE_LIVE
 #endif
