@@ -1,20 +1,13 @@
 /* adopt.c - see adopt.h. */
 #include "heap/adopt.h"
 
-#include "heap/absent.h"
-#include "heap/bins.h"
 #include "heap/homes.h"
-#include "heap/parked.h"
-#include "heap/purger.h"
-#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
 
-/* At most so many heaps are asked in a search, and so many entries of the list used up, the others next time: it is done under the
- * own heap's lock. */
-enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16, ADOPT_LOOKS = 128 };
-
+/* At most so many arenas are asked in a search, for it is done under the own arena's lock; and so many slabs change owner. */
+enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
 static void take_slab(struct arena *arena, struct arena *from, struct slab *slab) {
   slabs_disown(from, slab);
   slab_set_inbox(slab, &arena->inboxes[slab->size_class]);
@@ -58,123 +51,54 @@ static void take_slabs_of_batches(struct arena *arena, struct arena *from, unsig
   }
 }
 
-/* What the heap has of the class, which others may take; the caller holds the locks of both. `*more`: it has blocks that were not
- * looked at. */
-static bool take_from(struct arena *arena, struct arena *from, unsigned size_class, bool *more) {
-  /* Read under the lock: only now is a parked heap sure to stay parked. */
+/* What the arena has of the class, which others may take; the caller holds the locks of both. Batches are taken as they are: sorting them into
+ * slabs waits for every link, which another processor wrote. */
+static bool take_from(struct arena *arena, struct arena *from, unsigned size_class) {
+  /* Read under the lock: only now is a parked arena sure to stay parked. */
   bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED;
-  *more = true;
-  /* A drained list is taken as it is: sorting it into slabs waits for every link, which another processor wrote. Of a heap without a
-   * thread a short one is sorted all the same: that empties slabs. */
-  if (remote_steal(arena, from, size_class, !parked)) {
-    take_slabs_of_batches(arena, from, size_class, parked);
-    return true;
-  }
-  *more = slabs_put_batches(from, size_class);
-  if (parked && slabs_put_parked_bin(from, size_class, true)) *more = true;
-  return take_slabs(arena, from, size_class, parked) > 0;
+  if (!remote_steal(arena, from, size_class))
+    return take_slabs(arena, from, size_class, parked) > 0;
+  take_slabs_of_batches(arena, from, size_class, parked);
+  return true;
 }
 
-enum outcome { NOTHING, LATER, TAKEN };
-
-/* Takes memory of a heap that sleeps. */
-static enum outcome adopt_from(struct arena *arena, struct arena *from, unsigned size_class) {
-  bool more = true, taken = false;
-  if (lock_try(&from->lock)) {
-    taken = take_from(arena, from, size_class, &more);
-    lock_release(&from->lock);
-  }
-  /* It may have more; or another has it just now, who may leave something. */
-  if (taken) reclaim_enter_again(from, size_class);
-  else if (more) reclaim_enter(from, size_class);
-  return taken ? TAKEN : more ? LATER : NOTHING;
+/* Does it sleep, and may it have memory of the class? A hint: relaxed. */
+static bool is_worth_asking(const struct arena *from, unsigned size_class) {
+  unsigned state = atomic_load_explicit(&from->state, memory_order_relaxed);
+  int64_t waits = atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed);
+  if (state != ARENA_PARKED && (state != ARENA_ACTIVE || waits < BACKLOG_BYTES)) return false;
+  return waits > 0 ||
+         atomic_load_explicit(&from->classes[size_class].count, memory_order_relaxed) > 0;
 }
 
-/* Of the heaps that were on this node when they were entered. */
-static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node) {
-  struct arena *later = NULL; /* the first such: when it comes again, all have been asked */
-  unsigned asked = 0;
-  for (unsigned entries = 0; entries < ADOPT_LOOKS && asked < ADOPT_HEAPS; entries++) {
-    struct arena *from = reclaim_take(node, size_class);
-    if (from == NULL) return false;
-    if (from == later) {
-      reclaim_enter(from, size_class);
-      return false;
-    }
-    if (from == arena || !reclaim_has_backlog(from)) continue;
-    if (HAK_UNLIKELY(arena_node(from) != node)) {
-      reclaim_enter(from, size_class); /* its thread has moved: into the other node's list */
-      continue;
-    }
-    asked++;
-    enum outcome outcome = adopt_from(arena, from, size_class);
-    if (outcome == TAKEN) {
-      probe_adopt(arena, from, class_size(size_class));
+static bool adopt_from(struct arena *arena, struct arena *from, unsigned size_class) {
+  if (!is_worth_asking(from, size_class) || !lock_try(&from->lock)) return false;
+  bool taken = take_from(arena, from, size_class);
+  lock_release(&from->lock);
+  if (taken) probe_adopt(arena, from, class_size(size_class));
+  return taken;
+}
+
+/* Where there are more arenas than a search asks, the next one begins where this one has ended. Relaxed: a hint. */
+static _Atomic unsigned next_place;
+
+/* Of the arenas that began on a node; `far`: wherever their threads are now. */
+static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node, bool far) {
+  unsigned first = 0, count = homes_on(node), asked = count < ADOPT_HEAPS ? count : ADOPT_HEAPS;
+  if (HAK_UNLIKELY(count > asked))
+    first = atomic_fetch_add_explicit(&next_place, asked, memory_order_relaxed);
+  for (unsigned i = 0; i < asked; i++) {
+    struct arena *from = homes_at(node, (first + i) % count);
+    if (from != arena && (far || arena_node(from) == arena_node(arena)) &&
+        adopt_from(arena, from, size_class))
       return true;
-    }
-    if (outcome == LATER && later == NULL) later = from;
   }
   return false;
 }
 
-/* A heap whose thread has moved since it was entered stays in the other node's list, and if nobody searches there any more it would stay
- * for ever. So one of each other list is entered anew, at the end of the list of the node where it is now. True: of this one. */
-static bool fetch_moved(unsigned size_class, unsigned node) {
-  bool fetched = false;
-  for (unsigned other = 0; other < node_end(); other++) {
-    struct arena *from = other != node ? reclaim_take(other, size_class) : NULL;
-    if (from == NULL || !reclaim_has_backlog(from)) continue;
-    fetched = fetched || arena_node(from) == node;
-    reclaim_enter(from, size_class);
-  }
-  return fetched;
-}
-
-static bool adopt_near(struct arena *arena, unsigned size_class) {
-  unsigned node = arena_node(arena);
-  if (adopt_on(arena, size_class, node)) return true;
-  return node_are_many() && fetch_moved(size_class, node) && adopt_on(arena, size_class, node);
-}
-
+/* A thread may have moved to another node with its arena: so all lists are looked at. */
 bool adopt_slabs(struct arena *arena, unsigned size_class, bool far) {
-  if (!far) return adopt_near(arena, size_class);
-  for (unsigned node = 0; node < node_end(); node++)
-    if (adopt_on(arena, size_class, node)) return true;
+  for (unsigned i = 0, node = arena_node(arena); i < node_end(); i++)
+    if (adopt_on(arena, size_class, (node + i) % node_end(), far)) return true;
   return false;
-}
-
-/* --- blocks -------------------------------------------------------------------------------------------------- */
-
-/* Is there something, as far as can be told without its lock? */
-static bool may_have(const struct arena *from, unsigned size_class) {
-  if (atomic_load_explicit(&from->inboxes[size_class].free_blocks, memory_order_relaxed) > 0)
-    return true;
-  return atomic_load_explicit(&from->inbox_bytes, memory_order_relaxed) >= class_size(size_class) ||
-         atomic_load_explicit(&from->parked_bins, memory_order_relaxed) >= class_size(size_class);
-}
-
-/* One batch that came back, or what one of its slabs has free. Under both locks. */
-static unsigned take_some(struct arena *from, unsigned size_class, unsigned wanted, void **list) {
-  unsigned count = remote_take_batch(from, size_class, list);
-  if (count == 0 && atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED) {
-    absent_prove(from);
-    *list = bin_pop(&cache_beside(from)->bins[size_class]);
-    if (*list != NULL) return 1;
-  }
-  struct slab *slab = from->classes[size_class].first;
-  if (count > 0 || slab == NULL || slab->free_list == NULL) return count;
-  count = slab_take_list(slab, wanted, list);
-  slabs_count_free(from, slab, -(int64_t)count);
-  slabs_list_again(from, slab);
-  return count;
-}
-
-unsigned adopt_blocks(struct arena *arena, unsigned size_class, unsigned wanted, void **list) {
-  unsigned at = 0, count = 0;
-  for (struct arena *from; count == 0 && (from = homes_next(arena_node(arena), &at)) != NULL;) {
-    if (from == arena || !may_have(from, size_class) || !lock_try(&from->lock)) continue;
-    count = take_some(from, size_class, wanted, list);
-    lock_release(&from->lock);
-  }
-  return count;
 }

@@ -1,19 +1,18 @@
-/* adopt.h - slabs that sleep in other heaps: of ended threads, or of threads that look away while their inbox grows. */
+/* adopt.h - memory that sleeps in other arenas: of ended threads, or of threads that look away while their inbox grows. */
 #ifndef HAK_ADOPT_H
 #define HAK_ADOPT_H
 
 #include "heap/heap.h"
 
-/** Takes over memory of the class from one heap that sleeps: slabs, or a large part of its drained list; false: none was found. The
- * caller holds arena->lock. Other heaps' locks are only tried, so two heaps that adopt from each other cannot deadlock.
- * `far`: also from heaps of other nodes. */
+/* An active arena for which so much waits seems to sleep: its thread looks away. */
+#define BACKLOG_BYTES ((int64_t)(64 * KIB))
+
+/** Takes over memory of the class from one arena that sleeps: batches that others sent to it, and their slabs, or slabs with room. False: none was
+ * found. The caller holds arena->lock. Other arenas' locks are only tried, so two that adopt from each other cannot deadlock.
+ * `far`: also from arenas of other nodes. */
 bool adopt_slabs(struct arena *arena, unsigned size_class, bool far);
 
-/* Blocks of this size and more are new pages each. */
-#define ADOPT_BLOCKS_FROM ((size_t)4 * KIB)
-
-/** Before a home that threads share touches new pages for such a class: free blocks of another home of the node, or 0. They stay that
- * one's. The caller holds arena->lock; others are only tried. superslab_settle is to be called after it. */
-unsigned adopt_blocks(struct arena *arena, unsigned size_class, unsigned wanted, void **list);
+/* Blocks of this size and more are new pages each: where threads share an arena, others' memory of the class comes before. */
+#define ADOPT_BEFORE_PAGES_FROM ((size_t)4 * KIB)
 
 #endif

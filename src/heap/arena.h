@@ -4,7 +4,6 @@
  *   inbox   batches of a class that threads sent: one lock-free stack. The address map names, for each slab, the inbox of its class in the
  *           arena that owns it.
  *   drained    batches taken from an inbox and not used yet.
- *   reclaim lists of arenas that may have memory of a class for others (reclaim.h).
  *
  * A free block is in exactly one place: one bin, one slab's list, one outgoing batch, one inbox, one drained list. Any of them may hold
  * blocks of slabs that another arena owns (a slab may be adopted while its blocks are under way); such a block finds its owner when
@@ -24,9 +23,8 @@ struct batch; /* remote.c */
  * the map names (cache.h). */
 struct inbox {
   _Atomic(struct batch *) first; /* push release, take acquire */
-  _Atomic uint32_t
-      free_blocks; /* in the slabs' lists. Written under the lock; relaxed: a hint for front/move.c */
-  atomic_bool in_reclaim_list; /* of the class, or about to be; acq_rel */
+  /* In the slabs' lists. Written under the lock; relaxed: a hint for front/move.c. */
+  _Atomic uint32_t free_blocks;
 };
 
 /* A line of the processor's cache. Under the arena's lock, but for what is said. */
@@ -37,11 +35,10 @@ struct arena_class {
   struct slab *decommitted;  /* of which nothing can be had but what was given back: used last */
   struct slab *next_scanned; /* where the purger goes on (release.c) */
   struct batch *drained;
-  struct arena *next_reclaim; /* under the lock of the class's reclaim list (reclaim.h) */
-  _Atomic uint32_t count;     /* slabs owned, full ones too; relaxed: a hint for adopters */
-  _Atomic uint32_t partial;   /* slabs in the first list; relaxed: a hint for front/move.c */
-  uint8_t idle_scans; /* scans of the purger since the last refill or overflow, saturating */
-  bool sorts;         /* refills put batches of the class back into slabs (refill.c) */
+  _Atomic uint32_t count;   /* slabs owned, full ones too; relaxed: a hint for adopters */
+  _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
+  uint8_t idle_scans;       /* scans of the purger since the last refill or overflow, saturating */
+  bool sorts;               /* refills put batches of the class back into slabs (refill.c) */
 };
 _Static_assert(sizeof(struct arena_class) == 64, "one line");
 

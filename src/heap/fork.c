@@ -1,13 +1,12 @@
 /* fork.c - pthread_atfork handlers.
  *
  * The forking thread takes every lock, in the order in which all code takes them (start, release batch,
- * heap list, heaps, reclaim lists, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
+ * heap list, heaps, SuperSlabs, units, metadata), so that nothing that a lock guards is half done when memory is
  * copied. It holds them for the fork: os/lock.h says who may take one away, and that the child sees it.
  *
  * In the child
  *   - what a lock guards is whole if this thread holds the lock. Else it is left out: a heap is no more in any list, the
  *     SuperSlabs, the pool or the metadata start anew. The memory stays where it is, lost to the child.
- *   - the reclaim lists are made anew: every heap without a thread is entered.
  *   - bins and outgoing batches of threads that are not in the child were in use without a lock. The child takes over those that
  *     nobody touched meanwhile, and looks at each list before it uses it (absent.h). The others are emptied; their blocks are lost to the
  *     child, which counts them.

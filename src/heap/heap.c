@@ -17,7 +17,6 @@
 #include "heap/parked.h"
 #include "heap/purger.h"
 #include "heap/quarantine.h"
-#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/start.h"
@@ -96,7 +95,6 @@ static bool park(struct thread_cache *cache) {
   bool wanted = (cache->deferred & DEFERRED_PURGE) != 0;
   parked_count_bins(arena, bins_bytes(cache->bins));
   set_state(arena, ARENA_PARKED);
-  if (!cache_is_guest(cache)) reclaim_enter_all(arena);
   homes_leave(cache->arena);
   lock_acquire(&heap_list_lock);
   parked_put(arena);

@@ -4,7 +4,6 @@
 #include "heap/homes.h"
 #include "heap/named.h"
 #include "heap/parked.h"
-#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 
@@ -12,7 +11,6 @@ void heap_each_lock(lock_visit *visit, void *argument) {
   visit(&heap_list_lock, argument);
   for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
     visit(&arena->lock, argument);
-  reclaim_each_lock(visit, argument);
 }
 
 /* To lock 10,000 heaps is to have the kernel copy 10,000 pages after the fork. */
@@ -20,7 +18,6 @@ void heap_each_lock_in_use(lock_visit *visit, void *argument) {
   visit(&heap_list_lock, argument);
   for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next)
     if (!arena_is_bare(arena)) visit(&arena->lock, argument);
-  reclaim_each_lock(visit, argument);
 }
 
 void heap_fork_prepare(void) {
@@ -74,13 +71,11 @@ static bool settle_heap(struct arena *arena) {
   if (owns_slabs(arena)) remote_forget_inbox(arena);
   if (is_mine(arena)) {
     parked_count_bins(arena, 0);
-    if (owns_slabs(arena)) reclaim_enter_in_child(arena, false);
     return cache_beside(arena) == cache_if_any() ||
            atomic_load_explicit(&arena->transition_counts, memory_order_relaxed);
   }
   /* The bins of a parked heap are under its lock. */
   if (absent_take_over(arena)) parked_count_bins(arena, bins_bytes(cache_beside(arena)->bins));
-  if (owns_slabs(arena)) reclaim_enter_in_child(arena, true);
   return false;
 }
 
@@ -90,7 +85,6 @@ void heap_fork_child(void) {
   struct arena *first = NULL, *last = NULL, *next;
   uint64_t active_now = 0;
   bool mine_is_whole = false, parked_are_whole = lock_is_whole_in_child(&heap_list_lock);
-  reclaim_fork_child();
   for (struct arena *arena = arena_first(); arena != NULL; arena = next) {
     next = arena->next;
     if (!is_whole_in_child(arena)) {

@@ -38,21 +38,20 @@ static unsigned most_homes(void) {
   return most;
 }
 
-static unsigned count_on(unsigned node) {
+unsigned homes_on(unsigned node) {
   return atomic_load_explicit(&counts[node], memory_order_acquire);
 }
 
 bool homes_may_be_more(unsigned node) {
-  return count_on(node) < HOMES_LEAST || count_on(node) < most_homes();
+  return homes_on(node) < HOMES_LEAST || homes_on(node) < most_homes();
 }
 
-struct arena *homes_next(unsigned node, unsigned *at) {
-  if (*at >= count_on(node)) return NULL;
-  return atomic_load_explicit(&homes[node][(*at)++], memory_order_relaxed);
+struct arena *homes_at(unsigned node, unsigned place) {
+  return atomic_load_explicit(&homes[node][place], memory_order_relaxed);
 }
 
 void homes_enter(struct arena *arena) {
-  unsigned node = arena_node(arena), place = count_on(node);
+  unsigned node = arena_node(arena), place = homes_on(node);
   cache_beside(arena)->arena = arena;
   if (place == HOMES_MOST) return;
   atomic_store_explicit(&homes[node][place], arena, memory_order_relaxed);
@@ -67,8 +66,9 @@ void homes_enter(struct arena *arena) {
 struct arena *homes_least_used(unsigned node) {
   struct arena *least = NULL;
   uint32_t least_users = UINT32_MAX;
-  unsigned at = 0;
-  for (struct arena *arena; (arena = homes_next(node, &at)) != NULL;) {
+  unsigned count_here = homes_on(node);
+  for (unsigned place = 0; place < count_here; place++) {
+    struct arena *arena = homes_at(node, place);
     uint32_t users = atomic_load_explicit(&arena->users, memory_order_relaxed);
     if (arena_node(arena) != node) users |= FAR;
     if (users >= least_users || lock_holder(&arena->lock) == LOCK_MINE) continue;
@@ -116,7 +116,7 @@ static bool is_in_use(struct arena *arena) {
 /* Nothing is written to a guest that stays one. */
 void homes_fork_child(struct arena *first) {
   for (unsigned node = 0; node < node_end(); node++)
-    if (count_on(node) > 0) atomic_store_explicit(&counts[node], 0, memory_order_relaxed);
+    if (homes_on(node) > 0) atomic_store_explicit(&counts[node], 0, memory_order_relaxed);
   atomic_store_explicit(&count, 0, memory_order_relaxed);
   for (struct arena *arena = first; arena != NULL; arena = arena->next) {
     if (!is_threads(arena) || !becomes_home(arena)) continue;

@@ -26,8 +26,9 @@ void homes_fork_child(struct arena *first);
 
 /* Without a lock: */
 
-/** The one at `*at` of those of a node, which is then one further; NULL: there are no more. */
-struct arena *homes_next(unsigned node, unsigned *at);
+/** How many there are on a node, and each of them. Their number only grows. */
+unsigned homes_on(unsigned node);
+struct arena *homes_at(unsigned node, unsigned place);
 /** How many there are, 1 at least. A hint. */
 unsigned homes_count(void);
 

@@ -72,10 +72,11 @@ void purger_growth_recommitted(struct arena *arena) {
 
 /* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
  * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
-bool purger_inbox_is_due(const struct arena *arena, size_t bytes) {
+bool purger_inbox_is_due(const struct arena *arena, int64_t bytes) {
+  if (HAK_LIKELY(bytes < (int64_t)STEP_LEAST)) return false;
   enum arena_state state = atomic_load_explicit(&arena->state, memory_order_relaxed);
   if (state == ARENA_LOST) return false; /* nobody would take anything from it */
-  return bytes >= (state == ARENA_PARKED ? STEP_LEAST : step_of(RELEASE_MOST));
+  return state == ARENA_PARKED || (size_t)bytes >= step_of(RELEASE_MOST);
 }
 
 _Atomic(void (*)(void)) purger_when_parked;

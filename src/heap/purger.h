@@ -36,7 +36,7 @@ enum {
 /** Has the heap gathered enough free memory since it was last least? The caller holds arena->lock. */
 bool purger_is_due(struct arena *arena);
 /** Are so many bytes in the heap's inbox worth the purger? Its thread may sleep, or have ended, so the sender asks. */
-bool purger_inbox_is_due(const struct arena *arena, size_t bytes);
+bool purger_inbox_is_due(const struct arena *arena, int64_t bytes);
 /** Is the heap larger than it ever was, while RELEASE_MOST and a RELEASE_SHARE-th of it are free? The caller holds arena->lock. */
 bool purger_growth_is_due(const struct arena *arena);
 /** A part of what was given back so is in use again. Of a REGRET_SHARE-th: no more growth purges before the heap is twice as large. Under

@@ -2,7 +2,7 @@
  *
  * A refill looks, in this order, at what came back to the thread's arena, at its slabs, at memory that
  * sleeps in other arenas, and only then asks for a new slab. Before it touches a new page it may take a block of a larger
- * class, or in a shared arena one that another arena has.
+ * class, or in a shared arena memory that sleeps in another arena.
  */
 #include "heap/refill.h"
 
@@ -299,9 +299,8 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   if (count == 0 && needs_new_page(arena, size_class)) {
     if (any_larger) list = fallback_take(cache, size_class);
     if (list == NULL) fallback_end(cache, size_class);
-    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BLOCKS_FROM) {
-      count = adopt_blocks(arena, size_class, wanted, &list);
-      settles = true;
+    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BEFORE_PAGES_FROM) {
+      if (adopt_slabs(arena, size_class, false)) count = take_batches(arena, size_class, &list);
     }
   }
   bool fell_back = count == 0 && list != NULL;

@@ -15,7 +15,6 @@
 #include "heap/homes.h"
 #include "heap/named.h"
 #include "heap/purger.h"
-#include "heap/reclaim.h"
 #include "heap/slots.h"
 #include "observe/report.h"
 
@@ -33,13 +32,6 @@ static int64_t count_inbox(struct arena *arena, unsigned size_class, int64_t blo
   return atomic_fetch_add_explicit(&arena->inbox_bytes, more, memory_order_relaxed) + more;
 }
 
-/* A batch was sent to a heap: others may want it. Who takes the heap over the mark speaks for what was sent before. */
-static HAK_COLD void list_for_reclaim(struct arena *to, unsigned size_class, int64_t waits,
-                                      int64_t more) {
-  if (waits >= BACKLOG_BYTES && waits - more < BACKLOG_BYTES) reclaim_enter_all(to);
-  reclaim_enter(to, size_class);
-}
-
 /* True: so much waits there that the purger is to be called, without a lock. */
 static bool push(struct arena *to, unsigned size_class, void *blocks, unsigned count) {
   struct batch *batch = blocks, *old;
@@ -50,9 +42,7 @@ static bool push(struct arena *to, unsigned size_class, void *blocks, unsigned c
   while (!atomic_compare_exchange_weak_explicit(&to->inboxes[size_class].first, &old, batch,
                                                 memory_order_release, memory_order_relaxed));
   int64_t waits = count_inbox(to, size_class, count);
-  if (HAK_UNLIKELY(reclaim_has_backlog(to)))
-    list_for_reclaim(to, size_class, waits, (int64_t)count * class_size(size_class));
-  return waits > BACKLOG_BYTES && purger_inbox_is_due(to, (size_t)waits);
+  return purger_inbox_is_due(to, waits);
 }
 
 static bool send(struct outgoing *slot) {
@@ -295,15 +285,11 @@ bool remote_has_batches(struct arena *arena, unsigned size_class, unsigned batch
   return batches == 0;
 }
 
-bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class, bool few) {
-  struct batch *first = drained_of(from, size_class), *last = first;
+bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class) {
+  struct batch *first = drained_of(from, size_class), *last = first, *next;
   if (first == NULL) return false;
-  few = few && count_of(first) >= STEAL_LONG;
   int64_t blocks = count_of(first);
-  for (unsigned i = 1; i < STEAL_BATCHES; i++) {
-    struct batch *next = batch_follow(last, size_class);
-    if (next == NULL && !few) return false;
-    if (next == NULL) break;
+  for (unsigned i = 1; i < STEAL_BATCHES && (next = batch_follow(last, size_class)) != NULL; i++) {
     last = next;
     blocks += count_of(last);
   }

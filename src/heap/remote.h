@@ -103,10 +103,9 @@ unsigned remote_take_batch(struct arena *arena, unsigned size_class, void **list
 /** Do others' frees of the class fill so many batches? The caller holds cache->lock. */
 bool remote_has_batches(struct arena *arena, unsigned size_class, unsigned batches);
 
-/** Moves STEAL_BATCHES batches from one heap's drained list to another's, which is empty; false, and nothing moves, when there are
- * fewer. `few`: fewer will do where the first of them has STEAL_LONG blocks. The caller holds the locks of both. */
-bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class, bool few);
-/* Shorter batches cost more to follow one by one than their blocks cost to sort, and hold more memory (docs/decisions/0034). */
-enum { STEAL_BATCHES = 64, STEAL_LONG = 16 };
+/** Moves up to STEAL_BATCHES batches from one arena's drained list to another's, which is empty; false: there are none. The caller holds
+ * the locks of both. */
+bool remote_steal(struct arena *arena, struct arena *from, unsigned size_class);
+enum { STEAL_BATCHES = 64 };
 
 #endif

@@ -6,7 +6,6 @@
 #include "heap/parked.h"
 #include "heap/purger.h"
 #include "heap/quarantine.h"
-#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "heap/samples.h"
 #include "heap/slabs.h"
@@ -104,8 +103,6 @@ static void end(struct arena *arena, struct purge *purge, bool gone, bool growth
     slabs_give_up(arena, slab);
   } else if (slab_has_room(slab)) {
     slabs_enlist(arena, slab);
-    /* Who looked for memory there meanwhile has found none. */
-    if (reclaim_has_backlog(arena)) reclaim_enter(arena, slab->size_class);
   }
 }
 

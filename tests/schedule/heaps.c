@@ -1,8 +1,8 @@
 /* heaps.c - heaps pass from thread to thread, and others adopt from those that are parked: src/heap/heap.c and adopt.c under all
  * schedules.
  *
- * Whatever the order: a heap has one thread, which sees what the one before it left in the bins; who adopts touches the bins of a
- * heap only while that is parked; the list of all heaps leads to each one that was entered, filled in. Borrowed heaps stand for
+ * Whatever the order: a heap has one thread, which sees what the one before it left in the bins; who adopts touches an arena
+ * only under its lock; the list of all heaps leads to each one that was entered, filled in. Borrowed heaps stand for
  * those of threads, which are taken and parked by the same functions.
  */
 #include <string.h>
@@ -71,6 +71,9 @@ static void borrow(void) {
                  ARENA_ACTIVE);
   heap->bins[CLASS].room++; /* without a lock: the heap is this thread's */
   heap->uses++;
+  lock_acquire(&heap->arena->lock);
+  heap->arena->classes[CLASS].drained = NULL; /* as a refill does */
+  lock_release(&heap->arena->lock);
   cache_return(heap);
 }
 

@@ -2,19 +2,17 @@
  *
  * Senders push batches of one block without a lock; takers hold the heap's lock. Whatever the order: each block is in one place,
  * none lost, none twice; what was written to a block before it was freed is seen by who takes it; inbox_bytes is how many bytes
- * wait; and a heap that has passed the mark is in the list of those that offer the class. (STEAL_BATCHES is 1 here: CMakeLists.txt.)
+ * wait. (STEAL_BATCHES is 1 here: CMakeLists.txt.)
  */
 #include <string.h>
 
 #include "heap/homes.h"
-#include "heap/reclaim.h"
 #include "heap/remote.h"
 #include "world.h"
 
 enum {
   BLOCKS = 4,
-  SMALL = 3 /* 64 bytes */,
-  LARGEST = CLASS_COUNT - 1 /* 64 KiB: one passes the mark */
+  SMALL = 3 /* 64 bytes */
 };
 
 static struct arena heaps[2];
@@ -72,20 +70,12 @@ static void steal_from(unsigned heap, unsigned from) {
   void *list = NULL;
   lock_acquire(&heaps[heap].lock);
   if (heaps[heap].classes[size_class].drained == NULL && lock_try(&heaps[from].lock)) {
-    (void)remote_steal(&heaps[heap], &heaps[from], size_class, false);
+    (void)remote_steal(&heaps[heap], &heaps[from], size_class);
     lock_release(&heaps[from].lock);
   }
   unsigned count = remote_take_batch(&heaps[heap], size_class, &list);
   lock_release(&heaps[heap].lock);
   use(list, count);
-}
-
-/* As adopt.c does: what it has found it looks at, and enters again if there was something. */
-static void seek_from(unsigned heap) {
-  struct arena *from = reclaim_take(0, size_class);
-  if (from == NULL || from == &heaps[heap] || !reclaim_has_backlog(from)) return;
-  steal_from(heap, (unsigned)(from - heaps));
-  reclaim_enter_again(from, size_class);
 }
 
 /* --- before and after --------------------------------------------------------------------------------- */
@@ -96,7 +86,6 @@ static void start_with(unsigned class_now, unsigned waiting) {
   memset((void *)heaps, 0, sizeof heaps);
   memset(taken, 0, sizeof taken);
   memset(world_units[0], 0, BLOCKS * 64UL);
-  reclaim_fork_child(); /* empties the lists */
   for (unsigned i = 0; i < waiting; i++) {
     *content(i) = 100 + i;
     remote_free_now(&heaps[0].inboxes[size_class], block(i));
@@ -106,13 +95,6 @@ static void start_with(unsigned class_now, unsigned waiting) {
 static void start_empty(void) { start_with(SMALL, 0); }
 static void start_with_one(void) { start_with(SMALL, 1); }
 static void start_with_two(void) { start_with(SMALL, 2); }
-static void start_largest(void) { start_with(LARGEST, 0); }
-static void start_largest_with_one(void) { start_with(LARGEST, 1); }
-/* Its thread has used what came, since it was entered. */
-static void start_awake(void) {
-  start_with(LARGEST, 0);
-  reclaim_enter(&heaps[0], size_class);
-}
 
 /* Of a stack of batches; marks the blocks in `found`. */
 static uint64_t blocks_in(struct batch *batch, unsigned found[BLOCKS]) {
@@ -131,7 +113,6 @@ static uint64_t blocks_in(struct batch *batch, unsigned found[BLOCKS]) {
 
 static void one_place_each(unsigned in_use) {
   unsigned found[BLOCKS] = {0};
-  bool offered[2];
   for (unsigned heap = 0; heap < 2; heap++) {
     uint64_t blocks = blocks_in(heaps[heap].classes[size_class].drained, found) +
                       blocks_in(atomic_load_explicit(&heaps[heap].inboxes[size_class].first,
@@ -139,25 +120,13 @@ static void one_place_each(unsigned in_use) {
                                 found);
     int64_t bytes = atomic_load_explicit(&heaps[heap].inbox_bytes, memory_order_relaxed);
     SCHEDULE_CHECK(bytes == (int64_t)(blocks * class_size(size_class)));
-    offered[heap] = atomic_load_explicit(&heaps[heap].inboxes[size_class].in_reclaim_list,
-                                         memory_order_relaxed);
-    SCHEDULE_CHECK(offered[heap] || bytes < BACKLOG_BYTES);
   }
   for (unsigned i = 0; i < in_use; i++) {
     for (unsigned thread = 0; thread < SCHEDULE_THREADS; thread++) found[i] += taken[thread][i];
     SCHEDULE_CHECK(found[i] == 1);
   }
-  for (unsigned i = 0; i < 2; i++) {
-    const struct arena *first = reclaim_take(0, size_class);
-    if (first == NULL) break;
-    SCHEDULE_CHECK(offered[first - heaps]);
-    offered[first - heaps] = false;
-  }
-  SCHEDULE_CHECK(!offered[0] && !offered[1]);
-  SCHEDULE_CHECK(reclaim_take(0, size_class) == NULL);
 }
 
-static void end_1(void) { one_place_each(1); }
 static void end_2(void) { one_place_each(2); }
 static void end_3(void) { one_place_each(3); }
 
@@ -186,8 +155,6 @@ static void steal_twice(void) {
   steal_from(1, 0);
 }
 
-static void seek(void) { seek_from(1); }
-
 static const struct schedule_case cases[] = {
     {.name = "two_send",
      .start = start_empty,
@@ -213,35 +180,6 @@ static const struct schedule_case cases[] = {
      .body = {take, steal},
      .end = end_2,
      .stale = 2},
-    {.name = "crossing",
-     .start = start_largest,
-     .body = {send_0, take},
-     .end = end_1,
-     .stale = 2,
-     .spurious = 1},
-    {.name = "two_cross",
-     .start = start_largest,
-     .body = {send_0, send_1},
-     .end = end_2,
-     .stale = 1},
-    {.name = "send_and_seek",
-     .start = start_awake,
-     .body = {send_0, seek},
-     .end = end_1,
-     .stale = 2,
-     .spurious = 1},
-    {.name = "two_seek",
-     .start = start_largest_with_one,
-     .body = {seek, seek},
-     .end = end_1,
-     .stale = 1},
-    {.name = "two_send_one_seeks",
-     .start = start_awake,
-     .body = {send_0, send_1, seek},
-     .end = end_2,
-     .preemptions = 2,
-     .stale = 1,
-     .slow = true},
     {.name = "two_send_one_takes",
      .start = start_empty,
      .body = {send_0, send_1, take_twice},
@@ -265,11 +203,6 @@ static const struct schedule_mutant mutants[] = {
     {"two_take", "lock_acquire", "compare", FAULT_DROPPED, "race"},
     {"two_take", "lock_release", "compare", FAULT_RELAXED, "race"},
     {"take_and_steal", "change", "compare", FAULT_DROPPED, "race"},
-    {"send_and_seek", "enter", "exchange", FAULT_RELAXED, "not so: offered"},
-    {"send_and_seek", "reclaim_take", "exchange", FAULT_RELAXED, "not so: offered"},
-    {"send_and_seek", "reclaim_take", "exchange", FAULT_TORN, "not so: offered"},
-    {"two_cross", "enter", "exchange", FAULT_TORN, "not so"},
-    {"two_cross", "count_inbox", "add", FAULT_TORN, "not so"},
     {.in_case = NULL}};
 
 int main(int count, char **arguments) { return schedule_main(count, arguments, cases, mutants); }

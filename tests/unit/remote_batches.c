@@ -6,7 +6,6 @@
 #include "front/fast.h"
 #include "heap/adopt.h"
 #include "heap/homes.h"
-#include "heap/reclaim.h"
 #include "heap/refill.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
@@ -95,10 +94,10 @@ static void batches_come_as_they_were_sent(void **state) {
   }
 }
 
-static bool steals(size_t size, bool few) {
+static bool steals(size_t size) {
   lock_acquire(&other->arena->lock);
   lock_acquire(&owner->arena->lock);
-  bool stolen = remote_steal(other->arena, owner->arena, class_for(size), few);
+  bool stolen = remote_steal(other->arena, owner->arena, class_for(size));
   lock_release(&owner->arena->lock);
   lock_release(&other->arena->lock);
   return stolen;
@@ -108,38 +107,23 @@ static void send_one_by_one(size_t from, size_t to) {
   for (size_t i = from; i < to; i++) send_now(blocks[i]);
 }
 
-static void few_batches_are_not_stolen(void **state) {
+/* What is in the drained list; what was sent since stays with the owner. */
+static void few_batches_are_stolen_as_well(void **state) {
   (void)state;
+  enum { COUNT = 3 };
   const size_t size = 16;
-  allocate(STEAL_BATCHES, size);
-  assert_false(steals(size, false));
-  send_one_by_one(0, 1);
-  assert_false(steals(size, false));
-  send_one_by_one(1, STEAL_BATCHES); /* 64, but in the drained list is one */
-  assert_false(steals(size, false));
-  assert_int_equal(inbox_bytes(owner->arena), STEAL_BATCHES * size);
+  allocate(COUNT, size);
+  assert_false(steals(size));
+  send_one_by_one(0, COUNT - 1);
+  takes(owner, size, COUNT - 2, 1);
+  send_one_by_one(COUNT - 1, COUNT);
+  assert_true(steals(size));
+  assert_int_equal(inbox_bytes(other->arena), size);
+  takes(other, size, 0, 1);
   takes_nothing(other, size);
-  takes(owner, size, 0, 1);
-  for (size_t i = STEAL_BATCHES - 1; i > 0; i--) takes(owner, size, i, 1);
+  takes(owner, size, COUNT - 1, 1);
   takes_nothing(owner, size);
-  free_all(STEAL_BATCHES);
-}
-
-/* One batch is enough if it is long, and few are asked for. */
-static void a_long_batch_is_stolen_alone(void **state) {
-  (void)state;
-  const size_t size = 64;
-  for (size_t count = STEAL_LONG - 1; count <= STEAL_LONG; count++) {
-    bool is_long = count == STEAL_LONG;
-    allocate(count, size);
-    for (size_t i = 0; i < count; i++) send(other, blocks[i]);
-    remote_flush(other);
-    assert_false(steals(size, false));
-    assert_int_equal(steals(size, true), is_long);
-    assert_int_equal(inbox_bytes((is_long ? owner : other)->arena), 0);
-    takes(is_long ? other : owner, size, count - 1, (unsigned)count);
-    free_all(count);
-  }
+  free_all(COUNT);
 }
 
 static void a_steal_takes_the_front_of_a_drained_list(void **state) {
@@ -149,7 +133,7 @@ static void a_steal_takes_the_front_of_a_drained_list(void **state) {
     size_t size = sizes[s], left = s == 0 ? LEFT : 0, count = STEAL_BATCHES + left;
     allocate(count + 1, size);
     send_one_by_one(0, count);
-    assert_true(steals(size, false));
+    assert_true(steals(size));
     assert_int_equal(inbox_bytes(other->arena), STEAL_BATCHES * size);
     assert_int_equal(inbox_bytes(owner->arena), left * size);
     send_one_by_one(count, count + 1);
@@ -168,7 +152,7 @@ static void stolen_blocks_find_home(void **state) {
   const size_t size = 32;
   allocate(STEAL_BATCHES, size);
   send_one_by_one(0, STEAL_BATCHES);
-  assert_true(steals(size, false));
+  assert_true(steals(size));
   for (size_t i = STEAL_BATCHES; i > 0; i--) {
     takes(other, size, i - 1, 1);
     guard_freed(blocks[i - 1], map_inbox(blocks[i - 1]));
@@ -359,7 +343,7 @@ static bool adopts(struct thread_cache *heap, size_t size) {
 static void who_sleeps_is_taken_from(void **state) {
   (void)state;
   const size_t size = KIB;
-  const size_t count = BACKLOG_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
+  const size_t count = (size_t)BACKLOG_BYTES / size, more = 3 * (SLICE_BYTES / KIB);
   size_t moved = 0;
   struct thread_cache *thief = cache_borrow();
   assert_non_null(thief);
@@ -448,8 +432,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_come_as_they_were_sent),
       cmocka_unit_test(at_its_slots_a_thread_sends_at_once),
-      cmocka_unit_test(few_batches_are_not_stolen),
-      cmocka_unit_test(a_long_batch_is_stolen_alone),
+      cmocka_unit_test(few_batches_are_stolen_as_well),
       cmocka_unit_test(a_steal_takes_the_front_of_a_drained_list),
       cmocka_unit_test(stolen_blocks_find_home),
       cmocka_unit_test(misrouted_blocks_of_one_slice_come_in_batches),

@@ -76,14 +76,12 @@ static void take_list(void *list, unsigned count) {
 
 /* As refill does it. */
 static bool take_or_steal(struct thread_cache *heap) {
-  static _Thread_local uint64_t random = 1;
   unsigned size_class = class_for(SHARED_SIZE);
   void *list = NULL;
   lock_acquire(&heap->arena->lock);
   unsigned count = remote_take_batch(heap->arena, size_class, &list);
   if (count == 0 && heap != owner && lock_try(&owner->arena->lock)) {
-    bool stolen =
-        remote_steal(heap->arena, owner->arena, size_class, random_below(&random, 2) == 0);
+    bool stolen = remote_steal(heap->arena, owner->arena, size_class);
     lock_release(&owner->arena->lock);
     if (stolen) {
       atomic_fetch_add(&steals_done, 1);

@@ -131,32 +131,6 @@ static void a_refill_sorts_an_inbox_in_pieces(void **state) {
   release_purge();
 }
 
-/* A thread without memory takes some of what a sleeping one has. What that one took from its inbox before is nearly used up, so
- * that the rest has to be sorted. */
-static void an_adoption_sorts_a_part(void **state) {
-  (void)state;
-  enum { OTHER_SIZE = 96 };
-  struct thread_cache *owner = borrow(), *other = borrow();
-  void *first = from_heap(owner, OTHER_SIZE), *second = from_heap(owner, OTHER_SIZE), *list;
-  fill(owner, OTHER_SIZE);
-  remote_free_now(map_inbox(first), first);
-  remote_free_now(map_inbox(second), second);
-  lock_acquire(&owner->arena->lock);
-  assert_int_equal(remote_take_batch(owner->arena, class_for(OTHER_SIZE), &list),
-                   1); /* the other one stays with it */
-  slabs_put_list(owner->arena, class_for(OTHER_SIZE), list, true);
-  lock_release(&owner->arena->lock);
-  send_back(other);
-  start_blocks();
-  void *block = from_heap(other, OTHER_SIZE);
-  end_blocks("adoption", 1);
-  assert_non_null(block);
-  remote_free_now(map_inbox(block), block);
-  cache_return(owner);
-  cache_return(other);
-  release_purge();
-}
-
 /* A thread's own bin, as deep as it can be. */
 static void a_bin_is_emptied_in_pieces(void **state) {
   (void)state;
@@ -178,7 +152,6 @@ static void a_bin_is_emptied_in_pieces(void **state) {
   cache_return(heap);
 }
 
-/* The bins of a thread that has ended, by the next one of which this one is out of memory. */
 static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
   (void)state;
   struct thread_cache *heap = borrow(), *other = borrow();
@@ -189,11 +162,6 @@ static void an_ended_threads_bin_is_emptied_in_pieces(void **state) {
   bin->room = BLOCKS;
   for (int i = 0; i < BLOCKS; i++) assert_false(bin_push(bin, blocks[i]));
   cache_return(heap);
-  start_blocks();
-  void *block = from_heap(other, 16);
-  end_blocks("bin of an ended thread, adopted", 1);
-  assert_non_null(block);
-  remote_free_now(map_inbox(block), block);
   start_blocks();
   release_purge();
   end_blocks("bin of an ended thread, trimmed", BLOCKS / 2);
@@ -406,7 +374,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_trim_sorts_an_inbox_in_pieces),
       cmocka_unit_test(a_refill_sorts_an_inbox_in_pieces),
-      cmocka_unit_test(an_adoption_sorts_a_part),
       cmocka_unit_test(a_bin_is_emptied_in_pieces),
       cmocka_unit_test(an_ended_threads_bin_is_emptied_in_pieces),
       cmocka_unit_test(emptied_memory_goes_back_outside_of_holds),
