@@ -19,8 +19,15 @@ char *core_signal_name(int signal, char text[24]) {
   return text;
 }
 
+bool core_has_address(const struct core *core) {
+  return core->has_info && core->code > 0 && core->code != SI_KERNEL &&
+         (core->signal == SIGSEGV || core->signal == SIGBUS);
+}
+
 const char *core_code_text(const struct core *core) {
   if (!core->has_info || core->code <= 0) return "";
+  if (core->signal == SIGSEGV && core->code == SI_KERNEL)
+    return "by an address that no memory can have";
   if (core->signal == SIGSEGV)
     return core->code == SEGV_MAPERR   ? "nothing is mapped at the address"
            : core->code == SEGV_ACCERR ? "the memory does not allow it"

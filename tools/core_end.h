@@ -38,6 +38,8 @@ struct core_report {
 
 /** "SIGSEGV"; a number where it has no name. Returns `text`. */
 char *core_signal_name(int signal, char text[24]);
+/** Does the signal tell an address? Of one that no memory can have, x86 tells none. */
+bool core_has_address(const struct core *core);
 /** What the code of a signal says, as "nothing is mapped at the address"; "": nothing. */
 const char *core_code_text(const struct core *core);
 /** "serve (server.c:12)", "libc.so.6+0x12", or the address. Returns `text`. */

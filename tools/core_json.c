@@ -10,7 +10,7 @@ static void put_end(struct json *json, const struct core_report *report) {
   json_number(json, "signal", (uint64_t)core->signal);
   if (core->signal != 0) json_text(json, "name", core_signal_name(core->signal, name));
   json_text(json, "what", core_code_text(core));
-  if (core->has_info && core->code > 0) json_number(json, "address", core->address);
+  if (core_has_address(core)) json_number(json, "address", core->address);
   if (core->thread_count > 0) json_number(json, "thread", (uint64_t)core->threads[0].number);
   json_open_group(json, "calls", '[');
   for (unsigned i = 0; i < report->call_count; i++)

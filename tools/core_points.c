@@ -67,7 +67,7 @@ void core_find_points(struct core_report *report) {
   const struct core *core = report->core;
   bool of_processor = core->has_info && core->code > 0 && core->signal != 0;
   report->point_count = 0;
-  if (of_processor) (void)add(report, NULL, core->address);
+  if (core_has_address(core)) (void)add(report, NULL, core->address);
   for (unsigned i = 0; i < report->said.count; i++) add_of_line(report, report->said.lines[i]);
   if (of_processor) add_registers(report, false);
   if (of_processor) add_registers(report, true);

@@ -15,8 +15,7 @@ static void print_end(const struct core_report *report, FILE *out) {
     fputs(" lived: gcore made this core\n", out);
   } else {
     fprintf(out, " was ended by %s", core_signal_name(core->signal, name));
-    if (core->has_info && core->code > 0 && core->address != 0)
-      fprintf(out, " at 0x%llx", (number)core->address);
+    if (core_has_address(core)) fprintf(out, " at 0x%llx", (number)core->address);
     if (why[0] != 0) fprintf(out, ": %s", why);
     if (core->sender != 0 && core->sender != core->pid)
       fprintf(out, ", sent by process %d", core->sender);

@@ -10,23 +10,40 @@ typedef unsigned long long number;
 
 static const char *const states[] = {
     [BLOCK_LIVE] = "live",
-    [BLOCK_IN_SLAB] = "free, in the list of its slab",
-    [BLOCK_IN_HOLE] = "free, and its page was given back to the system",
-    [BLOCK_IN_BIN] = "free, in the bin of a thread",
-    [BLOCK_UNSENT] = "free, in a batch that a thread has not sent to its owner",
-    [BLOCK_SENT] = "free, sent to its owner, who has not used it so far",
+    [BLOCK_IN_SLAB] = "free",
+    [BLOCK_IN_HOLE] = "free",
+    [BLOCK_IN_BIN] = "free",
+    [BLOCK_UNSENT] = "free",
+    [BLOCK_SENT] = "free",
     [BLOCK_FREE] = "free",
-    [BLOCK_NEVER] = "no block so far: it was never allocated",
-    [BLOCK_NONE] = "not known",
+    [BLOCK_NEVER] = "none so far: it was never allocated",
+    [BLOCK_NONE] = "live or free: that is not known",
 };
 
-static void print_state(const struct block *block, FILE *out) {
+/* Where a free block is. */
+static void print_place(const struct block *block, FILE *out) {
   char thread[40];
-  fputs(states[block->state], out);
-  if (block->heap != NULL && (block->state == BLOCK_IN_BIN || block->state == BLOCK_UNSENT))
-    fprintf(out, " (%s)", stats_thread(block->heap, thread));
-  if (block->state == BLOCK_IN_BIN && block->place != 0)
-    fprintf(out, ", number %u of %u: the first was freed last", block->place, block->places);
+  const char *of = block->heap != NULL ? stats_thread(block->heap, thread) : "a thread";
+  switch (block->state) {
+  case BLOCK_IN_SLAB:
+    fputs("  in the list of its slab\n", out);
+    break;
+  case BLOCK_IN_HOLE:
+    fputs("  its page was given back to the system\n", out);
+    break;
+  case BLOCK_IN_BIN:
+    fprintf(out, "  in the bin of %s, number %u of %u: the first was freed last\n", of,
+            block->place, block->places);
+    break;
+  case BLOCK_UNSENT:
+    fprintf(out, "  freed by %s, which has not sent it to its owner\n", of);
+    break;
+  case BLOCK_SENT:
+    fprintf(out, "  freed by another thread, and sent to %s\n", of);
+    break;
+  default:
+    break;
+  }
 }
 
 static void print_calls(const struct site *site, struct symbols *symbols, FILE *out) {
@@ -65,9 +82,7 @@ static void print_holders(const struct where *where, const struct where_reader *
 static void print_neighbour(const char *side, uint64_t address, const struct block *block,
                             FILE *out) {
   if (block->state == BLOCK_NONE) return;
-  fprintf(out, "  %s it 0x%llx is ", side, (number)address);
-  print_state(block, out);
-  fputc('\n', out);
+  fprintf(out, "  %s it 0x%llx is %s\n", side, (number)address, states[block->state]);
 }
 
 static void print_slab(const struct where *where, const struct where_reader *reader,
@@ -80,8 +95,9 @@ static void print_slab(const struct where *where, const struct where_reader *rea
   }
   fprintf(out, "%llu bytes into a block of %u bytes at 0x%llx, which is ",
           (number)(where->address - where->start), where->size, (number)where->start);
-  print_state(&where->block, out);
-  fprintf(out, "\n  class %u, block %u of %u in the slab at 0x%llx (%llu KiB)", where->size_class,
+  fprintf(out, "%s\n", states[where->block.state]);
+  print_place(&where->block, out);
+  fprintf(out, "  class %u, block %u of %u in the slab at 0x%llx (%llu KiB)", where->size_class,
           where->number + 1, where->count, (number)where->slab, (number)where->slab_bytes / 1024);
   if (where->owner != NULL) fprintf(out, ", owner: %s", stats_thread(where->owner, thread));
   fputc('\n', out);

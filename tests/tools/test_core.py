@@ -58,8 +58,8 @@ class Core(CoreCase):
         freed, beside = done.out.split()[3:5]
         result = hakmem("where", core, freed, beside)
         self.assert_code(result, 0)
-        self.assertIn(f"{freed}: 0 bytes into a block of 48 bytes at {freed}, which is free, in the bin of a thread", result.out)
-        self.assertIn("number 1 of ", result.out)
+        self.assertIn(f"{freed}: 0 bytes into a block of 48 bytes at {freed}, which is free\n  in the bin of ", result.out)
+        self.assertIn(", number 1 of ", result.out)
         self.assertIn(f"{beside}: 0 bytes into a block of 48 bytes at {beside}, which is live", result.out)
         told = json.loads(hakmem("where", "--format=json", "--core", core, freed).out)[0]
         self.assertEqual((told["kind"], told["block"]["live"], told["slab"]["size"]), ("block", False, 48))
