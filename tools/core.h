@@ -71,7 +71,7 @@ struct core {
   size_t thread_count;
   int pid;
   char program[20], arguments[84];
-  int signal; /* 0: none, gcore was called */
+  int signal; /* perhaps a debugger's */
   bool has_info;
   int code;                           /* si_code */
   uint64_t address;                   /* si_addr: of signals of the processor */

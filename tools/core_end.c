@@ -9,14 +9,21 @@ char *core_signal_name(int signal, char text[24]) {
   static const struct {
     int signal;
     const char *name;
-  } known[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
-               {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},   {SIGTRAP, "SIGTRAP"},
-               {SIGQUIT, "SIGQUIT"}, {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"},
-               {SIGXFSZ, "SIGXFSZ"}, {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}};
+  } known[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGILL, "SIGILL"},
+               {SIGFPE, "SIGFPE"},   {SIGTRAP, "SIGTRAP"}, {SIGQUIT, "SIGQUIT"}, {SIGSYS, "SIGSYS"},
+               {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}};
   snprintf(text, 24, "signal %d", signal);
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
     if (known[i].signal == signal) snprintf(text, 24, "%s", known[i].name);
   return text;
+}
+
+bool core_was_ended(const struct core *core) {
+  static const int dumping[] = {SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
+                                SIGFPE,  SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
+  for (size_t i = 0; i < sizeof dumping / sizeof dumping[0]; i++)
+    if (core->signal == dumping[i]) return true;
+  return false;
 }
 
 bool core_has_address(const struct core *core) {
@@ -49,7 +56,7 @@ static void name_mapping(const struct core *core, uint64_t address, char *text, 
   }
   const char *path = core->files[mapping->file].path, *slash = strrchr(path, '/');
   snprintf(text, room, "%s+0x%llx", slash != NULL ? slash + 1 : path,
-           (unsigned long long)(address - mapping->start + mapping->offset));
+           (unsigned long long)address - mapping->start + mapping->offset);
 }
 
 char *core_place_text(const struct core_report *report, uint64_t address, char *text, size_t room) {

@@ -38,6 +38,8 @@ struct core_report {
 
 /** "SIGSEGV"; a number where it has no name. Returns `text`. */
 char *core_signal_name(int signal, char text[24]);
+/** Did a signal end it? Those of a debugger, by which gcore stops it, do not. */
+bool core_was_ended(const struct core *core);
 /** Does the signal tell an address? Of one that no memory can have, x86 tells none. */
 bool core_has_address(const struct core *core);
 /** What the code of a signal says, as "nothing is mapped at the address"; "": nothing. */

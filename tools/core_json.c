@@ -7,8 +7,9 @@ static void put_end(struct json *json, const struct core_report *report) {
   const struct core *core = report->core;
   char name[24], text[512];
   json_open_group(json, "end", '{');
-  json_number(json, "signal", (uint64_t)core->signal);
-  if (core->signal != 0) json_text(json, "name", core_signal_name(core->signal, name));
+  bool ended = core_was_ended(core);
+  json_number(json, "signal", ended ? (uint64_t)core->signal : 0);
+  if (ended) json_text(json, "name", core_signal_name(core->signal, name));
   json_text(json, "what", core_code_text(core));
   if (core_has_address(core)) json_number(json, "address", core->address);
   if (core->thread_count > 0) json_number(json, "thread", (uint64_t)core->threads[0].number);

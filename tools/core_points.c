@@ -65,7 +65,7 @@ static void add_registers(struct core_report *report, bool live) {
 
 void core_find_points(struct core_report *report) {
   const struct core *core = report->core;
-  bool of_processor = core->has_info && core->code > 0 && core->signal != 0;
+  bool of_processor = core->has_info && core->code > 0 && core_was_ended(core);
   report->point_count = 0;
   if (core_has_address(core)) (void)add(report, NULL, core->address);
   for (unsigned i = 0; i < report->said.count; i++) add_of_line(report, report->said.lines[i]);

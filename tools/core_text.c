@@ -11,8 +11,8 @@ static void print_end(const struct core_report *report, FILE *out) {
   char name[24];
   const char *why = core_code_text(core);
   fprintf(out, "%s (%d)", core->program[0] != 0 ? core->program : "a process", core->pid);
-  if (core->signal == 0) {
-    fputs(" lived: gcore made this core\n", out);
+  if (!core_was_ended(core)) {
+    fputs(" lived: a debugger made this core\n", out);
   } else {
     fprintf(out, " was ended by %s", core_signal_name(core->signal, name));
     if (core_has_address(core)) fprintf(out, " at 0x%llx", (number)core->address);

@@ -286,7 +286,7 @@ int remote_of_core(struct remote *remote, struct core *core) {
   else if (code == 0 && core->missing > 0)
     complain("note: %s is cut: %llu bytes of %llu are missing, and figures are of what is there",
              core->path, (unsigned long long)core->missing,
-             (unsigned long long)(core->size + core->missing));
+             (unsigned long long)core->size + core->missing);
   return code;
 }
 

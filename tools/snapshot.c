@@ -200,7 +200,9 @@ static enum remote_state take(struct snapshot *snapshot, const struct remote *re
   if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
   int best = -1; /* of the two */
   struct snapshot *two = calloc(2, sizeof *two);
-  for (int i = 0; i < (remote->core != NULL ? 1 : TRIES) && two != NULL && (best < 0 || two[best].partial); i++) {
+  for (int i = 0;
+       i < (remote->core != NULL ? 1 : TRIES) && two != NULL && (best < 0 || two[best].partial);
+       i++) {
     if (best >= 0 && two[best].late) break;
     int other = best == 0;
     if (!take_once(&two[other], remote, closely)) {

@@ -280,7 +280,7 @@ int stats_list(FILE *out) {
 }
 
 /* A process, or where `pid` is 0 the core. */
-static int show(int pid, struct core_choice *core, write_format *format) {
+static int show(int pid, const struct core_choice *core, write_format *format) {
   struct remote *remote = calloc(1, sizeof *remote);
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   char number[16];
@@ -327,7 +327,7 @@ int command_stats(int argc, char **argv) {
   }
   for (size_t i = 0; i < found.count && code == 0; i++) {
     if (i > 0 && format == stats_text) putchar('\n');
-    code = show(found.all[i], NULL, format);
+    code = show(found.all[i], &arguments.core, format);
   }
   processes_free(&found);
   return code;

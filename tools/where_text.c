@@ -148,7 +148,7 @@ static void print_mapping(const struct where *where, const struct where_reader *
   else if (slash == NULL) fprintf(out, "in %s", name);
   else
     fprintf(out, "in %s+0x%llx", name,
-            (number)(where->address - where->mapping.start + where->mapping.offset));
+            (number)where->address - where->mapping.start + where->mapping.offset);
   if (symbol.function != NULL) fprintf(out, ", %s", symbol.function);
   if (symbol.function != NULL && symbol.file != NULL) {
     const char *file = strrchr(symbol.file, '/');

@@ -3,6 +3,8 @@
 from common import *
 from cores import *
 
+HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
+
 
 class Core(CoreCase):
     def test_gcore_says_what_the_process_said(self):
@@ -33,9 +35,18 @@ class Core(CoreCase):
         result = hakmem("explain", "--core", core)
         self.assert_code(result, 0)
         self.assertIn("the largest mappings", result.out)
+        self.assertIn(" lived: a debugger made this core\n", hakmem("core", core).out)
         self.assert_code(hakmem("explain", "--trim", core), 2)
         self.assert_code(hakmem("prof", "--growth=1", core), 2)
         self.assert_code(hakmem("prof", "--rate=65536", core), 2)
+
+    def test_a_static_program_without_symbols(self):
+        process = self.launch("small", program=HELD_STATIC, LD_PRELOAD=None)
+        core = self.gcore(process.pid)
+        live = json.loads(hakmem("stats", "--format=json", str(process.pid)).out)
+        self.end(process)
+        dead = self.figures(core)
+        self.assertEqual(dead["memory"]["live"], live["memory"]["live"])
 
     def test_the_kernels(self):
         core, done = self.fall("segv")
