@@ -33,12 +33,12 @@ size_t api_usable_size(const void *pointer);
 int api_copy_known(void *stats, const void *all, uint32_t size, size_t known);
 
 HAK_INLINE void *api_malloc(size_t size) {
-  return full_may_be_on() ? full_or_other_allocate(size) : front_allocate_in(size, HAK_HARDENED);
+  return front_allocate_or(size, FRONT_FAST, HAK_HARDENED, full_or_slow, full_or_sample,
+                           full_or_beyond);
 }
 
 HAK_INLINE void api_free(void *pointer) {
-  if (full_may_be_on()) full_or_other_free(pointer);
-  else front_free_in(pointer, HAK_HARDENED);
+  front_free_or(pointer, FRONT_FAST, HAK_HARDENED, full_or_far);
 }
 
 /** For callers that know the size; it tells nothing that the descriptor does not, but the hardened variant compares. */

@@ -84,18 +84,19 @@ HAK_INLINE void *or_throw(void *block, size_t size, void *caller) {
 
 /* Jumped to: the return address is the program's. */
 static HAK_NOINLINE void *new_with_empty_bin(size_t size) {
-  return or_throw(front_allocate_slow(size), size, CALLER);
+  return or_throw(full_or_slow(size), size, CALLER);
 }
 static HAK_NOINLINE void *new_sample(size_t size) {
-  return or_throw(front_allocate_sample(size), size, CALLER);
+  return or_throw(full_or_sample(size), size, CALLER);
 }
 static HAK_NOINLINE void *new_beyond(size_t size) {
-  return or_throw(front_allocate_beyond(size), size, CALLER);
+  return or_throw(full_or_beyond(size), size, CALLER);
 }
 
 HAK_EXPORT HAK_AT_A_LINE void *_Znwm(size_t size) {
-  if (MALLOC_IS_OTHERS || full_may_be_on()) return or_throw(api_malloc(size), size, CALLER);
-  return front_allocate_or(size, HAK_HARDENED, new_with_empty_bin, new_sample, new_beyond);
+  if (MALLOC_IS_OTHERS) return or_throw(api_malloc(size), size, CALLER);
+  return front_allocate_or(size, FRONT_FAST, HAK_HARDENED, new_with_empty_bin, new_sample,
+                           new_beyond);
 }
 
 HAK_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {

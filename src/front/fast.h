@@ -28,53 +28,73 @@ void front_free_overflow(size_t place);               /* the bin there is over i
  * not called, so that it saves no register for it. */
 typedef void *front_half(size_t size);
 
-HAK_INLINE void *front_allocate_counted_or(size_t size, bool guarded, front_half *slow) {
+/* Of the hardened variant's modes the interface's fast paths are for light alone. The others, whose calls come to it by the slow halves, have bins all
+ * the same. */
+enum front_mode { FRONT_FAST, FRONT_ANY };
+
+HAK_INLINE struct thread_cache *front_malloc_cache(enum front_mode mode) {
+  return HAK_HARDENED && mode == FRONT_ANY ? thread_cache : malloc_thread.cache;
+}
+
+HAK_INLINE struct thread_cache *front_free_cache(enum front_mode mode) {
+  return HAK_HARDENED && mode == FRONT_FAST ? malloc_thread.cache : thread_cache;
+}
+
+HAK_INLINE void *front_allocate_counted_or(size_t size, enum front_mode mode, bool guarded,
+                                           front_half *slow) {
   size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
   HAK_NOT_IN_RESULT(offset);
-  struct bin *bin = (struct bin *)(void *)((char *)malloc_thread.cache->bins + offset);
+  struct bin *bin = (struct bin *)(void *)((char *)front_malloc_cache(mode)->bins + offset);
   if (guarded) return HAK_LIKELY(bin->head != NULL) ? bin_hand_out(bin, offset) : slow(size);
   void *block = bin_pop(bin);
   return HAK_LIKELY(block != NULL) ? block : slow(size);
 }
 
-/** A block of at most TABLE_MAX bytes, which the sampler has counted. `guarded`: the hardened variant's checks are made. */
-HAK_INLINE void *front_allocate_counted(size_t size, bool guarded) {
-  return front_allocate_counted_or(size, guarded, front_allocate_slow);
+/** A block of at most TABLE_MAX bytes, which the sampler has counted. In any mode. */
+HAK_INLINE void *front_allocate_counted(size_t size) {
+  return front_allocate_counted_or(size, FRONT_ANY, guard_is_on(), front_allocate_slow);
 }
 
-HAK_INLINE void *front_allocate_or(size_t size, bool guarded, front_half *slow, front_half *sample,
-                                   front_half *beyond) {
+HAK_INLINE void *front_allocate_or(size_t size, enum front_mode mode, bool guarded,
+                                   front_half *slow, front_half *sample, front_half *beyond) {
   if (HAK_UNLIKELY(size > TABLE_MAX)) return beyond(size);
   if (sample_crosses(size)) return sample(size);
-  return front_allocate_counted_or(size, guarded, slow);
+  return front_allocate_counted_or(size, mode, guarded, slow);
 }
 
-HAK_INLINE void *front_allocate_in(size_t size, bool guarded) {
-  return front_allocate_or(size, guarded, front_allocate_slow, front_allocate_sample,
-                           front_allocate_beyond);
+/** malloc, in any mode. */
+HAK_INLINE void *front_allocate(size_t size) {
+  return front_allocate_or(size, FRONT_ANY, guard_is_on(), front_allocate_slow,
+                           front_allocate_sample, front_allocate_beyond);
 }
 
-HAK_INLINE void *front_allocate(size_t size) { return front_allocate_in(size, guard_is_on()); }
+/** Where free's fast path goes on when something is out of the ordinary: for a pointer of which the map may name an inbox, and any other one. */
+typedef void free_half(void *block, const struct inbox *inbox);
 
-HAK_INLINE void front_free_in(void *block, bool guarded) {
+HAK_INLINE void front_free_or(void *block, enum front_mode mode, bool guarded, free_half *far) {
   if (HAK_LIKELY(map_has_entry(block))) {
     struct inbox *inbox = map_inbox(block);
-    size_t place = cache_place(thread_cache, inbox);
+    size_t place = cache_place(front_free_cache(mode), inbox);
     if (HAK_LIKELY(cache_keeps(place))) {
       if (guarded && HAK_UNLIKELY(!guard_freed_near(block, place))) {
-        guard_free_far(block, inbox);
+        far(block, inbox);
         return;
       }
-      if (HAK_UNLIKELY(bin_push_at(thread_cache, place, block))) front_free_overflow(place);
+      if (HAK_UNLIKELY(bin_push_at(front_free_cache(mode), place, block)))
+        front_free_overflow(place);
       return;
     }
-    if (guarded) guard_free_far(block, inbox);
+    if (guarded) far(block, inbox);
     else front_free_elsewhere(block, place);
     return;
   }
-  front_free_slow(block);
+  if (HAK_HARDENED && mode == FRONT_FAST) far(block, NULL);
+  else front_free_slow(block);
 }
 
-HAK_INLINE void front_free(void *block) { front_free_in(block, guard_is_on()); }
+/** free, in any mode. */
+HAK_INLINE void front_free(void *block) {
+  front_free_or(block, FRONT_ANY, guard_is_on(), guard_free_far);
+}
 
 #endif

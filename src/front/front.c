@@ -115,7 +115,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
 /* Of sizes above TABLE_MAX, up to SMALL_MAX. */
 HAK_INLINE void *allocate_mid(size_t size) {
   unsigned size_class = class_for_mid(size);
-  void *block = bin_pop(&malloc_thread.cache->bins[size_class]);
+  void *block = bin_pop(&front_malloc_cache(FRONT_ANY)->bins[size_class]);
   if (HAK_UNLIKELY(block == NULL)) return front_allocate_slow(size);
   guard_allocated(block, size_class);
   return block;
@@ -143,7 +143,8 @@ HAK_NOINLINE void *front_allocate_beyond(size_t size) {
 #define UNTOUCHED_FROM ((size_t)4 * KIB)
 
 static void *allocate_zeroed(size_t size, bool *zeroed) {
-  void *block = size <= SMALL_MAX ? bin_pop(&malloc_thread.cache->bins[class_for(size)]) : NULL;
+  void *block =
+      size <= SMALL_MAX ? bin_pop(&front_malloc_cache(FRONT_ANY)->bins[class_for(size)]) : NULL;
   if (block != NULL) {
     guard_allocated(block, class_for(size));
     return block;
@@ -177,7 +178,8 @@ static void *allocate_aligned_slow(size_t alignment, size_t size, unsigned size_
 /* At a multiple of more than BLOCK_ALIGNMENT. */
 static void *allocate_aligned(size_t alignment, size_t size) {
   unsigned size_class = class_for_aligned(size, alignment);
-  void *block = size_class < CLASS_COUNT ? bin_pop(&malloc_thread.cache->bins[size_class]) : NULL;
+  void *block =
+      size_class < CLASS_COUNT ? bin_pop(&front_malloc_cache(FRONT_ANY)->bins[size_class]) : NULL;
   if (HAK_UNLIKELY(block == NULL)) return allocate_aligned_slow(alignment, size, size_class);
   guard_allocated(block, size_class);
   return block;
@@ -194,7 +196,7 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 static void *allocate_ordinary(size_t alignment, size_t size, bool *zeroed) {
   if (alignment > BLOCK_ALIGNMENT) return allocate_aligned(alignment, size);
   if (zeroed != NULL) return allocate_zeroed(size, zeroed);
-  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size, guard_is_on());
+  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size);
 }
 
 /* Of a Large or Huge block that is freed: it is no sample any more, and in no named heap. */
@@ -304,6 +306,10 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
 
 #if HAK_HARDENED
 HAK_NOINLINE void guard_free_far(void *block, const struct inbox *inbox) {
+  if (HAK_UNLIKELY(inbox == NULL)) {
+    front_free_slow(block);
+    return;
+  }
   size_t place = cache_place(thread_cache, inbox);
   guard_freed(block, inbox);
   if (HAK_LIKELY(!cache_keeps(place))) front_free_elsewhere(block, place);

@@ -200,8 +200,35 @@ HAK_NOINLINE void *full_or_other_allocate(size_t size) {
   return full_find_mode() ? full_allocate(BLOCK_ALIGNMENT, size, false) : front_allocate(size);
 }
 
-HAK_NOINLINE void full_or_other_free(void *pointer) {
-  if (full_find_mode()) full_free(pointer);
+/* Other modes than light have no bins where malloc's and free's fast paths look for them: their calls come here. The size was counted towards the
+ * next sample; what full adds to it is, unless all of it is counted again. */
+static HAK_NOINLINE void *other_allocate_counted(size_t size) {
+  size_t room = size + CANARY_BYTES;
+  if (HAK_UNLIKELY(link_mode != LINK_MODE_FULL || room > TABLE_MAX ||
+                   malloc_thread.sample_left < 0 || sample_crosses(CANARY_BYTES))) {
+    malloc_thread.sample_left += (int64_t)size;
+    return full_or_other_allocate(size);
+  }
+  void *block = front_allocate_counted(room);
+  if (block != NULL) full_set_end(block, size);
+  return block;
+}
+
+HAK_NOINLINE void *full_or_slow(size_t size) {
+  return full_may_be_on() ? other_allocate_counted(size) : front_allocate_slow(size);
+}
+
+HAK_NOINLINE void *full_or_sample(size_t size) {
+  return full_may_be_on() ? other_allocate_counted(size) : front_allocate_sample(size);
+}
+
+HAK_NOINLINE void *full_or_beyond(size_t size) {
+  return full_may_be_on() ? full_or_other_allocate(size) : front_allocate_beyond(size);
+}
+
+HAK_NOINLINE void full_or_far(void *pointer, const struct inbox *inbox) {
+  if (HAK_LIKELY(!full_may_be_on())) guard_free_far(pointer, inbox);
+  else if (full_find_mode()) full_free(pointer);
   else front_free(pointer);
 }
 

@@ -21,9 +21,13 @@ bool full_find_mode(void);
 HAK_INLINE bool full_may_be_on(void) { return HAK_UNLIKELY(link_mode != LINK_MODE_LIGHT); }
 /** Is this HAKMEM_GUARD=full? Reads the options if nobody did. */
 HAK_INLINE bool full_is_on(void) { return full_may_be_on() && full_find_mode(); }
-/** malloc and free in any mode. */
+/** malloc in any mode. */
 void *full_or_other_allocate(size_t size);
-void full_or_other_free(void *pointer);
+/** The slow halves of malloc and free in any mode, see fast.h. */
+void *full_or_slow(size_t size);
+void *full_or_sample(size_t size);
+void *full_or_beyond(size_t size);
+void full_or_far(void *pointer, const struct inbox *inbox);
 
 /** What to ask for so that `size` bytes and what tells of their end have room; 0: there is no such size. */
 size_t full_room(size_t size);
@@ -48,7 +52,12 @@ size_t full_size_told(const struct block *block, const void *pointer);
 HAK_INLINE bool full_is_on(void) { return false; }
 HAK_INLINE bool full_may_be_on(void) { return false; }
 HAK_INLINE void *full_or_other_allocate(size_t size) { return front_allocate(size); }
-HAK_INLINE void full_or_other_free(void *pointer) { front_free(pointer); }
+HAK_INLINE void *full_or_slow(size_t size) { return front_allocate_slow(size); }
+HAK_INLINE void *full_or_sample(size_t size) { return front_allocate_sample(size); }
+HAK_INLINE void *full_or_beyond(size_t size) { return front_allocate_beyond(size); }
+HAK_INLINE void full_or_far(void *pointer, const struct inbox *inbox) {
+  guard_free_far(pointer, inbox);
+}
 HAK_INLINE size_t full_room(size_t size) { return size; }
 HAK_INLINE void full_set_end(void *pointer, size_t size) {
   (void)pointer;

@@ -76,7 +76,8 @@ extern _Thread_local struct thread_cache *thread_cache HAK_HIDDEN
 extern struct thread_cache cache_none HAK_HIDDEN;
 /* What malloc's fast path looks at. In one structure, so that one address leads to both. */
 struct malloc_thread {
-  struct thread_cache *cache; /* cache_none while its calls are counted (heap_call_soon) */
+  struct thread_cache *cache; /* cache_none while its calls are counted (heap_call_soon), and in the
+                                 hardened variant's modes but light */
   int64_t sample_left;        /* bytes to the next sample; below 0: it is due (sample/sample.h) */
   int64_t sample_rest;        /* bytes that are to be added then, see heap_call_soon */
 };

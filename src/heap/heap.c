@@ -110,13 +110,19 @@ static bool park(struct thread_cache *cache) {
 
 void heap_never_in_this_thread(void) { thread_ended = true; }
 
+/* In the hardened variant these are for light alone (front/fast.h). */
+static struct thread_cache *of_fast_paths(struct thread_cache *cache) {
+  bool any = !HAK_HARDENED || option_guard() == GUARD_LIGHT;
+  return any ? cache : &cache_none;
+}
+
 static void use_cache(struct thread_cache *cache) {
   cache->thread = &malloc_thread;
   cache->uses++;
   /* relaxed: nobody is at the slots of a cache that has no thread; the last one may have been cancelled there, or another process's */
   atomic_store_explicit(&cache->in_slots, false, memory_order_relaxed);
   if (cache->counters != NULL) counting_cache = cache;
-  else thread_cache = malloc_thread.cache = cache;
+  else thread_cache = cache, malloc_thread.cache = of_fast_paths(cache);
   parked_end_to_move(arena_beside(cache));
 }
 

@@ -147,7 +147,8 @@ static void note_visit(struct span_cache *cache) {
 }
 
 /* Where the cache does not serve what the program asks for, its oldest span goes as long as it holds more than so small a share of what
- * is mapped. Not one that the purger has just now; nor in the hardened variant: with two guards for each span it cost more than it gave; with one (0046) it was not measured. */
+ * is mapped. Not one that the purger has just now; nor in the hardened variant, where its guard goes with it (mixed-large-touch: half more page faults,
+ * docs/decisions/0046). */
 enum { MISSED_SHARE = 32 };
 void span_cache_miss(struct span_cache *cache) {
   note_visit(cache);
