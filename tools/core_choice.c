@@ -44,16 +44,20 @@ bool core_is_chosen(struct core_choice *choice, const struct words *words) {
   return choice->core != NULL;
 }
 
-int remote_open_chosen(struct remote *remote, struct core_choice *choice,
-                       const struct words *words) {
+int core_refuse_choice(struct core_choice *choice, const struct words *words) {
   bool chosen = core_is_chosen(choice, words);
   bool twice = chosen && words->count > 0 && words->all[0] != choice->core;
+  bool places = choice->places.root != NULL || choice->places.debug_dir != NULL;
+  if (twice) complain("either a core file or a process: '%s' stands beside --core", words->all[0]);
+  else if (!chosen && places) complain("--root and --debug-dir are for a core file");
+  return twice || (!chosen && places) ? EXIT_USAGE : 0;
+}
+
+int remote_open_chosen(struct remote *remote, struct core_choice *choice,
+                       const struct words *words) {
   memset(remote, 0, sizeof *remote);
-  if (twice || (!chosen && (choice->places.root != NULL || choice->places.debug_dir != NULL))) {
-    complain(twice ? "--core: either a core file or a process"
-                   : "--root and --debug-dir are for a core file");
-    return EXIT_USAGE;
-  }
-  return chosen ? remote_open_core(remote, choice->core, &choice->places)
-                : remote_open_words(remote, words);
+  int code = core_refuse_choice(choice, words);
+  if (code != 0) return code;
+  return core_is_chosen(choice, words) ? remote_open_core(remote, choice->core, &choice->places)
+                                       : remote_open_words(remote, words);
 }

@@ -16,6 +16,9 @@ extern const struct argp core_argp;
 /** Is it a core: --core, or the one word that names a file that begins as one? With a '/' in it a word is always a file. */
 bool core_is_chosen(struct core_choice *choice, const struct words *words);
 
+/** Both a core and a process, or options of a core without one: an exit code after a complaint; else 0. */
+int core_refuse_choice(struct core_choice *choice, const struct words *words);
+
 /** Opens the core, or the one process that the words name. 0, or an exit code after a complaint. Then remote_close. */
 int remote_open_chosen(struct remote *remote, struct core_choice *choice,
                        const struct words *words);

@@ -309,7 +309,14 @@ int command_stats(int argc, char **argv) {
     complain("--format=%s: unknown; accepted: text|json|openmetrics|prometheus", arguments.format);
     return EXIT_USAGE;
   }
-  if (core_is_chosen(&arguments.core, &arguments.words)) return show(0, &arguments.core, format);
+  int refused = core_refuse_choice(&arguments.core, &arguments.words);
+  if (refused != 0) return refused;
+  bool metrics = format == stats_metrics || format == stats_metrics_plain;
+  if (core_is_chosen(&arguments.core, &arguments.words)) {
+    if (!metrics) return show(0, &arguments.core, format);
+    complain("--format=%s: metrics are of a process that lives", arguments.format);
+    return EXIT_USAGE;
+  }
   if (arguments.words.count == 0 && format == stats_text) return stats_list(stdout);
   struct processes found;
   if (arguments.words.count == 0) {
@@ -318,7 +325,7 @@ int command_stats(int argc, char **argv) {
   }
   int code = processes_find(&found, &arguments.words);
   bool several = found.count > 1;
-  if (code == 0 && several && (format == stats_metrics || format == stats_metrics_plain)) {
+  if (code == 0 && several && metrics) {
     complain("--format=%s: one process at a time; hakmem serve tells several", arguments.format);
     code = EXIT_USAGE;
   } else if (code == 0 && several && found.one_name && format == stats_text) {

@@ -38,6 +38,7 @@ class Core(CoreCase):
         self.assertIn(" lived: a debugger made this core\n", hakmem("core", core).out)
         self.assert_code(hakmem("explain", "--trim", core), 2)
         self.assert_code(hakmem("prof", "--growth=1", core), 2)
+        self.assert_code(hakmem("stats", "--format=openmetrics", core), 2)
         self.assert_code(hakmem("prof", "--rate=65536", core), 2)
 
     def test_a_static_program_without_symbols(self):
@@ -256,8 +257,9 @@ class Core(CoreCase):
         self.assert_refused_core(self.write("other", bytes(head)), "is of a program for ")
         self.assert_code(hakmem("stats", self.path("missing")), 127)
         self.assert_code(hakmem("core"), 2)
-        self.assert_code(hakmem("stats", "--core", FALLEN, "1"), 126)
-        self.assert_code(hakmem("prof", "--root", "/", "1"), 2)
+        for command in ("stats", "prof", "explain"):
+            self.assert_code(hakmem(command, "--core", FALLEN, "1"), 2)
+            self.assert_code(hakmem(command, "--root", "/", "1"), 2)
 
     def test_a_process_of_another_allocator(self):
         core, done = self.fall("segv", LD_PRELOAD=None)
