@@ -199,14 +199,12 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
 }
 
 /* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
- * much waits in the cache, each refill of a class with SORT_BATCHES of it puts some thousand blocks back into slabs beside the batch
+ * much waits in the cache, each refill of a class with STEAL_BATCHES of it puts some thousand blocks back into slabs beside the batch
  * that it takes, until none of the class wait: most of the slabs become empty on the way, and are carved anew in order
  * (docs/decisions/0034). Not of more than SORT_MOST: of blocks in any order the last few empty nearly all SuperSlabs, and to give
  * one back takes half a millisecond. */
 #define SORT_FROM ((int64_t)(4 * MIB))
 #define SORT_MOST ((int64_t)(32 * MIB))
-/* Where many threads free, too many slabs have blocks elsewhere as well, and do not become empty. */
-enum { SORT_BATCHES = STEAL_BATCHES };
 
 static bool sort_is_due(struct arena *arena, unsigned size_class) {
   int64_t waits = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed); /* a hint */
@@ -214,7 +212,7 @@ static bool sort_is_due(struct arena *arena, unsigned size_class) {
   if (homes_is_shared(arena)) return false;
   /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
   return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
-         (arena->classes[size_class].sorts || remote_has_batches(arena, size_class, SORT_BATCHES));
+         (arena->classes[size_class].sorts || remote_has_batches(arena, size_class, STEAL_BATCHES));
 }
 
 /* Under the home's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
@@ -245,29 +243,10 @@ static bool needs_new_page(struct arena *arena, unsigned size_class) {
   return (slab_carved(slab) + 1) * slab_block_size(slab) > slab->touched;
 }
 
-/* Of threads that share an arena, one that comes for the rest of a refill would soon have come too often; to link blocks of many batches
- * takes time, under a lock that others wait for. */
-enum { SHORT_PART = 8 };
-
-/* Batches that came back, more than one where they are short. */
-static unsigned take_batches(struct arena *arena, unsigned size_class, void **list) {
-  unsigned count = take_sent_back(arena, size_class, list);
-  unsigned least = homes_is_shared(arena) ? refill_blocks(size_class) / SHORT_PART : 0;
-  while (count > 0 && count < least) {
-    void *more;
-    unsigned taken = take_sent_back(arena, size_class, &more);
-    if (taken == 0) break;
-    link_set(link_last(more, taken), *list);
-    *list = more;
-    count += taken;
-  }
-  return count;
-}
-
 /* Under the home's lock. */
 static unsigned take_blocks(struct arena *arena, unsigned size_class, unsigned wanted, void **list,
                             bool *zeroed) {
-  unsigned count = take_batches(arena, size_class, list);
+  unsigned count = take_sent_back(arena, size_class, list);
   return count > 0 ? count : take_from_slabs(arena, size_class, wanted, list, zeroed);
 }
 
@@ -295,12 +274,12 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   lock_acquire(&arena->lock);
   arena->classes[size_class].idle_scans = 0;
   bool settles = sort_sent_back(cache, size_class);
-  unsigned count = take_batches(arena, size_class, &list);
+  unsigned count = take_sent_back(arena, size_class, &list);
   if (count == 0 && needs_new_page(arena, size_class)) {
     if (any_larger) list = fallback_take(cache, size_class);
     if (list == NULL) fallback_end(cache, size_class);
     if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BEFORE_PAGES_FROM) {
-      if (adopt_slabs(arena, size_class, false)) count = take_batches(arena, size_class, &list);
+      if (adopt_slabs(arena, size_class, false)) count = take_sent_back(arena, size_class, &list);
     }
   }
   bool fell_back = count == 0 && list != NULL;

@@ -107,14 +107,6 @@ static bool freed_to_named(struct inbox *owner, void *block, bool *check_is_due)
   return named != NULL;
 }
 
-/* A block for which there is no slot goes past them? */
-static bool goes_past_slots(struct thread_cache *cache, struct inbox *owner, void *block) {
-  bool check_is_due = false;
-  if (!freed_to_named(owner, block, &check_is_due)) return false;
-  if (check_is_due) cache->deferred |= DEFERRED_CHECK;
-  return true;
-}
-
 /* Two owners may want one slot, where heaps lie so, and each would cut the other's batches short. So each has four places; free() looks at the
  * first one only. */
 enum { SLOT_PLACES = 4 };
@@ -145,7 +137,11 @@ static struct outgoing *new_slot(struct thread_cache *cache, struct inbox *owner
 
 void remote_free(struct thread_cache *cache, struct inbox *owner, void *block) {
   struct outgoing *slot = find_slot(cache, owner);
-  if (slot == NULL && goes_past_slots(cache, owner, block)) return;
+  bool check_is_due = false;
+  if (slot == NULL && freed_to_named(owner, block, &check_is_due)) {
+    if (check_is_due) cache->deferred |= DEFERRED_CHECK;
+    return;
+  }
   if (HAK_UNLIKELY(!enter(cache))) {
     remote_free_now(owner, block);
     return;

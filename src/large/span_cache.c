@@ -22,7 +22,7 @@ HAK_INLINE size_t bytes_of(const struct slab *span) { return (size_t)span->slice
 
 static atomic_bool memory_is_tight;
 
-void large_set_tight(bool tight) {
+void span_cache_set_tight(bool tight) {
   /* A load first: the line is read at each free of a Large block. */
   if (atomic_load_explicit(&memory_is_tight, memory_order_relaxed) != tight)
     atomic_store_explicit(&memory_is_tight, tight, memory_order_relaxed);
@@ -31,7 +31,7 @@ void large_set_tight(bool tight) {
 /* The sum of what all caches have told; on a line of its own: it changes often. */
 static _Alignas(64) _Atomic size_t cached_bytes;
 
-size_t large_cached_bytes(void) {
+size_t span_cache_dirty_bytes(void) {
   /* Who raises what a cache has told adds to the sum after that, and others may subtract before. */
   size_t bytes = atomic_load_explicit(&cached_bytes, memory_order_relaxed);
   return bytes > PTRDIFF_MAX ? 0 : bytes;

@@ -26,7 +26,7 @@ struct span_cache {
   uint8_t growth;      /* its thread's: it keeps SPANS_LEAST << growth */
   size_t taken;        /* its thread's: bytes that the cache could not serve so far */
   size_t bytes;        /* its thread's: of the spans */
-  _Atomic size_t told; /* what large_cached_bytes knows of them; the purger lowers it, too */
+  _Atomic size_t told; /* what span_cache_dirty_bytes knows of them; the purger lowers it, too */
   _Atomic(struct slab *) spans[SPANS_CACHED];
 };
 
@@ -44,7 +44,7 @@ void span_cache_put(struct span_cache *cache, struct slab *span);
 /* For the purger, one thread at a time. */
 
 /** Is memory short? Then a cache keeps SPANS_LEAST at most, from its next free on. A hint. */
-void large_set_tight(bool tight);
+void span_cache_set_tight(bool tight);
 
 /** Claims cached spans that still have their pages if nothing went in or out for `idle_scans` scans (0: in any case).
  * Returns how many, at most SPANS_CACHED; `*unexpired` grows by the bytes of those that have to wait. */
@@ -54,7 +54,7 @@ unsigned span_cache_claim_old(struct span_cache *cache, unsigned idle_scans, str
 void span_cache_decommitted(struct slab *span);
 
 /** Bytes of all threads' cached spans that have their pages, at most 1 MiB too many for each thread; relaxed: a hint. */
-size_t large_cached_bytes(void);
+size_t span_cache_dirty_bytes(void);
 
 /** Gives all cached spans back. */
 size_t span_cache_flush(struct span_cache *cache);

@@ -71,7 +71,7 @@ static unsigned scans_under_pressure(struct pressure *pressure) {
   if (!pressure->opened) open_pressure(pressure);
   if (!pressure->limits) return IDLE_SCANS;
   read_container();
-  large_set_tight(container_is_half_used(&container));
+  span_cache_set_tight(container_is_half_used(&container));
   if (container_is_tight(&container)) return 0;
   if (pressure->trigger < 0) return IDLE_SCANS;
   enum os_file_event event = os_file_wait(pressure->trigger, 0);

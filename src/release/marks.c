@@ -10,7 +10,7 @@ static _Atomic size_t below_least; /* since the purger last scanned */
 
 /* And in the threads' caches of Large blocks. What was given back there is counted still: the mark is set above it. */
 static size_t waiting_below_heaps(void) {
-  return superslab_dirty_bytes() + unit_warm_bytes() + large_cached_bytes();
+  return superslab_dirty_bytes() + unit_warm_bytes() + span_cache_dirty_bytes();
 }
 
 void release_mark_below(void) {

@@ -196,9 +196,9 @@ static void more_is_kept_where_the_lock_is_taken(void **state) {
   others_are_there = true;
   assert_int_equal(kept_of(&cache, small, MANY), SPANS_CACHED);
   assert_int_equal(kept_of(&cache, large, MANY), SPANS_BYTES / LARGE_MAX);
-  large_set_tight(true);
+  span_cache_set_tight(true);
   assert_int_equal(kept_of(&cache, small, FEW), SPANS_LEAST);
-  large_set_tight(false);
+  span_cache_set_tight(false);
   assert_int_equal(kept_of(&cache, small, FEW), SPANS_CACHED);
   others_are_there = false;
   assert_int_equal(kept_of(&cache, small, MANY), least);
