@@ -8,8 +8,8 @@
 
 #include "where.h"
 
-/* All steps in lists of one look: of a process that lies, they have no end. */
-enum { STEPS_MOST = 4000000 };
+/* All steps in lists of one look, and blocks of one slab: of a process that lies, they have no end. */
+enum { STEPS_MOST = 4000000, BLOCKS_MOST = 1 << 20 };
 
 struct look {
   const struct where_reader *reader;
@@ -180,6 +180,7 @@ bool where_blocks(struct where *where, const struct where_reader *reader, struct
   struct look look = {.reader = reader, .where = where};
   look.carved = (uint32_t)copy_get(slab, layout->slab.carved);
   if (look.carved > where->count) look.carved = where->count;
+  if (look.carved > BLOCKS_MOST) look.carved = BLOCKS_MOST;
   look.blocks = calloc((size_t)look.carved + 1, sizeof *look.blocks);
   bool ok = look.blocks != NULL;
   if (ok && layout->blocks.bin_head.bytes != 0 && layout->blocks.state_bytes == 0) {

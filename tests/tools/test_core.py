@@ -3,6 +3,7 @@
 from common import *
 from cores import *
 
+LYING = os.environ.get("HAKMEM_TEST_LYING", "")
 HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
 
 
@@ -185,6 +186,16 @@ class Core(CoreCase):
         self.assertIn(f"{beside}: 0 bytes into a block of 48 bytes at {beside}, which is live", result.out)
         for arguments in ([process.words[1]], [freed], [process.words[1], "0xz"], [process.words[1], freed, "12"]):
             self.assert_code(hakmem("where", *arguments), 2)
+
+    def test_of_a_process_that_lies(self):
+        for what in ("stacks", "slices", "units", "name", "heaps", "bins"):
+            process = self.launch(what, program=LYING, LD_PRELOAD=None)
+            with open(f"/proc/{process.pid}/maps", encoding="ascii") as file:
+                starts = [int(line.split("-")[0], 16) for line in file if " rw-p " in line]
+            addresses = [hex(start + add) for start in starts[:12] for add in (0, 0x10040, 0x1f0000)]
+            result = hakmem("where", str(process.pid), *addresses)
+            self.assertIn(result.code, (0, 126), (what, result))
+            self.end(process)
 
     # --- files -----------------------------------------------------------------------------------------------
 
