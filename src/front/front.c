@@ -311,7 +311,13 @@ HAK_NOINLINE void guard_free_far(void *block, const struct inbox *inbox) {
     return;
   }
   size_t place = cache_place(thread_cache, inbox);
-  guard_freed(block, inbox);
+  unsigned size_class = guard_class_of(block, inbox);
+  const struct link_class *of = &link_classes[size_class];
+  _Atomic uint8_t *state;
+  if (HAK_UNLIKELY(!guard_live(of, block, &state))) guard_refuse(block);
+  if (HAK_LIKELY(of->steps3 >= 0)) link_clear_near(of, block);
+  else link_zero(block, link_zeros_end[size_class]); /* no call: no register is saved */
+  guard_set_free(state, size_class);
   if (HAK_LIKELY(!cache_keeps(place))) front_free_elsewhere(block, place);
   else if (bin_push_at(thread_cache, place, block)) front_free_overflow(place);
 }
