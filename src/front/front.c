@@ -70,8 +70,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   void *block = pop_or_refill(cache, size_class, any_larger, zeroed);
   if (borrowed == NULL) release_be_ready(cache);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
-  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL) {
-    release_purge();
+  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL && release_for_refused()) {
     block = pop_or_refill(cache, size_class, any_larger, zeroed);
   }
   if (borrowed != NULL) cache_return(borrowed);
@@ -97,8 +96,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
   struct thread_cache *cache = cache_of_thread();
   struct span_cache *spans = span_cache_of(cache);
   void *block = large_allocate(spans, size, alignment, zeroed);
-  if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment)) {
-    release_purge();
+  if (HAK_UNLIKELY(block == NULL) && large_could_fit(size, alignment) && release_for_refused()) {
     block = large_allocate(spans, size, alignment, zeroed);
     if (block == NULL) block = large_allocate_left(size, alignment, zeroed);
   }

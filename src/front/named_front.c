@@ -27,8 +27,7 @@ static void *allocate_small(struct hak_heap *named, unsigned size_class, bool ze
   bool refused;
   void *block = named_take(named, size_class, &refused);
   if (HAK_UNLIKELY(block == NULL)) {
-    if (refused || named->lost) return fail();
-    release_purge();
+    if (refused || named->lost || !release_for_refused()) return fail();
     block = named_take(named, size_class, &refused);
     if (block == NULL) return fail();
   }
@@ -41,8 +40,8 @@ static void *allocate_small(struct hak_heap *named, unsigned size_class, bool ze
 /* Not from the thread's cached spans: they may be longer, and what counts against the limit would depend on chance. */
 static void *take_large(size_t alignment, size_t size, bool *zeroed) {
   void *pointer = large_allocate(NULL, size, alignment, zeroed);
-  if (HAK_LIKELY(pointer != NULL) || !large_could_fit(size, alignment)) return pointer;
-  release_purge();
+  if (HAK_LIKELY(pointer != NULL) || !large_could_fit(size, alignment) || !release_for_refused())
+    return pointer;
   pointer = large_allocate(NULL, size, alignment, zeroed);
   return pointer != NULL ? pointer : large_allocate_left(size, alignment, zeroed);
 }

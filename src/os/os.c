@@ -273,6 +273,15 @@ static bool map_and_unmap(size_t bytes) {
   return p != NULL && (os_unmap_unused(p, bytes), true);
 }
 
+bool os_refuses_all(void) {
+  if (os_limit(RLIMIT_MEMLOCK) != 0) return false;
+  long page =
+      call_mmap(NULL, os_page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (os_call_failed(page)) return page == -EAGAIN;
+  call_munmap((char *)page, os_page_size()); // NOLINT(performance-no-int-to-ptr)
+  return false;
+}
+
 bool os_would_map(size_t bytes) { return map_and_unmap(bytes) || !map_and_unmap(os_page_size()); }
 
 size_t os_page_size(void) {

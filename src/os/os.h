@@ -157,6 +157,9 @@ size_t os_longest_mapping(void);
 /** Would the kernel map `bytes` now? Maps and unmaps them. True also where it maps nothing at all any more, be it
  * ever so little: the number of mappings is limited, too. */
 bool os_would_map(size_t bytes);
+/** Is whatever may be mapped from now on refused, however much is given back? So it is where all memory is to be locked (MCL_FUTURE), and
+ * nothing may be (RLIMIT_MEMLOCK of 0). For after a refusal: it asks the system. */
+bool os_refuses_all(void);
 
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);

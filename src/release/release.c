@@ -371,3 +371,9 @@ size_t release_purge(void) {
   /* What went within a unit that became empty and went as well counts twice, which is rare. */
   return gone + (was > is ? (size_t)(was - is) : 0);
 }
+
+bool release_for_refused(void) {
+  if (os_refuses_all()) return false;
+  (void)release_purge();
+  return true;
+}

@@ -40,7 +40,7 @@ void unit_settle(void) {
 
 bool unit_could_fit(size_t units, size_t alignment) {
   size_t most = os_longest_mapping(), ours = unit_mapped();
-  if (alignment > most || units > most >> UNIT_SHIFT) return false;
+  if (alignment > most || units > most >> UNIT_SHIFT || os_refuses_all()) return false;
   if (alignment > UNIT_BYTES) units += alignment >> UNIT_SHIFT;
   if (units > most >> UNIT_SHIFT) return false;
   return units <= ours || os_would_map((units - ours) << UNIT_SHIFT);

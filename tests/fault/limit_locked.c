@@ -3,6 +3,7 @@
  *
  * usage: limit_locked blocks <least> <most> <MB>   blocks of random sizes of so many MB, each replaced some times
  *        limit_locked grow                         a block that realloc makes 5 MB long
+ *        limit_locked nothing                      nothing may be locked: what is free stays when a block is refused
  *        limit_locked unlocked                     munlockall(), and a child of fork: nothing is locked any more, and more than the limit
  *                                                  is to be had */
 #include "kit.h"
@@ -99,8 +100,46 @@ static void unlocked(void) {
   use_more();
 }
 
+enum { SMALL = 1000, SMALL_COUNT = 3000, LARGE_COUNT = 10 };
+#define LARGE (200 * KIT_KB)
+
+/* How many blocks are to be had, of so many small ones and some large ones; they are free again then. */
+static int count_and_free(int small_count) {
+  static char *all[2 * SMALL_COUNT + LARGE_COUNT];
+  int had = 0, count = small_count + LARGE_COUNT;
+  for (int i = 0; i < count; i++) {
+    size_t bytes = i < LARGE_COUNT ? LARGE : SMALL;
+    all[i] = malloc(bytes);
+    if (all[i] != NULL) memset(all[i], 1, bytes), had++;
+  }
+  for (int i = 0; i < count; i++) free(all[i]);
+  return had;
+}
+
+static void nothing(void) {
+  struct rlimit limit;
+  (void)count_and_free(SMALL_COUNT);
+  CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && mlockall(MCL_FUTURE) == 0, "mlockall");
+  limit.rlim_cur = 0;
+  CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit");
+  if (geteuid() == 0) CHECK(setuid(65534) == 0, "setuid");
+  int before = count_and_free(SMALL_COUNT);
+  CHECK(malloc(64 * KIT_MB) == NULL, "64 MB were to be had");
+  int huge = count_and_free(SMALL_COUNT);
+  int most = count_and_free(2 * SMALL_COUNT), after = count_and_free(SMALL_COUNT);
+  printf("%d blocks; %d after 64 MB were refused; %d at most, then %d\n", before, huge, most,
+         after);
+  CHECK(before > SMALL_COUNT / 2, "there was too little to keep");
+  CHECK(most < 2 * SMALL_COUNT, "no small block was refused");
+  CHECK(huge >= before - LARGE_COUNT && after >= before - LARGE_COUNT, "what was free has gone");
+}
+
 int main(int argc, char **argv) {
   kit_start();
+  if (argc > 1 && strcmp(argv[1], "nothing") == 0) {
+    nothing();
+    return 0;
+  }
   lock_all();
   if (argc > 4)
     blocks(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10),
