@@ -12,8 +12,6 @@
 #include "superslab/map.h"
 
 /* Requests up to this find their bin by a table of offsets, larger ones by class_for_mid(). */
-#define TABLE_MAX 4096u
-_Static_assert(TABLE_MAX == MID_LEAST, "what is not in the table is for class_for_mid");
 extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */

@@ -35,11 +35,14 @@ bool os_files_of_own(void) {
 }
 
 /* Programs close a low number and count on getting it again from the next open (what daemons do with 0 to 2). So no low number stays ours
- * for longer than these calls: a program gets another one only if it opens a file between two of them. */
-enum { HIGH = 512, HIGH_ROOM = 16 };
+ * for longer than these calls: a program gets another one only if it opens a file between two of them.
+ *
+ * A process begins with room for 64 files. Beyond it the kernel makes a larger table, and in a process with
+ * threads it waits until no processor can be reading the old one (synchronize_rcu): 10 to 20 ms in a malloc. */
+enum { HIGH_ROOM = 16, HIGH = 64 - HIGH_ROOM };
 
 static long move_up(long file) {
-  if (file < 0 || own_files) return file;
+  if (file < 0 || file >= HIGH || own_files) return file;
   long high = OS_CALL(SYS_fcntl, file, F_DUPFD_CLOEXEC, HIGH);
   if (high == -EINVAL) { /* a limit below that: as high as it allows */
     size_t limit = os_limit(RLIMIT_NOFILE);

@@ -20,14 +20,16 @@
 #define TINY_MAX ((size_t)1024)
 #define ONE_SLICE_BLOCK_MAX (8 * KIB) /* largest block of a slab of one slice */
 
-/* Block sizes above 1 KiB: parts of so many bytes, rounded down to a step. */
-#define PART_STEP(whole) ((whole) > 64 * KIB ? 64u : BLOCK_ALIGNMENT)
-#define PART_SIZE(whole, k) ((uint32_t)((whole) / (k)) & ~(PART_STEP(whole) - 1))
+/* Block sizes above 1 KiB: parts of so many bytes, rounded down to a cache line, so that blocks which are
+ * aligned to one find a class as others do. From 4 to 8 KiB to 16 bytes: SQLite's pages with their headers
+ * are 4368 bytes, the 15th part. */
+#define PART_STEP(part) ((part) > 4 * KIB && (part) <= 8 * KIB ? BLOCK_ALIGNMENT : 64u)
+#define PART_SIZE(whole, k) ((uint32_t)((whole) / (k)) & ~(PART_STEP((whole) / (k)) - 1))
 /* The k of the smallest part that holds `size` bytes: a part is long enough if the size is, rounded up to the same step. Nobody asks for 0 bytes, but
  * clang looks at what is not chosen, too. */
 #define PART_FOR(whole, size)                                                                      \
-  ((unsigned)(whole) / (((unsigned)(size) + ((size) == 0) + PART_STEP(whole) - 1) &                \
-                        ~(unsigned)(PART_STEP(whole) - 1)))
+  ((unsigned)(whole) /                                                                             \
+   (((unsigned)(size) + ((size) == 0) + PART_STEP(size) - 1) & ~(unsigned)(PART_STEP(size) - 1)))
 /* Number of a part of 64 KiB among the classes: 31 to 20, then 16 to 8. */
 #define CLASS_OF_64K(k) ((k) > 19 ? 71 - (k) : (k) > 16 ? 52 : 68 - (k))
 
@@ -51,13 +53,16 @@ HAK_INLINE uint32_t class_size(unsigned size_class) { return class_sizes[size_cl
    : (size) <= 32 * KIB ? 76 - PART_FOR(128 * KIB, size)                                           \
                         : 80 - PART_FOR(256 * KIB, size))
 
-/* From MID_LEAST on no two classes end within MID_PIECE bytes: all sizes of a piece have the class of its
+/* The class of each multiple of BLOCK_ALIGNMENT up to TABLE_MAX. */
+#define TABLE_MAX (4 * KIB)
+extern const uint8_t class_table[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
+
+/* Above TABLE_MAX no two classes end within MID_PIECE bytes: all sizes of a piece have the class of its
  * first one, or the next. */
-#define MID_LEAST (4 * KIB)
 #define MID_PIECE 256u
 extern const uint8_t mid_classes[SMALL_MAX / MID_PIECE] HAK_HIDDEN;
 
-/** The same above MID_LEAST, without a division. */
+/** The same above TABLE_MAX, without a division. */
 HAK_INLINE unsigned class_for_mid(size_t size) {
   unsigned size_class = mid_classes[(size - 1) / MID_PIECE];
   return size_class + (size > class_sizes[size_class]);
@@ -65,7 +70,8 @@ HAK_INLINE unsigned class_for_mid(size_t size) {
 
 /** The same of any size that is not known to the compiler. */
 HAK_INLINE unsigned class_for(size_t size) {
-  return size > MID_LEAST ? class_for_mid(size) : CLASS_FOR(size);
+  return size > TABLE_MAX ? class_for_mid(size)
+                          : class_table[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
 }
 
 /** Slices of a slab of this class: enough for 4 blocks and more. */
@@ -74,16 +80,22 @@ HAK_INLINE unsigned class_slices(unsigned size_class) {
   return size <= ONE_SLICE_BLOCK_MAX ? 1 : size <= 32 * KIB ? 2 : 4;
 }
 
+/* Bit of each class whose size is a multiple of two to the power of the index. */
+extern const uint64_t aligned_classes[17][2] HAK_HIDDEN;
+
 /** Smallest class for `size` bytes whose every block is at a multiple of `alignment` (a power of two);
  * CLASS_COUNT when there is none, which is beyond SMALL_MAX. Slabs start at a multiple of 64 KiB, so a class
  * is aligned to whatever divides its size. */
 HAK_INLINE unsigned class_for_aligned(size_t size, size_t alignment) {
   if (size < alignment) size = alignment;
   if (size > SMALL_MAX) return CLASS_COUNT;
-  /* Above 1 KiB few classes are multiples of more than 64 bytes; the next power of two always is. */
-  unsigned size_class = class_for((size + alignment - 1) & ~(alignment - 1));
-  while ((class_size(size_class) & (alignment - 1)) != 0) size_class++;
-  return size_class;
+  unsigned size_class = class_for(size);
+  const uint64_t *classes = aligned_classes[__builtin_ctzll(alignment)];
+  unsigned at = size_class / 64;
+  uint64_t rest = classes[at] >> size_class % 64;
+  /* The last class is a multiple of all. */
+  return rest != 0 ? size_class + (unsigned)__builtin_ctzll(rest)
+                   : 64 + (unsigned)__builtin_ctzll(classes[1]);
 }
 
 #endif

@@ -33,7 +33,7 @@ static void an_eighth_of_a_block_is_lost_or_a_fifth(void **state) {
   }
 }
 
-/* Above 1 KiB a class is an exact part of its slab, but for what its step rounds off. */
+/* Above 1 KiB a class is a part of its slab, but for what its step rounds off. */
 static void slabs_hold_several_blocks_and_lose_little(void **state) {
   (void)state;
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
@@ -42,7 +42,7 @@ static void slabs_hold_several_blocks_and_lose_little(void **state) {
     assert_true(class_slices(c) >= 1 && class_slices(c) <= SLAB_SLICES_MOST);
     assert_true(blocks >= 4);
     assert_true(blocks <= UINT16_MAX);
-    assert_true(lost * 100 <= bytes * (class_size(c) > 1 * KIB ? 1 : 2));
+    assert_true(lost * 200 <= bytes * (class_size(c) > 4 * KIB ? 2 : 5));
   }
 }
 
@@ -57,6 +57,13 @@ static void a_power_of_two_and_a_header_have_a_class_of_their_own(void **state) 
     assert_int_equal(slab / class_size(class_for(size + HEADER)), slab / size - 1);
   }
   assert_int_equal(SLICE_BYTES / class_size(class_for(4 * KIB + PAGE_HEADER)), 15);
+}
+
+/* Structures that are aligned to a cache line are rounded up as little as others. */
+static void up_to_4_kib_a_class_is_whole_cache_lines(void **state) {
+  (void)state;
+  for (size_t size = 513; size <= 4 * KIB; size++)
+    assert_int_equal(class_for_aligned(size, 64), class_for(size));
 }
 
 static void the_smallest_aligned_class_is_found(void **state) {
@@ -93,6 +100,7 @@ int main(void) {
       cmocka_unit_test(an_eighth_of_a_block_is_lost_or_a_fifth),
       cmocka_unit_test(slabs_hold_several_blocks_and_lose_little),
       cmocka_unit_test(a_power_of_two_and_a_header_have_a_class_of_their_own),
+      cmocka_unit_test(up_to_4_kib_a_class_is_whole_cache_lines),
       cmocka_unit_test(the_smallest_aligned_class_is_found),
       cmocka_unit_test(the_table_of_bins_agrees_with_class_for),
   };
