@@ -107,28 +107,22 @@ static bool freed_to_named(struct inbox *owner, void *block, bool *check_is_due)
   return named != NULL;
 }
 
-/* Two owners may want one slot, where heaps lie so, and each would cut the other's batches short. So each has four places; free() looks at the
- * first one only. */
-enum { SLOT_PLACES = 4 };
-
-static struct outgoing *slot_place(struct thread_cache *cache, const struct inbox *owner,
-                                   unsigned place) {
-  size_t first = (size_t)(remote_slot(cache, owner) - cache->outgoing);
-  return &cache->outgoing[first ^ place * (OUTGOING_SLOTS / SLOT_PLACES)];
+/* Two owners may want one slot, and each would cut the other's batches short. So each has two places; free() looks at the first one
+ * only. With four, blocks come back so late that they are cold (docs/decisions/0040). */
+static struct outgoing *other_place(struct thread_cache *cache, const struct outgoing *first) {
+  return &cache->outgoing[(size_t)(first - cache->outgoing) ^ OUTGOING_SLOTS / 2];
 }
 
 /* NULL: no slot is this owner's. */
 static struct outgoing *find_slot(struct thread_cache *cache, const struct inbox *owner) {
-  for (unsigned i = 0; i < SLOT_PLACES; i++)
-    if (slot_place(cache, owner, i)->owner == owner) return slot_place(cache, owner, i);
-  return NULL;
+  struct outgoing *first = remote_slot(cache, owner), *other = other_place(cache, first);
+  return first->owner == owner ? first : other->owner == owner ? other : NULL;
 }
 
-/* The emptiest of its places, whose blocks are sent. */
+/* The first place if it is empty, else the other one if that is; else the fuller one, whose batch is sent. */
 static struct outgoing *new_slot(struct thread_cache *cache, struct inbox *owner, void *block) {
-  struct outgoing *slot = slot_place(cache, owner, 0);
-  for (unsigned i = 1; i < SLOT_PLACES; i++)
-    if (slot_place(cache, owner, i)->count < slot->count) slot = slot_place(cache, owner, i);
+  struct outgoing *slot = remote_slot(cache, owner), *other = other_place(cache, slot);
+  if (slot->count > 0 && (other->count == 0 || other->count > slot->count)) slot = other;
   send_of(cache, slot);
   give_slot_to(slot, owner, block,
                homes_is_shared(cache->arena) ? BATCH_BYTES_SHARED : BATCH_BYTES);
