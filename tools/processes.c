@@ -3,14 +3,15 @@
 #include "processes.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "listed.h"
 #include "mapped.h"
-#include "stats.h"
 
 int take_words(int key, const struct argp_state *state, struct words *words) {
   if (key != ARGP_KEY_ARGS) return ARGP_ERR_UNKNOWN;
@@ -66,6 +67,13 @@ bool process_has_name(const char *pid, const char *name) {
   return strcmp(slash + 1, name) == 0 || (alike && strncmp(slash + 1, name, KEPT) != 0);
 }
 
+/* May anybody but its user know what it runs on? */
+static bool is_closed(const char *pid) {
+  char path[64], byte;
+  snprintf(path, sizeof path, "/proc/%.20s/exe", pid);
+  return readlink(path, &byte, 1) < 0 && (errno == EACCES || errno == EPERM);
+}
+
 /* Is it on hakmem, and may it be read? */
 static bool can_be_opened(const char *pid, struct remote *remote, FILE *nowhere) {
   collect_complaints(nowhere);
@@ -74,7 +82,7 @@ static bool can_be_opened(const char *pid, struct remote *remote, FILE *nowhere)
   return can;
 }
 
-/* Those of a name, or with NULL all. */
+/* Those of a name, or with NULL all, also what is on hakmem but makes no sense or may not be read. */
 static bool find(struct processes *processes, const char *name) {
   struct remote *remote = calloc(1, sizeof *remote);
   FILE *nowhere = fopen("/dev/null", "we");
@@ -83,7 +91,9 @@ static bool find(struct processes *processes, const char *name) {
   for (struct dirent *entry; ok && (entry = readdir(directory)) != NULL;) {
     if (!is_number(entry->d_name) || strtol(entry->d_name, NULL, 10) == getpid()) continue;
     if (name != NULL && !process_has_name(entry->d_name, name)) continue;
-    if (can_be_opened(entry->d_name, remote, nowhere)) ok = add(processes, remote->pid);
+    bool opened = can_be_opened(entry->d_name, remote, nowhere);
+    if (opened || (name == NULL && remote_is_refused(remote))) ok = add(processes, remote->pid);
+    else if (name == NULL && is_closed(entry->d_name)) processes->unread++;
   }
   if (processes->count > 0)
     qsort(processes->all, processes->count, sizeof *processes->all, by_number);
@@ -99,56 +109,11 @@ bool processes_find_all(struct processes *processes) {
   return find(processes, NULL);
 }
 
-/* --- a list --------------------------------------------------------------------------------------------------- */
-
-static double resident_of(int pid) {
-  char path[64];
-  unsigned long long pages = 0;
-  snprintf(path, sizeof path, "/proc/%d/statm", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return 0;
-  if (fscanf(file, "%*s %llu", &pages) != 1) pages = 0;
-  fclose(file);
-  return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
-/* What was called, with blanks between the words. */
-static void read_call(int pid, char *text, size_t room) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-  FILE *file = fopen(path, "re");
-  size_t length = file != NULL ? fread(text, 1, room - 1, file) : 0;
-  if (file != NULL) fclose(file);
-  while (length > 0 && text[length - 1] == 0) length--;
-  for (size_t i = 0; i < length; i++)
-    if (text[i] == 0) text[i] = ' ';
-  text[length] = 0;
-  make_printable(text, room);
-}
-
-void processes_list(const struct processes *processes, FILE *out) {
-  enum { CALL = 60 };
-  struct remote *remote = calloc(1, sizeof *remote);
-  FILE *nowhere = fopen("/dev/null", "we");
-  char number[16], bytes[16], call[CALL], hakmem[64];
-  fprintf(out, "%8s %10s  %-20s %s\n", "PID", "resident", "hakmem", "program");
-  for (size_t i = 0; i < processes->count && remote != NULL && nowhere != NULL; i++) {
-    snprintf(number, sizeof number, "%d", processes->all[i]);
-    if (!can_be_opened(number, remote, nowhere)) continue; /* it has ended meanwhile */
-    read_call(remote->pid, call, sizeof call);
-    snprintf(hakmem, sizeof hakmem, "%s (%s)", remote->layout.release, remote->layout.variant);
-    fprintf(out, "%8s %10s  %-20s %s\n", number, stats_bytes(resident_of(remote->pid), bytes),
-            hakmem, call[0] != 0 ? call : remote->program);
-  }
-  if (nowhere != NULL) fclose(nowhere);
-  free(remote);
-}
-
 /* On stderr, behind a complaint. */
 static void list_all(void) {
   struct processes all;
   if (processes_find_all(&all)) {
-    if (all.count > 0) processes_list(&all, stderr);
+    if (all.count > 0) list_processes(&all, stderr);
     else
       complain(
           "no process that this user may read runs on hakmem; start one by: hakmem run -- PROGRAM");
@@ -190,7 +155,7 @@ static bool are_numbers(const struct words *words) {
 static int refuse_several(const struct processes *found) {
   complain(found->one_name ? "several processes of that name run on hakmem: name one by its number"
                            : "one process at a time: name one by its number");
-  processes_list(found, stderr);
+  list_processes(found, stderr);
   return EXIT_USAGE;
 }
 

@@ -2,10 +2,8 @@
 #ifndef HAKMEM_PROCESSES_H
 #define HAKMEM_PROCESSES_H
 
-#include <argp.h>
-#include <stdio.h>
-
 #include "remote.h"
+#include <argp.h>
 
 /* What stands behind the options. */
 struct words {
@@ -21,6 +19,7 @@ struct processes {
   int *all;
   size_t count;
   bool one_name; /* all are of one name, which was given */
+  size_t unread; /* of a search for all: those of which it cannot be told what they run on */
 };
 
 /** The name that ps shows, of which the kernel keeps 15 characters, or that of the program's file. A longer name that the kernel has cut is
@@ -28,11 +27,9 @@ struct processes {
 bool process_has_name(const char *pid, const char *name);
 /** Those that the words name; 0, or an exit code after a complaint. A number is taken as it is. Then processes_free. */
 int processes_find(struct processes *processes, const struct words *words);
-/** All that run on hakmem and may be read. False: out of memory, or no /proc. */
+/** All that run on hakmem, as far as that may be known. False: out of memory, or no /proc. */
 bool processes_find_all(struct processes *processes);
 void processes_free(struct processes *processes);
-/** A line for each: number, resident memory, hakmem, and what was called. */
-void processes_list(const struct processes *processes, FILE *out);
 
 /** Opens the one process that the words name. 0, or an exit code after a complaint, which lists those that run on hakmem where none
  * or several are named. */

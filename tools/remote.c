@@ -273,6 +273,10 @@ int remote_open(struct remote *remote, const char *text) {
   return code != 0 || remote->shared ? code : open_there(remote);
 }
 
+bool remote_is_refused(const struct remote *remote) {
+  return remote->object[0] != 0 && remote->directory == 0 && !remote->shared;
+}
+
 int remote_of_core(struct remote *remote, struct core *core) {
   char byte;
   memset(remote, 0, sizeof *remote);

@@ -38,6 +38,9 @@ struct remote {
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
 
+/** After remote_open has failed: hakmem is in the process, but could not be read there or made no sense. */
+bool remote_is_refused(const struct remote *remote);
+
 /** The same of the process that a core was made of. Then remote_close. */
 struct core_places;
 int remote_open_core(struct remote *remote, const char *path, const struct core_places *places);

@@ -9,11 +9,8 @@
 
 enum { RANGES_MOST = 128, CHUNKS_MOST = 65536, PIECE_PAGES = 512, TRIES = 4, FIGURES_BYTES = 4096 };
 
-/* What a process says of itself may have no end. */
-enum { LATE_MS = 30000 };
-
 bool snapshot_is_late(struct snapshot *snapshot) {
-  snapshot->late = snapshot->late || now_ms() - snapshot->started_ms > LATE_MS;
+  snapshot->late = snapshot->late || now_ms() > snapshot->late_ms;
   return snapshot->late;
 }
 
@@ -149,11 +146,12 @@ static void read_counts(struct snapshot *snapshot, const struct remote *remote) 
   }
 }
 
-static bool take_once(struct snapshot *snapshot, const struct remote *remote, bool closely) {
+static bool take_once(struct snapshot *snapshot, const struct remote *remote, bool closely,
+                      uint64_t late_ms) {
   struct resident resident;
   memset(snapshot, 0, sizeof *snapshot);
   snapshot->closely = closely;
-  snapshot->started_ms = now_ms();
+  snapshot->late_ms = late_ms;
   if (!resident_open(&resident, remote_target(remote))) return false;
   snapshot->resident = resident.total;
   snapshot->swapped = resident.swapped;
@@ -194,18 +192,19 @@ void snapshot_free(struct snapshot *snapshot) {
   snapshot->heaps = NULL;
 }
 
-static enum remote_state take(struct snapshot *snapshot, const struct remote *remote,
-                              bool closely) {
+static enum remote_state take(struct snapshot *snapshot, const struct remote *remote, bool closely,
+                              uint64_t ms) {
   if (remote->shared && snapshot_from_shared(snapshot, remote)) return REMOTE_THERE;
   if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
   int best = -1; /* of the two */
+  uint64_t late_ms = now_ms() + ms;
   struct snapshot *two = calloc(2, sizeof *two);
   for (int i = 0;
        i < (remote->core != NULL ? 1 : TRIES) && two != NULL && (best < 0 || two[best].partial);
        i++) {
     if (best >= 0 && two[best].late) break;
     int other = best == 0;
-    if (!take_once(&two[other], remote, closely)) {
+    if (!take_once(&two[other], remote, closely, late_ms)) {
       snapshot_free(&two[other]);
       break;
     }
@@ -225,7 +224,12 @@ static enum remote_state take(struct snapshot *snapshot, const struct remote *re
 }
 
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
-  return take(snapshot, remote, false);
+  return take(snapshot, remote, false, SNAPSHOT_LATE_MS);
+}
+
+enum remote_state snapshot_take_within(struct snapshot *snapshot, const struct remote *remote,
+                                       uint64_t ms) {
+  return take(snapshot, remote, false, ms);
 }
 
 enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote) {
@@ -235,5 +239,5 @@ enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *rem
 }
 
 enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote) {
-  return take(snapshot, remote, true);
+  return take(snapshot, remote, true, SNAPSHOT_LATE_MS);
 }

@@ -19,6 +19,9 @@
 
 enum { CLASSES_MOST = 256, COUNTERS_MOST = 64 };
 
+/* What a process says of itself may have no end: reading it has. */
+enum { SNAPSHOT_LATE_MS = 30000 };
+
 struct class_figures {
   uint32_t size;
   uint64_t slabs, slab_bytes;
@@ -68,11 +71,11 @@ struct snapshot {
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
   double unused_resident; /* of fragmentation: memory of slabs that was no block yet */
   bool partial;           /* it changed faster than it could be read: the parts need not add up */
-  bool counted; /* of the page that it keeps for us: sums alone, without classes and threads */
-  double age;   /* of that, in seconds */
-  bool late;    /* reading it was given up: see snapshot_is_late */
-  uint64_t started_ms;
-  bool by_page; /* false: the kernel does not tell pages, each mapping counts evenly */
+  bool counted;     /* of the page that it keeps for us: sums alone, without classes and threads */
+  double age;       /* of that, in seconds */
+  bool late;        /* reading it was given up: see snapshot_is_late */
+  uint64_t late_ms; /* when that is */
+  bool by_page;     /* false: the kernel does not tell pages, each mapping counts evenly */
 
   uint64_t large_bytes, huge_bytes, huge_live, huge_usable, cached_bytes, given_bytes;
   uint64_t hole_bytes; /* of given_bytes, inside slabs */
@@ -94,6 +97,9 @@ struct snapshot {
 
 /** Reads it all; only where it returns REMOTE_THERE there is anything to free. Complains of nothing. */
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote);
+/** The same, but what is not read within `ms` milliseconds is left out: `late` and `partial` then say so. */
+enum remote_state snapshot_take_within(struct snapshot *snapshot, const struct remote *remote,
+                                       uint64_t ms);
 /** The same by another thread where need be, as remote_look_on. */
 enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote);
 /** The same with a close look: which free blocks lie on pages with live ones (the lists of free blocks are read), and what the largest

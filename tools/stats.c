@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "core_choice.h"
+#include "listed.h"
 #include "processes.h"
 
 void stats_parts(const struct snapshot *snapshot, struct part parts[PARTS]) {
@@ -253,7 +254,7 @@ static const struct argp parser = {
            "part, by "
            "size of blocks, by thread. The process is only read, it needs no option and does "
            "nothing for it. Without one, or with the name of several, list the processes on "
-           "hakmem. FILE is a "
+           "hakmem, the largest first. FILE is a "
            "core file.",
 };
 
@@ -267,10 +268,10 @@ static write_format *find_format(const char *name) {
   return NULL;
 }
 
-int stats_list(FILE *out) {
+int stats_list(bool json, FILE *out) {
   struct processes all;
   bool found = processes_find_all(&all);
-  if (found && all.count > 0) processes_list(&all, out);
+  if (found && all.count > 0) (json ? list_processes_json : list_processes)(&all, out);
   else if (found)
     complain(
         "no process that this user may read runs on hakmem; start one by: hakmem run -- PROGRAM");
@@ -317,10 +318,12 @@ int command_stats(int argc, char **argv) {
     complain("--format=%s: metrics are of a process that lives", arguments.format);
     return EXIT_USAGE;
   }
-  if (arguments.words.count == 0 && format == stats_text) return stats_list(stdout);
+  if (arguments.words.count == 0 && !metrics) return stats_list(format == stats_json, stdout);
   struct processes found;
   if (arguments.words.count == 0) {
-    complain("--format=%s: name a process, by its number or its program's name", arguments.format);
+    complain("--format=%s: name a process, by its number or its program's name; of all, hakmem has "
+             "lists as text and json",
+             arguments.format);
     return EXIT_USAGE;
   }
   int code = processes_find(&found, &arguments.words);
@@ -329,7 +332,7 @@ int command_stats(int argc, char **argv) {
     complain("--format=%s: one process at a time; hakmem serve tells several", arguments.format);
     code = EXIT_USAGE;
   } else if (code == 0 && several && found.one_name && format == stats_text) {
-    processes_list(&found, stdout);
+    list_processes(&found, stdout);
     found.count = 0;
   }
   for (size_t i = 0; i < found.count && code == 0; i++) {

@@ -52,6 +52,6 @@ const char *stats_moment(const struct snapshot *snapshot, const struct remote *r
 const char *stats_plural(uint64_t count);
 
 /** Lists the processes that run on hakmem; an exit code. */
-int stats_list(FILE *out);
+int stats_list(bool json, FILE *out);
 
 #endif

@@ -127,7 +127,7 @@ int command_top(int argc, char **argv) {
     complain("this hakmem was built without ncurses and has no live view: use --once");
     return EXIT_USAGE;
   }
-  if (arguments.words.count == 0) return stats_list(stdout);
+  if (arguments.words.count == 0) return stats_list(false, stdout);
   struct top *top = calloc(1, sizeof *top);
   if (top == NULL) {
     complain("out of memory");

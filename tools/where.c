@@ -99,7 +99,7 @@ bool where_open(struct where_reader *reader, const struct remote *remote) {
                                   .slice_bytes = UINT64_C(1) << remote->layout.map.slice_shift,
                                   .page = (size_t)sysconf(_SC_PAGESIZE)};
   if (reader->heaps == NULL || reader->profile == NULL) return false;
-  reader->heaps->started_ms = now_ms();
+  reader->heaps->late_ms = now_ms() + SNAPSHOT_LATE_MS;
   bool ok = snapshot_heaps(reader->heaps, remote);
   if (ok) snapshot_threads(reader->heaps, remote);
   if (profile_look(reader->profile, remote) == NULL) return ok;
