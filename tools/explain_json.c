@@ -24,12 +24,14 @@ static void put_holders(struct json *json, const struct reason *reason, struct s
   json_close_group(json, ']');
 }
 
-static void put_reason(struct json *json, const struct reason *reason, struct symbols *symbols) {
+/* Of a core (`ended`) nothing goes back any more. */
+static void put_reason(struct json *json, const struct reason *reason, bool ended,
+                       struct symbols *symbols) {
   json_open_group(json, NULL, '{');
   json_text(json, "kind", kinds[reason->kind]);
   json_bytes(json, "bytes", reason->bytes);
   json_text(json, "what", reason->sentence);
-  json_text(json, "when", reason->goes_when);
+  if (!ended) json_text(json, "when", reason->goes_when);
   if (reason->kind == REASON_PINNED) {
     json_number(json, "size", reason->size);
     json_number(json, "pages", reason->pages);
@@ -68,10 +70,10 @@ void explain_json(const struct explanation *explanation, const struct remote *re
   json_text(&json, "helper", helpers[explanation->helper]);
   json_open_group(&json, "reasons", '[');
   for (unsigned i = 0; i < explanation->reason_count; i++)
-    put_reason(&json, &explanation->reasons[i], symbols);
+    put_reason(&json, &explanation->reasons[i], remote->core != NULL, symbols);
   json_close_group(&json, ']');
   json_bytes(&json, "smaller_reasons", explanation->more);
-  json_bytes(&json, "trim", explanation->trim);
+  if (remote->core == NULL) json_bytes(&json, "trim", explanation->trim);
   json_open_group(&json, "advice", '[');
   for (unsigned i = 0; i < explanation->advice_count; i++) {
     json_open_group(&json, NULL, '{');

@@ -343,7 +343,7 @@ static void find_advice(struct explanation *explanation, const struct circumstan
   explanation->trim = waits + huge + ended;
   if (now->known && now->decay_ms == 0)
     advise(explanation, "HAKMEM_PROFILE=balanced", waits,
-           "gives back what is unused for a second; now nothing goes back");
+           "gives back what is unused for a second; without it nothing goes back");
   else if (now->known && (now->why == HELPER_OFF || now->why == HELPER_ALONE))
     advise(explanation, "HAKMEM_BACKGROUND=1", waits,
            "lets a helper thread of hakmem's give memory back while the program sleeps");
@@ -352,7 +352,7 @@ static void find_advice(struct explanation *explanation, const struct circumstan
       (now->why == HELPER_THERE || now->why == HELPER_LATER))
     advise(
         explanation, "HAKMEM_PROFILE=lean", waits,
-        "gives back after %d ms what now waits for %s, and keeps at most 256 MiB of empty memory",
+        "gives back after %d ms what else waits for %s, and keeps at most 256 MiB of empty memory",
         LEAN_DECAY_MS, now->wait);
   if (now->known && now->bins_kb > BINS_KB_LITTLE)
     advise(explanation, "HAKMEM_BINS_KB=256", bins,

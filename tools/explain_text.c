@@ -22,24 +22,25 @@ static void print_holders(const struct reason *reason, struct symbols *symbols, 
   }
 }
 
-static void print_reasons(const struct explanation *explanation, struct symbols *symbols,
-                          FILE *out) {
+/* Of a core (`ended`) nothing goes back any more. */
+static void print_reasons(const struct explanation *explanation, bool ended,
+                          struct symbols *symbols, FILE *out) {
   char bytes[16];
   for (unsigned i = 0; i < explanation->reason_count; i++) {
     const struct reason *reason = &explanation->reasons[i];
-    fprintf(out, "\n%2u. %s: %s\n     %s\n", i + 1, stats_bytes(reason->bytes, bytes),
-            reason->sentence, reason->goes_when);
+    fprintf(out, "\n%2u. %s: %s\n", i + 1, stats_bytes(reason->bytes, bytes), reason->sentence);
+    if (!ended) fprintf(out, "     %s\n", reason->goes_when);
     if (reason->kind == REASON_PINNED) print_holders(reason, symbols, out);
   }
   if (explanation->more > 0 && explanation->reason_count > 0)
     fprintf(out, "\nand %s for smaller reasons\n", stats_bytes(explanation->more, bytes));
 }
 
-static void print_advice(const struct explanation *explanation, FILE *out) {
+static void print_advice(const struct explanation *explanation, bool ended, FILE *out) {
   char bytes[16];
-  bool trims = explanation->trim >= explain_worth(explanation->snapshot);
+  bool trims = !ended && explanation->trim >= explain_worth(explanation->snapshot);
   if (explanation->advice_count == 0 && !trims) return;
-  fprintf(out, "\nwhat would help\n");
+  fprintf(out, ended ? "\nwhat would help the next time\n" : "\nwhat would help\n");
   if (trims)
     fprintf(out,
             "  %10s  a trim gives about this back: hakmem explain --trim, or malloc_trim(0) in the "
@@ -90,20 +91,22 @@ void explain_text(const struct explanation *explanation, const struct remote *re
   stats_equation(snapshot, equation, sizeof equation);
   fprintf(out, "%s\n%s (%d), hakmem %s (%s)%s\n", equation, remote->program, remote->pid,
           remote->layout.release, remote->layout.variant, stats_moment(snapshot, remote));
+  bool ended = remote->core != NULL;
+  const char *are = ended ? "were" : "are", *holds = ended ? "held" : "holds";
   if (explanation->reason_count == 0)
     fprintf(out,
-            "Nothing is wrong: of %s that are resident the program holds %s in blocks, and no more "
-            "than %s are free or lost.\n",
-            stats_bytes((double)snapshot->resident, all), stats_bytes(snapshot->live, live),
-            stats_bytes(sum, kept));
+            "Nothing %s wrong: of %s that %s resident the program %s %s in blocks, and no more "
+            "than %s %s free or lost.\n",
+            ended ? "was" : "is", stats_bytes((double)snapshot->resident, all), are, holds,
+            stats_bytes(snapshot->live, live), stats_bytes(sum, kept), are);
   else
     fprintf(out,
-            "Of %s that are resident the program holds %s in blocks; %s are free or lost, the "
+            "Of %s that %s resident the program %s %s in blocks; %s %s free or lost, the "
             "largest reason first:\n",
-            stats_bytes((double)snapshot->resident, all), stats_bytes(snapshot->live, live),
-            stats_bytes(sum, kept));
-  print_reasons(explanation, symbols, out);
-  print_advice(explanation, out);
+            stats_bytes((double)snapshot->resident, all), are, holds,
+            stats_bytes(snapshot->live, live), stats_bytes(sum, kept), are);
+  print_reasons(explanation, ended, symbols, out);
+  print_advice(explanation, ended, out);
   print_mappings(snapshot, out);
   if (explanation->trimmed != NULL) print_trimmed(explanation->trimmed, snapshot->resident, out);
 }

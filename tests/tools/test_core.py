@@ -4,6 +4,7 @@ from common import *
 from cores import *
 
 LYING = os.environ.get("HAKMEM_TEST_LYING", "")
+HELD = os.environ.get("HAKMEM_TEST_HELD", "")
 HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
 
 
@@ -41,6 +42,21 @@ class Core(CoreCase):
         self.assert_code(hakmem("prof", "--growth=1", core), 2)
         self.assert_code(hakmem("stats", "--format=openmetrics", core), 2)
         self.assert_code(hakmem("prof", "--rate=65536", core), 2)
+
+    def test_explain_does_not_speak_of_what_comes(self):
+        process = self.launch("small", program=HELD, HAKMEM_BACKGROUND="0")
+        live = hakmem("explain", str(process.pid)).out
+        core = self.gcore(process.pid)
+        self.end(process)
+        says = r"\n     (it |only |the next )|a trim|what would help\n| are resident the program holds "
+        self.assertRegex(live, says)
+        dead = hakmem("explain", core).out
+        self.assertNotRegex(dead, says)
+        self.assertRegex(dead, r"\nOf [\d.]+ MiB that were resident the program held [\d.]+ MiB in blocks; ")
+        self.assertIn("\n 1. ", dead)
+        told = json.loads(hakmem("explain", "--format=json", core).out)
+        self.assertTrue(told["reasons"] and not any("when" in reason for reason in told["reasons"]), told)
+        self.assertNotIn("trim", told)
 
     def test_a_static_program_without_symbols(self):
         process = self.launch("small", program=HELD_STATIC, LD_PRELOAD=None)
