@@ -128,6 +128,7 @@ static void name_frame(struct places *places, struct frame *frame, struct symbol
       symbol.linkage == symbol.function ? frame->function : keep(places, symbol.linkage);
   frame->file = keep(places, symbol.file);
   frame->line = symbol.line;
+  frame->source = symbol.source == symbol.file ? frame->file : keep(places, symbol.source);
   if (object == NULL) return;
   object->functions |= frame->function != NULL;
   object->files |= frame->file != NULL;

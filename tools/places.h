@@ -22,6 +22,7 @@ struct frame {
   const struct object *object;           /* NULL: none */
   const char *function, *linkage, *file; /* NULL: not known */
   int64_t line;
+  const char *source; /* of the function; NULL: not known */
 };
 
 /* In the order that Go's heap profiles have, which others expect. */

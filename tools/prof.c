@@ -14,10 +14,11 @@
 #include "option_table.h"
 #include "pprof.h"
 #include "processes.h"
+#include "prof_group.h"
 
 /* --- the command ---------------------------------------------------------------------------------------- */
 
-static const char *const formats[] = {"table", "folded", "pprof", "html"};
+static const char *const formats[] = {"table", "json", "folded", "pprof", "html"};
 
 enum { WORDS_OF_DIFF = 3 }; /* "diff" and two files */
 
@@ -30,16 +31,17 @@ struct arguments {
   char **program; /* and its arguments; NULL: a process, or files */
 };
 
-enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE };
+enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE, KEY_BY };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0,
-     "table (default), html: a flame graph, folded: lines for one, or pprof", 0},
+     "table (default), json, html: a flame graph, folded: lines for one, or pprof", 0},
+    {"by", KEY_BY, "KEY", 0, "stacks (default), function, file, library, thread, size or age", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {"allocated", KEY_ALLOCATED, NULL, 0, "what was allocated since the start, live or not", 0},
     {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "what lives by age: first what may be leaking", 0},
-    {"sites", 'n', "NUMBER", 0, "places in the table (10)", 0},
+    {"sites", 'n', "NUMBER", 0, "places or groups in the table (10)", 0},
     {"rate", KEY_RATE, "BYTES", 0,
      "from now on one sample in so many bytes, as 65536 or 64K; 0: none", 0},
     {0},
@@ -80,7 +82,7 @@ static bool set_format(const char *name, enum prof_format *format) {
     *format = (enum prof_format)i;
     return true;
   }
-  complain("--format=%s: unknown; accepted: table|folded|pprof|html", name);
+  complain("--format=%s: unknown; accepted: table|json|folded|pprof|html", name);
   return false;
 }
 
@@ -110,6 +112,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     error = set_number("sites", value, 1, 1000000, &number);
     arguments->order.sites = (long)number;
     return error;
+  case KEY_BY:
+    return prof_by(value, &arguments->order.by) ? 0 : EINVAL;
   case KEY_RATE:
     return set_rate(value, &arguments->order.rate);
   default:
@@ -188,6 +192,26 @@ static int look_at_process(struct arguments *arguments) {
 /* False after a complaint. */
 static bool makes_sense(const struct arguments *arguments) {
   const struct prof_order *order = &arguments->order;
+  const char *by = prof_by_name(order->by);
+  if (order->by != BY_STACKS && order->format != FORMAT_TABLE && order->format != FORMAT_JSON) {
+    complain("--by=%s: --format=%s shows stacks; accepted with it: table|json", by,
+             formats[order->format]);
+    return false;
+  }
+  if (order->by != BY_STACKS && order->view == VIEW_LEAKS) {
+    complain("--by=%s: --leaks judges stacks; accepted with it: --allocated and --growth", by);
+    return false;
+  }
+  if (prof_by_is_of_samples(order->by) && order->view != VIEW_LIVE) {
+    complain("--by=%s: it is known of what lives alone; with --allocated and --growth accepted: "
+             "stacks|function|file|library",
+             by);
+    return false;
+  }
+  if (order->format == FORMAT_JSON && order->view == VIEW_LEAKS) {
+    complain("--leaks: not as JSON; accepted with it: table|folded|html");
+    return false;
+  }
   if (order->format != FORMAT_PPROF) return true;
   if (order->view == VIEW_LEAKS)
     complain("--leaks: pprof's format has no ages; accepted with it: table|folded|html");
@@ -206,8 +230,10 @@ static int refuse_diff(const struct arguments *arguments) {
     complain("diff: name two files, which --format=pprof -o FILE has made");
   else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->rate >= 0)
     complain("diff: --growth, --leaks and --rate are for a process");
-  else if (order->format == FORMAT_HTML)
-    complain("diff: no graph of a difference yet; accepted here: --format=table|folded");
+  else if (order->by != BY_STACKS) complain("diff: --by is for a process or a core file");
+  else if (order->format == FORMAT_HTML || order->format == FORMAT_JSON)
+    complain("diff: --format=%s shows no difference yet; accepted here: --format=table|folded",
+             formats[order->format]);
   else if (order->format == FORMAT_PPROF)
     complain("diff: pprof -diff_base=%s does that; accepted here: --format=table|folded",
              arguments->words.all[1]);

@@ -7,7 +7,8 @@
 #include "places.h"
 
 enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS };
-enum prof_format { FORMAT_TABLE, FORMAT_FOLDED, FORMAT_PPROF, FORMAT_HTML };
+enum prof_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_FOLDED, FORMAT_PPROF, FORMAT_HTML };
+enum prof_by { BY_STACKS, BY_FUNCTION, BY_FILE, BY_LIBRARY, BY_THREAD, BY_SIZE, BY_AGE };
 
 /* Where a report is written to. */
 struct prof_output {
@@ -19,6 +20,7 @@ struct prof_output {
 struct prof_order {
   enum prof_view view;
   enum prof_format format;
+  enum prof_by by;
   struct prof_output *output; /* NULL: standard output */
   long seconds, sites;
   long long rate; /* -1: stays */
@@ -35,6 +37,14 @@ struct row {
   bool suspect;
 };
 
+/* Places or live samples that have something in common. */
+struct group {
+  char *name; /* to be freed */
+  double bytes, blocks;
+  uint64_t samples;
+  uint64_t least, most; /* of BY_SIZE: bytes; of BY_AGE: milliseconds, `most` is outside */
+};
+
 struct report {
   const struct prof_order *order;
   struct places *places;
@@ -42,6 +52,13 @@ struct report {
   char *head;       /* lines that stand before the table */
   struct row *rows; /* what has something to show, the largest first */
   size_t count;
+  struct group *groups; /* the largest first; none of BY_STACKS */
+  size_t group_count;
+  /* Of a process. */
+  int pid;
+  char program[64];
+  uint64_t live;  /* bytes */
+  double covered; /* of these, by samples */
   double sum;
   double less; /* of VIEW_GROWTH: what other places have less, as a positive number */
   unsigned suspects;

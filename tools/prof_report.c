@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "pprof.h"
 #include "prof.h"
+#include "prof_group.h"
 #include "snapshot.h"
 #include "stats.h"
 
@@ -60,6 +61,8 @@ static void write_head(const struct report *report, const struct source *source,
   if (order->view == VIEW_GROWTH)
     fprintf(out, order->program ? " since its first %ld s" : " in %ld s", order->seconds);
   fprintf(out, ", at %zu place%s", report->count, stats_plural(report->count));
+  if (order->by != BY_STACKS)
+    fprintf(out, ", %zu %s", report->group_count, prof_by_noun(order->by, report->group_count));
   if (order->view == VIEW_GROWTH) write_net(report, out);
   if (order->view == VIEW_LEAKS) fprintf(out, ", of which %u may leak", report->suspects);
   if (profile->dropped > 0)
@@ -100,7 +103,7 @@ static int fill(struct report *report, const struct source *source) {
     if (remote_report(source->remote, remote_look(source->remote)) == 0) complain("out of memory");
   } else {
     if (report->order->format != FORMAT_PPROF) places_merge(report->places);
-    if (prof_rows(report)) {
+    if (prof_rows(report) && prof_group(report, source->profile, source->snapshot)) {
       write_head(report, source, text);
       say_that_it_is_off(source, report->order);
       say_what_has_no_names(report->places);
@@ -116,13 +119,15 @@ static int fill(struct report *report, const struct source *source) {
 int prof_take(struct report *report, const struct prof_order *order, const struct remote *remote,
               const struct profile *profile) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  *report = (struct report){.order = order};
+  *report = (struct report){.order = order, .pid = remote->pid, .covered = profile->live_bytes};
+  snprintf(report->program, sizeof report->program, "%s", remote->program);
   if (snapshot == NULL) {
     complain("out of memory");
     return 1;
   }
   int code = remote_report(remote, snapshot_take(snapshot, remote));
   if (code == 0) {
+    report->live = snapshot->in_use;
     code = fill(report, &(struct source){profile, snapshot, remote});
     snapshot_free(snapshot);
   }
@@ -133,6 +138,8 @@ int prof_take(struct report *report, const struct prof_order *order, const struc
 void prof_forget(struct report *report) {
   free(report->head);
   free(report->rows);
+  for (size_t i = 0; i < report->group_count; i++) free(report->groups[i].name);
+  free(report->groups);
   places_free(report->places);
   *report = (struct report){0};
 }
@@ -180,6 +187,8 @@ int prof_write(const struct report *report) {
     enum place_value shown = order->view == VIEW_ALLOCATED ? ALLOCATED_BYTES : LIVE_BYTES;
     ok = pprof_write_places(report->places, shown, fileno(out));
     told = !ok;
+  } else if (ok && order->format == FORMAT_JSON) {
+    prof_group_json(report, out);
   } else if (ok && order->format == FORMAT_FOLDED) {
     prof_folded(report, out);
   } else if (ok && order->format == FORMAT_HTML) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "prof.h"
+#include "prof_group.h"
 #include "stats.h"
 
 enum { NAME_ROOM = 400 };
@@ -74,6 +75,10 @@ static void print_row(const struct report *report, const struct row *row, FILE *
 
 void prof_table(const struct report *report, FILE *out) {
   fputs(report->head, out);
+  if (report->order->by != BY_STACKS) {
+    prof_group_table(report, out);
+    return;
+  }
   for (size_t i = 0; i < report->count && i < (size_t)report->order->sites; i++)
     print_row(report, &report->rows[i], out);
 }

@@ -110,8 +110,12 @@ static void add_record(struct profile *profile, const struct sample_record *reco
   if ((double)weight > samples->heaviest) samples->heaviest = (double)weight;
   unsigned quarter = (unsigned)(QUARTERS * age / (profile->age_ms + 1));
   samples->born[quarter < QUARTERS ? QUARTERS - 1 - quarter : 0] += (double)weight;
-  keep_live(profile,
-            (struct live_sample){site->place, atomic_load(&record->size_class), weight, age});
+  keep_live(profile, (struct live_sample){.place = site->place,
+                                          .size_class = atomic_load(&record->size_class),
+                                          .weight = weight,
+                                          .age_ms = age,
+                                          .size = size,
+                                          .heap = atomic_load(&record->heap)});
 }
 
 /* Even, and the same before and after all else was read: nobody wrote to it meanwhile. */

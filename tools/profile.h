@@ -28,6 +28,8 @@ struct site {
 struct live_sample {
   uint32_t place, size_class; /* as in observe/samples.h */
   uint64_t weight, age_ms;
+  uint64_t size; /* as asked for */
+  uint64_t heap; /* of the thread that allocated it; 0: none */
 };
 
 struct profile {

@@ -179,12 +179,16 @@ struct symbols *symbols_of_files(void) {
 
 struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   struct symbol symbol = {0};
+  GElf_Off distance = 0;
+  GElf_Sym entry;
   Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
   if (module == NULL) return symbol;
-  symbol.linkage = dwfl_module_addrname(module, address);
+  symbol.linkage = dwfl_module_addrinfo(module, address, &distance, &entry, NULL, NULL, NULL);
   if (symbol.linkage != NULL) symbol.function = demangle(&symbols->demangler, symbol.linkage);
   Dwfl_Line *line = dwfl_module_getsrc(module, address);
   if (line != NULL) symbol.file = dwfl_lineinfo(line, NULL, &symbol.line, NULL, NULL, NULL);
+  Dwfl_Line *first = symbol.linkage != NULL ? dwfl_module_getsrc(module, address - distance) : NULL;
+  if (first != NULL) symbol.source = dwfl_lineinfo(first, NULL, NULL, NULL, NULL, NULL);
   return symbol;
 }
 

@@ -16,6 +16,8 @@ struct symbol {
   const char *linkage;  /* as the linker has it */
   const char *file;     /* NULL: not known */
   int line;
+  /* The file that the function begins in; `file` is another one where its line is of an inlined function. */
+  const char *source;
 };
 
 /** Of a process or a core; NULL: nothing is known of it, no place has a name. */

@@ -69,7 +69,8 @@ class Shell:
         self.assert_offers("hakmem run --variant=o", {"observe"})
         self.assert_offers("hakmem options --format=", {"text", "names", "json", "markdown", "scdoc"})
         self.assert_offers("hakmem stats --format=", {"text", "json", "openmetrics", "prometheus"})
-        self.assert_offers("hakmem prof --format=", {"table", "folded", "pprof", "html"})
+        self.assert_offers("hakmem prof --format=", {"table", "json", "folded", "pprof", "html"})
+        self.assert_offers("hakmem prof --by=", {"stacks", "function", "file", "library", "thread", "size", "age"})
         if "in this build" not in hakmem("serve").err:
             with open("/proc/self/comm", encoding="ascii") as file:
                 self.assert_offers("hakmem serve --name ", {file.read().strip()}, exactly=False)

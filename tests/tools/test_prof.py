@@ -128,7 +128,7 @@ class Wrong(ProfCase):
     def test_arguments(self):
         for arguments, says in (
             ([], "name a process"),
-            (["1", "--format=pdf"], "accepted: table|folded|pprof|html"),
+            (["1", "--format=pdf"], "accepted: table|json|folded|pprof|html"),
             (["1", "--growth=0"], "accepted: 1..86400"),
             (["1", "--growth=x"], "accepted: 1..86400"),
             (["1", "--rate=-1"], "accepted: 0..1073741824"),

@@ -16,6 +16,7 @@ _hakmem_values() {
   -p | --profile) "$1" options HAKMEM_PROFILE 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
   --stats) "$1" options HAKMEM_STATS 2>/dev/null | sed -n '1s/.*=//p' | tr '|' '\n' ;;
   --format) "$1" "$3" --format= 2>&1 | sed -n 's/.*accepted: //p' | tr '|' '\n' ;;
+  --by) "$1" "$3" --by= 2>&1 | sed -n 's/.*accepted: //p' | tr '|' '\n' ;;
   --name) cat /proc/[0-9]*/comm 2>/dev/null | grep -v '[^a-zA-Z0-9._+-]' | sort -u ;;
   --variant) printf '%s\n' standard fast observe hardened check ;;
   *) return 1 ;;

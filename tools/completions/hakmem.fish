@@ -15,6 +15,8 @@ function __hakmem_values
             $argv[1] options HAKMEM_STATS 2>/dev/null | head -n 1 | string replace -r '.*=' '' | string split '|'
         case --format
             $argv[1] $argv[3] --format= 2>&1 | string replace -rf '.*accepted: ' '' | string split '|'
+        case --by
+            $argv[1] $argv[3] --by= 2>&1 | string replace -rf '.*accepted: ' '' | string split '|'
         case --name
             cat /proc/*/comm 2>/dev/null | sort -u
         case --variant
