@@ -189,8 +189,17 @@ class Hostile(MachineCase):
         process.stdout.readline()
         # Root reads it; nobody reads its own and is told that there are others.
         self.assertIn("live", self.json()[0][process.pid])
+        # One that nobody else may read, with the page that it keeps, and one without.
+        pages = [subprocess.Popen([held, "private"], env=dict(env, HAKMEM_SHM=shm), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **nobody)
+                 for shm in ("1", "0")]  # fmt: skip
+        for page in pages:
+            self.addCleanup(self.end, page)
+            page.stdout.readline()
         told, unread = self.json(tool=tool, **nobody)
         self.assertIn("live", told[process.pid])
+        self.assertTrue(told[pages[0].pid]["counted"], told[pages[0].pid])
+        self.assertGreater(told[pages[0].pid]["live"], 8 * MIB)
+        self.assertNotIn(pages[1].pid, told)
         self.assertGreater(unread, 0)
         result = hakmem("stats", tool=tool, **nobody)
         self.assert_code(result, 0)
