@@ -11,7 +11,7 @@
 #include "sample/sample.h"
 #include "superslab/map.h"
 
-/* Requests up to this find their bin by a table of offsets, larger ones by class_for_mid(). */
+/* Requests up to TABLE_MAX find their bin by a table of offsets, larger ones by class_for_mid(). */
 extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** Slow halves; each is a tail call. */

@@ -8,6 +8,7 @@
 
 /* At most so many arenas are asked in a search, for it is done under the own arena's lock; and so many slabs change owner. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
+
 static void take_slab(struct arena *arena, struct arena *from, struct slab *slab) {
   slabs_disown(from, slab);
   slab_set_inbox(slab, &arena->inboxes[slab->size_class]);
@@ -79,14 +80,11 @@ static bool adopt_from(struct arena *arena, struct arena *from, unsigned size_cl
   return taken;
 }
 
-/* Where there are more arenas than a search asks, the next one begins where this one has ended. Relaxed: a hint. */
-static _Atomic unsigned next_place;
-
-/* Of the arenas that began on a node; `far`: wherever their threads are now. */
-static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node, bool far) {
-  unsigned first = 0, count = homes_on(node), asked = count < ADOPT_HEAPS ? count : ADOPT_HEAPS;
-  if (HAK_UNLIKELY(count > asked))
-    first = atomic_fetch_add_explicit(&next_place, asked, memory_order_relaxed);
+/* Of the arenas that began on a node; `far`: wherever their threads are now. Where there are more than a search asks, it begins at place `next`. */
+static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node, unsigned next,
+                     bool far) {
+  unsigned count = homes_on(node), asked = count < ADOPT_HEAPS ? count : ADOPT_HEAPS;
+  unsigned first = count > asked ? next : 0;
   for (unsigned i = 0; i < asked; i++) {
     struct arena *from = homes_at(node, (first + i) % count);
     if (from != arena && (far || arena_node(from) == arena_node(arena)) &&
@@ -96,9 +94,12 @@ static bool adopt_on(struct arena *arena, unsigned size_class, unsigned node, bo
   return false;
 }
 
-/* A thread may have moved to another node with its arena: so all lists are looked at. */
+/* A thread may have moved to another node with its arena: so all lists are looked at. Each search goes on where the arena's last one for the class
+ * has ended: by a place that all searches share, two of them in turn would each ask the same arenas again and again. */
 bool adopt_slabs(struct arena *arena, unsigned size_class, bool far) {
+  unsigned next = arena->classes[size_class].next_asked;
+  arena->classes[size_class].next_asked = (uint8_t)(next + ADOPT_HEAPS);
   for (unsigned i = 0, node = arena_node(arena); i < node_end(); i++)
-    if (adopt_on(arena, size_class, (node + i) % node_end(), far)) return true;
+    if (adopt_on(arena, size_class, (node + i) % node_end(), next, far)) return true;
   return false;
 }

@@ -39,6 +39,7 @@ struct arena_class {
   _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
   uint8_t idle_scans;       /* scans of the purger since the last refill or overflow, saturating */
   bool sorts;               /* refills put batches of the class back into slabs (refill.c) */
+  uint8_t next_asked;       /* place of the arena that is asked next for memory (adopt.c) */
 };
 _Static_assert(sizeof(struct arena_class) == 64, "one line");
 
