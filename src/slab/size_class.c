@@ -1,24 +1,21 @@
 /* size_class.c - see size_class.h. In a file of its own, since the tool `hakmem` has it too. */
 #include "slab/size_class.h"
 
-/* EACH(how, size) for the sizes of all classes, from the smallest. */
-#define E4(EACH, how, n, step)                                                                     \
-  EACH(how, (n) + (step))                                                                          \
-  EACH(how, (n) + 2 * (step)) EACH(how, (n) + 3 * (step)) EACH(how, (n) + 4 * (step))
+/* EACH(how, size) for the sizes of all classes, from the smallest: to 256, 512 and 1024 bytes; to 2 and 4 KiB; to 8, 32 and 64 KiB. */
 #define P1(EACH, how, whole, k) EACH(how, PART_SIZE((whole)*KIB, k))
-#define P4(EACH, how, whole, k)                                                                    \
-  P1(EACH, how, whole, k)                                                                          \
-  P1(EACH, how, whole, (k)-1) P1(EACH, how, whole, (k)-2) P1(EACH, how, whole, (k)-3)
-/* To 256, 512 and 1024 bytes; to 2 and 4 KiB; to 8, 32 and 64 KiB. */
-#define CLASSES(EACH, how)                                                                         \
-  E4(EACH, how, 0, 16)                                                                             \
-  E4(EACH, how, 64, 16)                                                                            \
-  E4(EACH, how, 128, 16)                                                                           \
-  E4(EACH, how, 192, 16) E4(EACH, how, 256, 32) E4(EACH, how, 384, 32) E4(EACH, how, 512, 64)      \
-      E4(EACH, how, 768, 64) P4(EACH, how, 16, 15) P4(EACH, how, 16, 11) P4(EACH, how, 64, 31)     \
-          P4(EACH, how, 64, 27) P4(EACH, how, 64, 23) P1(EACH, how, 64, 16) P4(EACH, how, 64, 15)  \
-              P4(EACH, how, 64, 11) P4(EACH, how, 128, 15) P4(EACH, how, 128, 11)                  \
-                  P4(EACH, how, 128, 7) P4(EACH, how, 256, 7)
+/* clang-format off */
+#define E4(EACH, how, n, step) \
+  EACH(how, (n) + (step)) EACH(how, (n) + 2 * (step)) EACH(how, (n) + 3 * (step)) EACH(how, (n) + 4 * (step))
+#define P4(EACH, how, whole, k) \
+  P1(EACH, how, whole, k) P1(EACH, how, whole, (k)-1) P1(EACH, how, whole, (k)-2) P1(EACH, how, whole, (k)-3)
+#define CLASSES(EACH, how) \
+  E4(EACH, how, 0, 16) E4(EACH, how, 64, 16) E4(EACH, how, 128, 16) E4(EACH, how, 192, 16) \
+  E4(EACH, how, 256, 32) E4(EACH, how, 384, 32) E4(EACH, how, 512, 64) E4(EACH, how, 768, 64) \
+  P4(EACH, how, 16, 15) P4(EACH, how, 16, 11) \
+  P4(EACH, how, 64, 31) P4(EACH, how, 64, 27) P4(EACH, how, 64, 23) P1(EACH, how, 64, 16) \
+  P4(EACH, how, 64, 15) P4(EACH, how, 64, 11) \
+  P4(EACH, how, 128, 15) P4(EACH, how, 128, 11) P4(EACH, how, 128, 7) P4(EACH, how, 256, 7)
+/* clang-format on */
 
 #define SIZE(how, size) size,
 const uint32_t class_sizes[CLASS_COUNT] = {CLASSES(SIZE, )};

@@ -9,7 +9,8 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def shape(line):
-    """A line without its figures, which differ from run to run."""
+    """A line without its figures, which differ from run to run: so do plurals, as samples are drawn."""
+    line = re.sub(r"\b(place|sample|block)s\b", r"\1", line)
     line = re.sub(r"0x[0-9a-f]{4,}", "ADDRESS", line)
     return re.sub(r"\d+(\.\d+)? ([KM]iB|B)\b|\b\d+(\.\d+)?\b", "N", " ".join(line.split()))
 
@@ -35,7 +36,8 @@ class PostMortem(CoreCase):
             printed = {shape(line) for line in result.out.splitlines()}
             for line in shown.splitlines():
                 if line.strip() not in ("", "..."):
-                    self.assertIn(shape(line), printed, (command, line, result))
+                    # Few samples are told at the line's end.
+                    self.assertTrue(any(told.startswith(shape(line)) for told in printed), (command, line, result))
 
 
 if __name__ == "__main__":
