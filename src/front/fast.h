@@ -11,8 +11,8 @@
 #include "sample/sample.h"
 #include "superslab/map.h"
 
-/* Requests up to TABLE_MAX find their bin by a table of offsets, larger ones by class_for_mid(). */
-extern const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
+/* Requests up to TABLE_MAX find their bin by class_place_for(), larger ones by class_for_mid(). */
+_Static_assert(sizeof(struct bin) == CLASS_PLACE, "a place is the offset of a bin among bins");
 
 /** Slow halves; each is a tail call. */
 void *front_allocate_slow(size_t size);               /* bin was empty */
@@ -40,7 +40,7 @@ HAK_INLINE struct thread_cache *front_free_cache(enum front_mode mode) {
 
 HAK_INLINE void *front_allocate_counted_or(size_t size, enum front_mode mode, bool guarded,
                                            front_half *slow) {
-  size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
+  size_t offset = class_place_for(size);
   HAK_NOT_IN_RESULT(offset);
   struct bin *bin = (struct bin *)(void *)((char *)front_malloc_cache(mode)->bins + offset);
   if (guarded) return HAK_LIKELY(bin->head != NULL) ? bin_hand_out(bin, offset) : slow(size);

@@ -19,14 +19,6 @@
 #include "release/marks.h"
 #include "release/release.h"
 
-/* Offset in cache->bins of the bin for each multiple of 16 bytes. */
-#define O1(i) (uint16_t)(sizeof(struct bin) * CLASS_FOR((size_t)(i)*BLOCK_ALIGNMENT)),
-#define O4(i) O1(i) O1((i) + 1) O1((i) + 2) O1((i) + 3)
-#define O16(i) O4(i) O4((i) + 4) O4((i) + 8) O4((i) + 12)
-#define O64(i) O16(i) O16((i) + 16) O16((i) + 32) O16((i) + 48)
-const uint16_t bin_offsets[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {O64(0) O64(64) O64(128) O64(192)
-                                                                   O1(256)};
-
 static void *fail(void) {
   errno = ENOMEM;
   return NULL;
@@ -70,9 +62,8 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   void *block = pop_or_refill(cache, size_class, any_larger, zeroed);
   if (borrowed == NULL) release_be_ready(cache);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
-  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL && release_for_refused()) {
+  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL && release_for_refused())
     block = pop_or_refill(cache, size_class, any_larger, zeroed);
-  }
   if (borrowed != NULL) cache_return(borrowed);
   if (HAK_UNLIKELY(block == NULL)) return fail();
   /* Lent, it is of another class; untouched, it was in no list. */

@@ -132,7 +132,8 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
 }
 HAK_INLINE void guard_kept_size(void) {}
 HAK_INLINE bool guard_is_live(const void *pointer, unsigned size_class) {
-  (void)pointer, (void)size_class;
+  (void)pointer;
+  (void)size_class;
   return true; /* as far as anybody knows */
 }
 HAK_INLINE bool guard_is_zero(const void *block) {

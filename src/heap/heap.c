@@ -121,8 +121,12 @@ static void use_cache(struct thread_cache *cache) {
   cache->uses++;
   /* relaxed: nobody is at the slots of a cache that has no thread; the last one may have been cancelled there, or another process's */
   atomic_store_explicit(&cache->in_slots, false, memory_order_relaxed);
-  if (cache->counters != NULL) counting_cache = cache;
-  else thread_cache = cache, malloc_thread.cache = of_fast_paths(cache);
+  if (cache->counters != NULL) {
+    counting_cache = cache;
+  } else {
+    thread_cache = cache;
+    malloc_thread.cache = of_fast_paths(cache);
+  }
   parked_end_to_move(arena_beside(cache));
 }
 

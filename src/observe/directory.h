@@ -144,17 +144,17 @@ struct directory_layout {
   struct { /* a heap of this `state` has blocks for all threads; 0: there are none */
     uint32_t state;
   } common;
-  struct
-  { /* where lists of free blocks begin: in a bin, a slot of `outgoing`, the first block of a batch. Hardened: a byte for each block says
-     * what it is; `states` in a leaf of the map, by slice: the address of these bytes. Blocks of at most `state_each` bytes have them by their number in
-     * the slab, longer ones by their offset in the slice / state_bytes */
+  /* Where lists of free blocks begin: in a bin, a slot of `outgoing`, the first block of a batch. Hardened: a byte for each block says what it is.
+   * `states`, in a leaf of the map, by slice: the address of these bytes. Blocks of at most `state_each` bytes have theirs by their number in the
+   * slab, longer ones by their offset in the slice / state_bytes. */
+  struct {
     struct directory_field bin_head, outgoing_head, batch_rest;
     struct directory_array states;
     uint32_t state_bytes, state_each;
     uint32_t state_free, state_live; /* values of a byte: these, plus the class */
   } blocks;
-  struct
-  { /* a guarded sample: `state` is 2 once it was freed; events have a thread, and return addresses, innermost first */
+  /* A guarded sample: `state` is 2 once it was freed. Events have a thread, and return addresses, innermost first. */
+  struct {
     uint32_t count, stride;
     struct directory_field state, size, block;
     struct directory_field allocated, freed; /* events */

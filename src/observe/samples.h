@@ -31,10 +31,10 @@ struct sample_record {
   _Atomic uint64_t address; /* 0: no block */
   _Atomic uint64_t size;    /* bytes, as asked for */
   _Atomic uint64_t weight;  /* bytes that it stands for: size / p */
-  _Atomic uint64_t
-      since_ms; /* os_clock_ms() when it was allocated; without a block: when the last one was freed */
-  _Atomic uint64_t
-      heap; /* address of the heap of the thread that allocated it; 0: none. Without a block: where the last one was */
+  /* os_clock_ms() when it was allocated; without a block: when the last one was freed */
+  _Atomic uint64_t since_ms;
+  /* address of the heap of the thread that allocated it, 0: none; without a block: where the last one was */
+  _Atomic uint64_t heap;
   _Atomic uint32_t
       stack; /* where its stack lies, in 8 bytes from the first chunk's start on; 0: nobody knows */
   _Atomic uint32_t

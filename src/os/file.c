@@ -38,7 +38,8 @@ bool os_files_of_own(void) {
  * for longer than these calls: a program gets another one only if it opens a file between two of them.
  *
  * A process begins with room for 64 files. Beyond it the kernel makes a larger table, and in a process with
- * threads it waits until no processor can be reading the old one (synchronize_rcu): 10 to 20 ms in a malloc. */
+ * threads it waits until no processor can be reading the old one (synchronize_rcu): 10 to 20 ms in a malloc
+ * (docs/decisions/0039). */
 enum { HIGH_ROOM = 16, HIGH = 64 - HIGH_ROOM };
 
 static long move_up(long file) {

@@ -10,12 +10,12 @@
 #include "sample/chance.h"
 #include "stack/stack.h"
 
-enum { SLOTS_MOST = GUARDED_SLOTS_MOST, DEPTH = GUARDED_DEPTH, PATTERN = 0xd5 };
+enum { PATTERN = 0xd5 };
 
 /* Memory that the blocks take at most; the table of places has 28 KiB more. */
-#define DATA_BYTES ((size_t)SLOTS_MOST * 4 * KIB)
+#define DATA_BYTES ((size_t)GUARDED_SLOTS_MOST * 4 * KIB)
 
-struct guarded_slot guarded_slots[SLOTS_MOST];
+struct guarded_slot guarded_slots[GUARDED_SLOTS_MOST];
 _Static_assert(DATA_BYTES + sizeof guarded_slots <= 512 * KIB, "the bound of the manual");
 static unsigned slot_count; /* 0: not made yet */
 static bool refused;        /* there was no memory for the places */
@@ -65,7 +65,7 @@ static bool on_fault(void *address, bool knows_write, bool is_write);
 static bool make_places(void) {
   if (slot_count > 0 || refused) return slot_count > 0;
   size_t page = os_page_size(), count = DATA_BYTES / page;
-  if (count > SLOTS_MOST) count = SLOTS_MOST;
+  if (count > GUARDED_SLOTS_MOST) count = GUARDED_SLOTS_MOST;
   size_t bytes = (2 * count + 1) * page;
   char *base = os_map(bytes);
   refused = base == NULL || !os_protect(base, bytes, false);
@@ -88,7 +88,7 @@ static struct guarded_slot *next_slot(void) {
 
 static void note(struct guarded_event *event, struct guarded_call call) {
   event->thread = os_thread();
-  event->depth = call.depth < DEPTH ? call.depth : DEPTH;
+  event->depth = call.depth < GUARDED_DEPTH ? call.depth : GUARDED_DEPTH;
   memcpy(event->addresses, call.addresses, event->depth * sizeof event->addresses[0]);
 }
 
@@ -264,9 +264,9 @@ static void tell(const char *what, struct guarded_slot *of, uintptr_t address,
 }
 
 static struct guarded_event event_here(void) {
-  uintptr_t addresses[DEPTH];
+  uintptr_t addresses[GUARDED_DEPTH];
   struct guarded_event event;
-  note(&event, (struct guarded_call){addresses, stack_take(addresses, DEPTH, false)});
+  note(&event, (struct guarded_call){addresses, stack_take(addresses, GUARDED_DEPTH, false)});
   return event;
 }
 

@@ -53,9 +53,16 @@ HAK_INLINE uint32_t class_size(unsigned size_class) { return class_sizes[size_cl
    : (size) <= 32 * KIB ? 76 - PART_FOR(128 * KIB, size)                                           \
                         : 80 - PART_FOR(256 * KIB, size))
 
-/* The class of each multiple of BLOCK_ALIGNMENT up to TABLE_MAX. */
+/* Of each multiple of BLOCK_ALIGNMENT up to TABLE_MAX, where its class stands in an array of all classes whose elements have CLASS_PLACE bytes:
+ * bins, inboxes. */
 #define TABLE_MAX (4 * KIB)
-extern const uint8_t class_table[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
+#define CLASS_PLACE 16u
+extern const uint16_t class_places[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
+
+/** The place of the class for `size` bytes, at most TABLE_MAX. */
+HAK_INLINE size_t class_place_for(size_t size) {
+  return class_places[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
+}
 
 /* Above TABLE_MAX no two classes end within MID_PIECE bytes: all sizes of a piece have the class of its
  * first one, or the next. */
@@ -70,8 +77,7 @@ HAK_INLINE unsigned class_for_mid(size_t size) {
 
 /** The same of any size that is not known to the compiler. */
 HAK_INLINE unsigned class_for(size_t size) {
-  return size > TABLE_MAX ? class_for_mid(size)
-                          : class_table[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
+  return size > TABLE_MAX ? class_for_mid(size) : (unsigned)class_place_for(size) / CLASS_PLACE;
 }
 
 /** Slices of a slab of this class: enough for 4 blocks and more. */

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 from common import *
 
@@ -125,17 +124,9 @@ class Machine(MachineCase):
         row = self.json()[0][pid]
         self.assertGreater(row["waste"], row["live"])
 
-    def test_many_processes_in_time(self):
-        # 200 are to take less than a second. Here are fewer, and processor time counts, since others work too.
-        for _ in range(MANY):
-            self.start(HELD, "fresh")
-        before = os.times()
-        told, _ = self.json()
-        after = os.times()
-        spent = after.children_user + after.children_system - before.children_user - before.children_system
-        self.assertGreaterEqual(len(told), MANY)
-        # Sanitizers and machines under load are slower: this finds what is ten times too slow.
-        self.assertLess(spent, 0.05 * len(told))
+    def test_many_processes(self):
+        pids = {self.start(HELD, "fresh").pid for _ in range(MANY)}
+        self.assertLessEqual(pids, set(self.json()[0]))
 
 
 class Hostile(MachineCase):
@@ -167,9 +158,7 @@ class Hostile(MachineCase):
     def test_one_that_lies_about_much_is_given_up(self):
         pid = self.start(LYING, "units", preload=None).pid
         name = self.start(LYING, "name", preload=None).pid
-        start = time.monotonic()
         told = self.json()[0]
-        self.assertLess(time.monotonic() - start, 20)
         self.assertIn(pid, told)
         self.assertTrue(told[pid].get("partial", True), told[pid])
         out = execute([TOOL, "stats"]).out

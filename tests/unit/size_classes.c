@@ -85,10 +85,8 @@ static void the_smallest_aligned_class_is_found(void **state) {
 
 static void the_table_of_bins_agrees_with_class_for(void **state) {
   (void)state;
-  for (size_t size = 0; size <= TABLE_MAX; size++) {
-    size_t index = (size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT;
-    assert_int_equal(bin_offsets[index], class_for(size) * sizeof(struct bin));
-  }
+  for (size_t size = 0; size <= TABLE_MAX; size++)
+    assert_int_equal(class_place_for(size), CLASS_FOR(size) * sizeof(struct bin));
   for (size_t size = TABLE_MAX + 1; size <= SMALL_MAX; size++)
     assert_int_equal(class_for_mid(size), class_for(size));
 }

@@ -11,10 +11,7 @@
 /* Will a block of this size come out of the thread's own bin? Whoever freed it is known to the thread then, and was
  * when an earlier event took its time in order. */
 HAK_INLINE bool comes_from_own_bin(size_t size) {
-  if (size > TABLE_MAX) return false;
-  size_t offset = bin_offsets[(size + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT];
-  return ((const struct bin *)(const void *)((const char *)malloc_thread.cache->bins + offset))
-             ->head != NULL;
+  return size <= TABLE_MAX && malloc_thread.cache->bins[class_for(size)].head != NULL;
 }
 
 HAK_INLINE bool goes_to_own_bin(const void *block) {
