@@ -34,6 +34,12 @@ void print_line(FILE *out, const char *format, va_list arguments)
 /** For the parser of a command with one argument at most: keeps it, and refuses all else. */
 int take_argument(int key, char *value, char **argument);
 
+/** Is `--format` json? False after a complaint: it is neither that nor text, nor left out. */
+bool take_text_or_json(const char *format, bool *is_json);
+
+/** What follows the last '/' of a path. */
+const char *base_name(const char *path);
+
 /** Opens /dev/null as each of the three that is closed: a pipe, or a file, that we open must not become the output of a child. */
 void fill_standard_descriptors(void);
 

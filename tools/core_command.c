@@ -102,12 +102,9 @@ static int tell(struct core *core, struct remote *remote, struct parts_of_core *
 
 int command_core(int argc, char **argv) {
   struct arguments arguments = {0};
+  bool is_json;
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0) return EXIT_USAGE;
-  bool is_json = arguments.format != NULL && strcmp(arguments.format, "json") == 0;
-  if (arguments.format != NULL && !is_json && strcmp(arguments.format, "text") != 0) {
-    complain("--format=%s: unknown; accepted: text|json", arguments.format);
-    return EXIT_USAGE;
-  }
+  if (!take_text_or_json(arguments.format, &is_json)) return EXIT_USAGE;
   if (arguments.core.core == NULL) arguments.core.core = arguments.word;
   else if (arguments.word != NULL) arguments.core.core = NULL;
   if (arguments.core.core == NULL) {

@@ -5,26 +5,31 @@
 #include <signal.h>
 #include <string.h>
 
-char *core_signal_name(int signal, char text[24]) {
-  static const struct {
-    int signal;
-    const char *name;
-  } known[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGILL, "SIGILL"},
+#include "cli.h"
+
+/* Those that end a process with a core. */
+static const struct {
+  int signal;
+  const char *name;
+} dumping[] = {{SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGILL, "SIGILL"},
                {SIGFPE, "SIGFPE"},   {SIGTRAP, "SIGTRAP"}, {SIGQUIT, "SIGQUIT"}, {SIGSYS, "SIGSYS"},
                {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}};
-  snprintf(text, 24, "signal %d", signal);
-  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-    if (known[i].signal == signal) snprintf(text, 24, "%s", known[i].name);
+
+/* NULL: it is none of them. */
+static const char *name_of(int signal) {
+  for (size_t i = 0; i < sizeof dumping / sizeof dumping[0]; i++)
+    if (dumping[i].signal == signal) return dumping[i].name;
+  return NULL;
+}
+
+char *core_signal_name(int signal, char text[24]) {
+  const char *name = name_of(signal);
+  if (name != NULL) snprintf(text, 24, "%s", name);
+  else snprintf(text, 24, "signal %d", signal);
   return text;
 }
 
-bool core_was_ended(const struct core *core) {
-  static const int dumping[] = {SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGBUS,
-                                SIGFPE,  SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
-  for (size_t i = 0; i < sizeof dumping / sizeof dumping[0]; i++)
-    if (core->signal == dumping[i]) return true;
-  return false;
-}
+bool core_was_ended(const struct core *core) { return name_of(core->signal) != NULL; }
 
 bool core_has_address(const struct core *core) {
   return core->has_info && core->code > 0 && core->code != SI_KERNEL &&
@@ -54,8 +59,7 @@ static void name_mapping(const struct core *core, uint64_t address, char *text, 
     snprintf(text, room, "0x%llx", (unsigned long long)address);
     return;
   }
-  const char *path = core->files[mapping->file].path, *slash = strrchr(path, '/');
-  snprintf(text, room, "%s+0x%llx", slash != NULL ? slash + 1 : path,
+  snprintf(text, room, "%s+0x%llx", base_name(core->files[mapping->file].path),
            (unsigned long long)address - mapping->start + mapping->offset);
 }
 
@@ -64,14 +68,11 @@ char *core_place_text(const struct core_report *report, uint64_t address, char *
   if (symbol.function == NULL) {
     name_mapping(report->core, address, text, room);
   } else if (symbol.file != NULL) {
-    const char *slash = strrchr(symbol.file, '/');
-    snprintf(text, room, "%s (%s:%d)", symbol.function, slash != NULL ? slash + 1 : symbol.file,
-             symbol.line);
+    snprintf(text, room, "%s (%s:%d)", symbol.function, base_name(symbol.file), symbol.line);
   } else {
     const struct core_mapping *mapping = core_mapping_at(report->core, address);
     const char *path = mapping != NULL ? report->core->files[mapping->file].path : "?";
-    const char *slash = strrchr(path, '/');
-    snprintf(text, room, "%s (%s)", symbol.function, slash != NULL ? slash + 1 : path);
+    snprintf(text, room, "%s (%s)", symbol.function, base_name(path));
   }
   make_printable(text, room);
   return text;

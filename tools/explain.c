@@ -104,11 +104,7 @@ static int explain(const struct remote *remote, const struct arguments *argument
 int command_explain(int argc, char **argv) {
   struct arguments arguments = {0};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0) return EXIT_USAGE;
-  arguments.json = arguments.format != NULL && strcmp(arguments.format, "json") == 0;
-  if (arguments.format != NULL && !arguments.json && strcmp(arguments.format, "text") != 0) {
-    complain("--format=%s: unknown; accepted: text|json", arguments.format);
-    return EXIT_USAGE;
-  }
+  if (!take_text_or_json(arguments.format, &arguments.json)) return EXIT_USAGE;
   struct remote *remote = calloc(1, sizeof *remote);
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   struct explanation *explanation = calloc(1, sizeof *explanation);

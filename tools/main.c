@@ -67,6 +67,18 @@ void print_line(FILE *out, const char *format, va_list arguments) {
   fputc('\n', out);
 }
 
+bool take_text_or_json(const char *format, bool *is_json) {
+  *is_json = format != NULL && strcmp(format, "json") == 0;
+  if (format == NULL || *is_json || strcmp(format, "text") == 0) return true;
+  complain("--format=%s: unknown; accepted: text|json", format);
+  return false;
+}
+
+const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
 int take_argument(int key, char *value, char **argument) {
   if (key != ARGP_KEY_ARG || *argument != NULL) return ARGP_ERR_UNKNOWN;
   *argument = value;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "core.h"
 #include "symbols.h"
 
@@ -220,11 +221,6 @@ struct places *places_make(const struct profile *profile, const struct remote *r
 }
 
 /* --- as text ---------------------------------------------------------------------------------------------------- */
-
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
-}
 
 char *frame_text(const struct frame *frame, bool short_name, char *text, size_t room) {
   const struct object *object = frame->object;

@@ -51,11 +51,6 @@ const char *prof_by_noun(enum prof_by by, size_t count) {
 
 /* --- the program's own frame ---------------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash != NULL ? slash + 1 : path;
-}
-
 static bool is_of_system(const struct object *object) {
   static const char *const begins[] = {"libc.so",    "libc-2.",    "libc.musl-", "ld-",
                                        "libstdc++.", "libc++.",    "libc++abi.", "libgcc_s.",

@@ -15,6 +15,7 @@ enum { ADDRESSES_MOST = 64, KEY_FORMAT = 1000 };
 
 struct arguments {
   char *format;
+  bool is_json;
   struct core_choice core;
   uint64_t addresses[ADDRESSES_MOST];
   unsigned count;
@@ -80,7 +81,7 @@ static const struct argp parser = {
 
 static void print(const struct arguments *arguments, const struct where_reader *reader,
                   struct symbols *symbols, const struct where *all) {
-  bool is_json = arguments->format != NULL && strcmp(arguments->format, "json") == 0;
+  bool is_json = arguments->is_json;
   struct json json = {.out = stdout};
   if (is_json) json_open_group(&json, NULL, '[');
   for (unsigned i = 0; i < arguments->count; i++) {
@@ -140,11 +141,7 @@ static int look(const struct arguments *arguments, const struct remote *remote) 
 int command_where(int argc, char **argv) {
   struct arguments arguments = {0};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0) return EXIT_USAGE;
-  if (arguments.format != NULL && strcmp(arguments.format, "json") != 0 &&
-      strcmp(arguments.format, "text") != 0) {
-    complain("--format=%s: unknown; accepted: text|json", arguments.format);
-    return EXIT_USAGE;
-  }
+  if (!take_text_or_json(arguments.format, &arguments.is_json)) return EXIT_USAGE;
   if (arguments.count == 0) {
     complain("name an address, as 0x7f0012345678");
     return EXIT_USAGE;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "cli.h"
 #include "explain.h"
 #include "stats.h"
 #include "where.h"
@@ -141,19 +142,16 @@ static void print_guarded(const struct where *where, struct symbols *symbols, FI
 static void print_mapping(const struct where *where, const struct where_reader *reader,
                           struct symbols *symbols, FILE *out) {
   struct symbol symbol = symbols_find(symbols, where->address);
-  const char *slash = strrchr(where->name, '/');
-  const char *name = slash != NULL ? slash + 1 : where->name;
+  const char *name = base_name(where->name);
   if (where->stack_of != 0) fprintf(out, "in the stack of thread %d", where->stack_of);
   else if (name[0] == 0) fputs("in a mapping of the program without a name", out);
-  else if (slash == NULL) fprintf(out, "in %s", name);
+  else if (name == where->name) fprintf(out, "in %s", name);
   else
     fprintf(out, "in %s+0x%llx", name,
             (number)where->address - where->mapping.start + where->mapping.offset);
   if (symbol.function != NULL) fprintf(out, ", %s", symbol.function);
-  if (symbol.function != NULL && symbol.file != NULL) {
-    const char *file = strrchr(symbol.file, '/');
-    fprintf(out, " (%s:%d)", file != NULL ? file + 1 : symbol.file, symbol.line);
-  }
+  if (symbol.function != NULL && symbol.file != NULL)
+    fprintf(out, " (%s:%d)", base_name(symbol.file), symbol.line);
   fprintf(out, "\n  mapped from 0x%llx to 0x%llx, %s%s\n", (number)where->mapping.start,
           (number)where->mapping.end, where->mapping.rights,
           reader->remote->core != NULL && !where->kept ? "; the core does not have this memory"
