@@ -55,6 +55,7 @@ LIBRARIES = {
     "ld-linux-x86-64.so": GLIBC,
     "ld-linux-aarch64.so": GLIBC,
     "libdw.so": Library("elfutils-libdw", "GPL-2.0-or-later OR LGPL-3.0-or-later", "libdw"),
+    "libelf.so": Library("elfutils-libelf", "GPL-2.0-or-later OR LGPL-3.0-or-later", "libelf"),
     "libmicrohttpd.so": Library("libmicrohttpd", "LGPL-2.1-or-later", "libmicrohttpd"),
     "libncursesw.so": NCURSES,
     "libtinfo.so": NCURSES,

@@ -34,10 +34,12 @@ HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_c
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct thread_cache *cache, const struct inbox *owner) {
-  /* Inboxes are 16 bytes apart and arenas some pages of 4 to 64 KiB: both parts of the address have to count. With key = address / 16 the
-   * slot's number is (key ^ key >> 5 ^ key >> 9) % OUTGOING_SLOTS, and this its place: of 8 classes in turn and 8 pages in turn none want the same. */
+  /* With key = address / 16 the slot's number is (key + key / 32) % OUTGOING_SLOTS, and this its place. Neighbouring classes have
+   * neighbouring slots, and a heap's are 24 behind those of the heap made before it (40 where heaps count). A sum keeps these
+   * distances wherever the heaps lie; an exclusive or did not. */
   _Static_assert(sizeof(struct inbox) == 16 && sizeof(struct outgoing) == 32, "the shifts below");
-  uintptr_t place = ((uintptr_t)owner << 1 ^ (uintptr_t)owner >> 4 ^ (uintptr_t)owner >> 8) &
+  _Static_assert(sizeof(struct heap) / HEAP_PAGE % 2 == 1, "the next heap's slots are elsewhere");
+  uintptr_t place = (((uintptr_t)owner << 1) + ((uintptr_t)owner >> 4)) &
                     (uintptr_t)(OUTGOING_SLOTS - 1) * sizeof(struct outgoing);
   return (struct outgoing *)(void *)((char *)cache->outgoing + place);
 }
