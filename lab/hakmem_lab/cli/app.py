@@ -25,6 +25,7 @@ from hakmem_lab.cli import (
     steady,
     tail,
     trace,
+    tune,
     user_command,
     where,
 )
@@ -266,6 +267,7 @@ for module in (
     scorecard,
     publish,
     where,
+    tune,
 ):
     module.register(app)
 

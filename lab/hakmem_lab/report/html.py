@@ -41,6 +41,7 @@ from hakmem_lab.analysis.where import missed, where_words
 from hakmem_lab.base.csv_table import Table, read_table
 from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.base.printable import with_printable_texts
+from hakmem_lab.report import tune_table
 from hakmem_lab.report.chart import NARROW, SHAPES, WIDE, draw
 from hakmem_lab.report.opening import largest, opening_lines, section_names
 from hakmem_lab.report.page_model import Cell, PageRow, PageTable, number, says_where_from
@@ -246,6 +247,7 @@ WORDS: dict[str, Callable[[Result], list[str]]] = {
     "tail": tail_verdicts,
     "servers": server_verdicts,
     "where": lambda result: [*where_words(result), *missed(result)],
+    "tune": tune_table.words,
 }
 MACHINE = {
     "cpu_model": "processor",
@@ -267,7 +269,7 @@ def section_of(file: Path, result: Result, title: str) -> dict[str, Any]:
         for name in result.allocator_names()
         if (failure := row.failure(name))
     ]
-    unshown = ("peers", "parameters", "asked")
+    unshown = ("peers", "parameters", "asked", "phases", "library_environment")
     settings = {k: v for k, v in result.settings.items() if k not in unshown}
     return {
         "title": title,

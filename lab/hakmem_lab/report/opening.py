@@ -21,6 +21,7 @@ KINDS = {
     "steady": "Steady and idle",
     "servers": "Servers under load",
     "where": "Where the bytes are",
+    "tune": "Settings for a program",
 }
 LINES_MOST = 5
 Sources = Sequence[tuple[Path, Result]]

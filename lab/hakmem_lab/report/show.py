@@ -13,6 +13,7 @@ from hakmem_lab.report import (
     servers_table,
     tables,
     tail_tables,
+    tune_table,
     where_table,
 )
 from hakmem_lab.run.results import Result
@@ -29,6 +30,7 @@ PRINTERS = {
     "hunt": hunt_table.print_hunt,
     "servers": servers_table.print_servers,
     "where": where_table.print_where,
+    "tune": tune_table.print_tune,
 }
 
 

@@ -16,7 +16,10 @@ from hakmem_lab.run.results import Result, RowResult
 
 FIRST_FEW = 5  # kinds of system calls that are listed by name
 # Settings that have a place of their own.
-UNSHOWN = ("peers", "load", "dry", "problems", "parameters", "finds", "words", "asked")
+UNSHOWN = (
+    *("peers", "load", "dry", "problems", "parameters", "finds", "words", "asked"),
+    *("phases", "library_environment"),
+)
 
 
 def make_console() -> Console:

@@ -50,6 +50,7 @@ Kind = Literal[
     "hunt",
     "servers",
     "where",
+    "tune",
 ]
 
 
@@ -78,6 +79,8 @@ class Settings(TypedDict, total=False):
     parameters: dict[str, dict[str, str]]  # row -> name of a parameter -> its value there
     asked: dict[str, AskedSetting]  # by row
     peak_live_kb: Amount
+    phases: dict[str, str]  # row -> which phase of `tune` it is
+    library_environment: list[str]  # variables that are the library's and no setting's
     dry: dict[str, list[Amount]]
 
 

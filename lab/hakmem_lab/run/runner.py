@@ -117,13 +117,15 @@ def run_rounds(
     reporter: Reporter | None = None,
     warm_up: Callable[[], None] | None = None,
     turn_rows: bool = False,
+    enough: Callable[[], bool] | None = None,
 ) -> None:
     """Fills `result.rows`. A round takes every row once, and a row every allocator once.
 
     The rounds are outermost, so that a disturbance of minutes falls on one round of many rows and
     not on all rounds of one. An allocator that failed on a row sits out that row's other rounds.
     Rows that are compared with each other take turns, too: `turn_rows`.
-    `count` is called before the first round, and `warm_up` after it.
+    `count` is called before the first round, and `warm_up` after it. `enough` is called after each
+    round but the last; when it says so there is no other.
     Ctrl-C ends it: result.interrupted is set, finished runs are kept. `save` is called after each
     round, and in a long one every SAVE_SECONDS, so that a run that is killed leaves a file too.
     Runs that the result has already, of one that is taken up again, are not made anew.
@@ -199,6 +201,8 @@ def run_rounds(
                 if save is not None:
                     save(result)
                 reporter.round_done(f"round {index + 1} of {rounds} done", pace)
+                if enough is not None and index + 1 < rounds and enough():
+                    break
     except KeyboardInterrupt:
         result.interrupted = True
         print("stopped: reporting on the runs that are finished", file=sys.stderr)
