@@ -16,6 +16,7 @@
 enum family_id {
   INFO,
   PROCESSES,
+  LEFT_OUT,
   RESIDENT,
   MEMORY,
   IN_USE,
@@ -36,6 +37,9 @@ enum family_id {
   CALLS,
   CALLS_REFUSED,
   FAULTS,
+  LIMIT,
+  LIMIT_USED,
+  RETURNABLE,
   START_TIME,
   FAMILIES
 };
@@ -47,6 +51,8 @@ struct family {
 static const struct family families[FAMILIES] = {
     [INFO] = {"hakmem", "info", NULL, "What runs in the process."},
     [PROCESSES] = {"hakmem_processes", "gauge", NULL, "Processes that were read."},
+    [LEFT_OUT] = {"hakmem_processes_left_out", "gauge", NULL,
+                  "Processes that were not read, by the reason."},
     [RESIDENT] = {"hakmem_resident_bytes", "gauge", "bytes",
                   "Resident memory of the process, as the kernel says."},
     [MEMORY] = {"hakmem_memory_bytes", "gauge", "bytes",
@@ -84,6 +90,17 @@ static const struct family families[FAMILIES] = {
                        "System calls for memory that the kernel refused."},
     [FAULTS] = {"hakmem_page_faults", "counter", NULL,
                 "Page faults of the process; the major ones waited for a disk."},
+    [LIMIT] =
+        {"hakmem_limit_bytes", "gauge", "bytes",
+         "What the process may take: of its container, where the kernel kills, and of address "
+         "space, where malloc fails."},
+    [LIMIT_USED] =
+        {"hakmem_limit_used_bytes", "gauge", "bytes",
+         "What of the limit is used: by the whole container without idle caches of files, "
+         "or of the process' address space."},
+    [RETURNABLE] = {"hakmem_returnable_bytes", "gauge", "bytes",
+                    "Resident memory that goes back at least if a trim is asked for: whole free "
+                    "blocks, slices and units."},
     [START_TIME] = {"hakmem_process_start_time_seconds", "gauge", "seconds",
                     "When the process began, in seconds since 1970."},
 };
@@ -91,8 +108,12 @@ static const struct family families[FAMILIES] = {
 struct metrics {
   enum metrics_format format;
   unsigned processes;
-  bool failed;
-  const struct remote *remote; /* of which samples are added */
+  bool failed, classes;
+  struct left_out left_out;
+  bool knows_left_out;
+  /* Of which samples are added. */
+  const struct remote *remote;
+  const struct container *container;
   struct {
     FILE *file;
     char *text;
@@ -100,10 +121,27 @@ struct metrics {
   } samples[FAMILIES];
 };
 
-struct metrics *metrics_open(enum metrics_format format) {
+struct metrics *metrics_open(enum metrics_format format, bool classes) {
   struct metrics *metrics = calloc(1, sizeof *metrics);
-  if (metrics != NULL) metrics->format = format;
+  if (metrics == NULL) return NULL;
+  metrics->format = format;
+  metrics->classes = classes;
   return metrics;
+}
+
+void metrics_left_out(struct metrics *metrics, const struct left_out *left_out) {
+  metrics->left_out = *left_out;
+  metrics->knows_left_out = true;
+}
+
+static void write_left_out(const struct metrics *metrics, FILE *out) {
+  const struct left_out *left_out = &metrics->left_out;
+  const char *name = families[LEFT_OUT].name;
+  if (!metrics->knows_left_out) return;
+  fprintf(out, "%s{reason=\"late\"} %u\n", name, left_out->late);
+  fprintf(out, "%s{reason=\"time\"} %u\n", name, left_out->time);
+  fprintf(out, "%s{reason=\"number\"} %u\n", name, left_out->number);
+  fprintf(out, "%s{reason=\"unreadable\"} %u\n", name, left_out->unreadable);
 }
 
 static void write_family(const struct metrics *metrics, const struct family *family, FILE *out) {
@@ -123,6 +161,7 @@ bool metrics_close(struct metrics *metrics, FILE *out) {
   for (int i = 0; i < FAMILIES; i++) {
     write_family(metrics, &families[i], out);
     if (i == PROCESSES) fprintf(out, "%s %u\n", families[i].name, metrics->processes);
+    if (i == LEFT_OUT) write_left_out(metrics, out);
     FILE *file = metrics->samples[i].file;
     if (file == NULL) continue;
     if (fclose(file) != 0) metrics->failed = true;
@@ -146,6 +185,13 @@ static void write_value(const char *value, FILE *out) {
   }
 }
 
+static void write_label(const char *name, const char *value, FILE *out) {
+  if (value[0] == 0) return; /* an empty one is none */
+  fprintf(out, ",%s=\"", name);
+  write_value(value, out);
+  fputc('"', out);
+}
+
 /* Labels beside those of the process: names and values in turn, and NULL. */
 static void put_labels(struct metrics *metrics, enum family_id id, double value, ...) {
   FILE **file = &metrics->samples[id].file;
@@ -162,13 +208,12 @@ static void put_labels(struct metrics *metrics, enum family_id id, double value,
           metrics->remote->pid);
   write_value(metrics->remote->program, *file);
   fputc('"', *file);
+  write_label("container_id", metrics->container->id, *file);
+  write_label("pod_uid", metrics->container->pod, *file);
   va_list labels;
   va_start(labels, value);
-  for (const char *name; (name = va_arg(labels, const char *)) != NULL;) {
-    fprintf(*file, ",%s=\"", name);
-    write_value(va_arg(labels, const char *), *file);
-    fputc('"', *file);
-  }
+  for (const char *name; (name = va_arg(labels, const char *)) != NULL;)
+    write_label(name, va_arg(labels, const char *), *file);
   va_end(labels);
   fprintf(*file, "} %.0f\n", value);
 }
@@ -279,8 +324,10 @@ static void put_samples(struct metrics *metrics, const struct remote *remote) {
 
 /* When the machine started, in seconds since 1970; 0: it does not say. */
 static double boot_time(void) {
-  unsigned long long seconds = 0;
+  static unsigned long long
+      seconds; /* it does not change, and to read it costs with each processor */
   char line[256];
+  if (seconds > 0) return (double)seconds;
   FILE *file = fopen("/proc/stat", "re");
   if (file == NULL) return 0;
   while (fgets(line, sizeof line, file) != NULL)
@@ -300,9 +347,17 @@ static void put_process(struct metrics *metrics, const struct remote *remote) {
     put(metrics, START_TIME, boot + (double)remote->birth / (double)sysconf(_SC_CLK_TCK));
 }
 
+static void put_limit(struct metrics *metrics, const char *name, const struct limit *limit) {
+  if (limit->most <= 0) return;
+  put_labels(metrics, LIMIT, limit->most, "limit", name, NULL);
+  put_labels(metrics, LIMIT_USED, limit->used, "limit", name, NULL);
+}
+
 void metrics_add(struct metrics *metrics, const struct snapshot *snapshot,
-                 const struct remote *remote) {
+                 const struct remote *remote, const struct container *container,
+                 const struct limits *limits) {
   metrics->remote = remote;
+  metrics->container = container;
   metrics->processes++;
   put_labels(metrics, INFO, 1, "release", remote->layout.release, "variant", remote->layout.variant,
              NULL);
@@ -311,9 +366,13 @@ void metrics_add(struct metrics *metrics, const struct snapshot *snapshot,
   /* The sums that a process keeps for others have none of these. */
   if (!snapshot->counted) {
     put(metrics, SWAPPED, (double)snapshot->swapped);
-    put_classes(metrics, snapshot);
+    put(metrics, RETURNABLE,
+        snapshot->warm_resident + snapshot->slices_resident + snapshot->spans_resident);
+    if (metrics->classes) put_classes(metrics, snapshot);
     put_caches(metrics, snapshot);
   }
+  put_limit(metrics, "container", &limits->container);
+  put_limit(metrics, "address_space", &limits->address_space);
   put_samples(metrics, remote);
   put_process(metrics, remote);
 }
@@ -322,8 +381,14 @@ void metrics_add(struct metrics *metrics, const struct snapshot *snapshot,
 
 static void write_one(enum metrics_format format, const struct snapshot *snapshot,
                       const struct remote *remote, FILE *out) {
-  struct metrics *metrics = metrics_open(format);
-  if (metrics != NULL) metrics_add(metrics, snapshot, remote);
+  struct metrics *metrics = metrics_open(format, true);
+  struct container container;
+  struct limit_place place;
+  struct limits limits;
+  container_read(&container, remote->pid);
+  limits_find(&place, remote->pid);
+  limits_read(&limits, &place, remote->pid);
+  if (metrics != NULL) metrics_add(metrics, snapshot, remote, &container, &limits);
   if (metrics == NULL || !metrics_close(metrics, out)) complain("out of memory");
 }
 

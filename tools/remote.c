@@ -232,14 +232,14 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
 }
 
 /* Where hakmem is in it. 0, or an exit code after a complaint. */
-static int open_there(struct remote *remote) {
+static int open_there(struct remote *remote, uint64_t late_ms) {
   int code = 0;
   struct found *found = calloc(1, sizeof *found);
   if (found == NULL) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote_target(remote), found) || (found->count == 0 && found->refused))
+  if (!remote_find(remote_target(remote), found, late_ms) || (found->count == 0 && found->refused))
     code = remote_refused(remote);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */
@@ -263,14 +263,16 @@ static int open_there(struct remote *remote) {
   return code;
 }
 
-int remote_open(struct remote *remote, const char *text) {
+int remote_open(struct remote *remote, const char *text) { return remote_open_by(remote, text, 0); }
+
+int remote_open_by(struct remote *remote, const char *text, uint64_t late_ms) {
   if (text == NULL) {
     complain("name a process, by its number");
     return EXIT_USAGE;
   }
   memset(remote, 0, sizeof *remote);
   int code = remote_check_process(remote, text);
-  return code != 0 || remote->shared ? code : open_there(remote);
+  return code != 0 || remote->shared ? code : open_there(remote, late_ms);
 }
 
 bool remote_is_refused(const struct remote *remote) {
@@ -283,7 +285,7 @@ int remote_of_core(struct remote *remote, struct core *core) {
   remote->core = core;
   remote->pid = remote->task = core->pid;
   snprintf(remote->program, sizeof remote->program, "%s", core->program);
-  int code = open_there(remote);
+  int code = open_there(remote, 0);
   /* The directory is read from a file, which every process has: what the process wrote may be cut away. */
   if (code == 0 && !core_read_kept(core, remote->heaps, &byte, sizeof byte))
     code = refuse_core(remote);

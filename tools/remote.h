@@ -38,6 +38,9 @@ struct remote {
  * wrong and what to do. */
 int remote_open(struct remote *remote, const char *text);
 
+/** The same, but looks into no more files of the process after `late_ms`, of now_ms(): it may have mapped any number. 0: no limit. */
+int remote_open_by(struct remote *remote, const char *text, uint64_t late_ms);
+
 /** After remote_open has failed: hakmem is in the process, but could not be read there or made no sense. */
 bool remote_is_refused(const struct remote *remote);
 
@@ -89,6 +92,8 @@ enum remote_state {
   REMOTE_OTHER,     /* it has become another program (exec) */
   REMOTE_UNREADABLE /* or there is no memory here */
 };
+/** Without a look into its memory. */
+bool remote_has_ended(const struct remote *remote);
 /** What has become of it since remote_open. */
 enum remote_state remote_look(const struct remote *remote);
 /** True: the thread by which it is read has ended, and from now on it is another one. */

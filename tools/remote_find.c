@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "core.h"
 #include "elf_file.h"
 #include "mapped.h"
@@ -148,7 +149,7 @@ static void look_into(struct target target, const struct mapped *mapping, struct
   place->end = mapping->start + (end - first);
 }
 
-bool remote_find(struct target target, struct found *found) {
+bool remote_find(struct target target, struct found *found, uint64_t late_ms) {
   char *line = NULL;
   size_t room = 0;
   uint64_t seen = 0;
@@ -156,7 +157,7 @@ bool remote_find(struct target target, struct found *found) {
   memset(found, 0, sizeof *found);
   FILE *maps = target_maps(target);
   if (maps == NULL) return false;
-  while (getline(&line, &room, maps) >= 0) {
+  while (getline(&line, &room, maps) >= 0 && (late_ms == 0 || now_ms() <= late_ms)) {
     struct mapped mapping;
     any = true;
     /* A file's first bytes have its headers, and its other mappings follow. */

@@ -27,7 +27,7 @@ struct found {
   char allocator[64]; /* for messages: which other one the process seems to have */
 };
 
-/** False when the process' mappings cannot be read. */
-bool remote_find(struct target target, struct found *found);
+/** False when the process' mappings cannot be read. What is not found by `late_ms`, of now_ms(), is left out; 0: no limit. */
+bool remote_find(struct target target, struct found *found, uint64_t late_ms);
 
 #endif

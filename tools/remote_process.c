@@ -196,9 +196,16 @@ int remote_check_process(struct remote *remote, const char *text) {
 
 /* --- whether it still is -------------------------------------------------------------------------------- */
 
+bool remote_has_ended(const struct remote *remote) {
+  struct status status = read_status(remote->task);
+  if (status.found && !status.ended && status.process == remote->pid)
+    return read_birth(remote->pid) != remote->birth;
+  return find_task(remote->pid) == 0 || read_birth(remote->pid) != remote->birth;
+}
+
 enum remote_state remote_look(const struct remote *remote) {
   if (remote->core != NULL) return REMOTE_THERE;
-  if (find_task(remote->pid) == 0 || read_birth(remote->pid) != remote->birth) return REMOTE_ENDED;
+  if (remote_has_ended(remote)) return REMOTE_ENDED;
   struct shared_figures figures;
   uint64_t resident;
   if (remote->shared ? remote_read_shared(remote, &figures, &resident)

@@ -12,7 +12,7 @@
 #include "mapped.h"
 
 /* Entries of pagemap that are read at once: a unit of 2 MiB. */
-enum { AT_ONCE = 512 };
+enum { AT_ONCE = 512, SMAPS_BUFFER = 64 * 1024 };
 
 #define PAGE_PRESENT (UINT64_C(1) << 63)
 #define PAGE_EXCLUSIVE (UINT64_C(1) << 56)
@@ -62,6 +62,7 @@ static bool read_areas(struct resident *resident) {
   uint64_t bytes;
   FILE *file = open_file(resident->target.pid, "smaps");
   if (file == NULL) return false;
+  setvbuf(file, NULL, _IOFBF, SMAPS_BUFFER); /* the kernel looks for its place at each read */
   bool ok = true;
   while (ok && getline(&line, &line_room, file) >= 0) {
     char *at;
@@ -219,10 +220,14 @@ void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, do
   }
 }
 
-bool resident_is(const struct resident *resident, uint64_t address) {
-  uint64_t entry;
-  return !read_entries(resident, address & -(uint64_t)resident->page, &entry, 1) ||
-         (entry & PAGE_PRESENT) != 0;
+bool resident_is(struct resident *resident, uint64_t address) {
+  uint64_t bytes = NEAR_PAGES * resident->page, start = address & -bytes;
+  if (start != resident->near_start || start == 0) {
+    resident->near_start = start;
+    if (!read_entries(resident, start, resident->near, NEAR_PAGES))
+      memset(resident->near, 0xff, sizeof resident->near);
+  }
+  return (resident->near[(address - start) / resident->page] & PAGE_PRESENT) != 0;
 }
 
 double resident_rest_of(const struct area *area) {

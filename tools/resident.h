@@ -24,8 +24,12 @@ struct area {
   double claimed; /* bytes of it that resident_load has shown */
 };
 
+enum { NEAR_PAGES = 128 };
+
 struct resident {
   struct target target;
+  uint64_t near_start; /* what resident_is has read last; 0: nothing */
+  uint64_t near[NEAR_PAGES];
   int pagemap;  /* -1: cannot be read */
   bool by_page; /* false: the kernel does not tell pages, and a mapping counts evenly */
   size_t page;
@@ -44,7 +48,7 @@ void resident_close(struct resident *resident);
 void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, double *weights);
 
 /** Is the page at `address` in memory? Also true where that cannot be told. */
-bool resident_is(const struct resident *resident, uint64_t address);
+bool resident_is(struct resident *resident, uint64_t address);
 
 /** The area that has this address; NULL: none. */
 /** Resident bytes of an area that were never shown. */

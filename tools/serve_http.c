@@ -1,9 +1,12 @@
 /* serve_http.c - see serve.h: what is answered to which request, by libmicrohttpd.
  *
- * An answer is made whole before it is sent, so a client that reads slowly, or never, holds its own answer and nothing else.
+ * An answer is made whole before it is sent, and several clients that wait for the same page get one copy of it, made after the last of
+ * them has asked. One page is made at a time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -14,17 +17,15 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "metrics.h"
 #include "pprof.h"
 #include "serve.h"
 
 /* A connection on which nothing happens is closed after as many seconds: more than a minute, since scrapes come a minute apart at most
  * as a rule, and by the same connection. */
-enum { CONNECTIONS = 64, PATIENCE = 90, SECONDS_MOST = 3600 };
+enum { PATIENCE = 90, SECONDS_MOST = 3600 };
 
-static const char metrics_path[] = "/metrics";
-static const char profile_path[] = "/debug/pprof/heap";
-static const char allocs_path[] = "/debug/pprof/allocs"; /* where Pyroscope and Parca look for it */
+/* The page that is being made; NULL: none. */
+static struct job *making;
 
 /* --- answers ---------------------------------------------------------------------------------------------- */
 
@@ -33,8 +34,7 @@ struct answer {
   const char *type;
   char *text; /* of malloc; NULL: there was no memory for it, or it is in `file` */
   size_t size;
-  int file;    /* -1: none */
-  bool nobody; /* there is no process to tell of: what was complained of says why */
+  int file; /* -1: none */
 };
 
 static struct answer say(unsigned status, const char *format, ...)
@@ -48,19 +48,6 @@ static struct answer say(unsigned status, const char *format, ...) {
   va_end(arguments);
   if (length < 0) answer.text = NULL;
   else answer.size = (size_t)length;
-  return answer;
-}
-
-static struct answer no_memory(void) {
-  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
-}
-
-/* What is wrong with the processes, of which none can be read. */
-static struct answer nobody(const char *problems) {
-  struct answer answer =
-      say(MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-          problems != NULL && problems[0] != 0 ? problems : "there is no process any more\n");
-  answer.nobody = true;
   return answer;
 }
 
@@ -80,12 +67,63 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, const stru
   MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT);
   if (answer->status == MHD_HTTP_METHOD_NOT_ALLOWED)
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  if (answer->status == MHD_HTTP_UNAUTHORIZED)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
   enum MHD_Result queued = MHD_queue_response(connection, answer->status, response);
   MHD_destroy_response(response);
   return queued;
 }
 
-/* --- /metrics --------------------------------------------------------------------------------------------- */
+/* What a child has made. */
+static struct answer take_answer(enum page page, const struct job *job) {
+  static const unsigned statuses[] = {[MADE] = MHD_HTTP_OK,
+                                      [MADE_NOT] = MHD_HTTP_SERVICE_UNAVAILABLE,
+                                      [MADE_NO_MEMORY] = MHD_HTTP_SERVICE_UNAVAILABLE,
+                                      [MADE_NOT_FOUND] = MHD_HTTP_NOT_FOUND,
+                                      [MADE_ASK_AGAIN] = MHD_HTTP_BAD_REQUEST};
+  static const char *const types[] = {
+      [PAGE_METRICS_PLAIN] = "text/plain; version=0.0.4; charset=utf-8",
+      [PAGE_METRICS_OPEN] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+      [PAGE_INDEX] = "text/html; charset=utf-8",
+      [PAGE_PROFILE] = "application/octet-stream"};
+  struct job_answer made = job_take(job);
+  struct stat status = {0};
+  if (made.made > MADE_ASK_AGAIN) made.made = MADE_NOT;
+  if (fstat(made.fd, &status) != 0 || status.st_size == 0)
+    return say(MHD_HTTP_INTERNAL_SERVER_ERROR, "the answer could not be made\n");
+  struct answer answer = {.status = statuses[made.made],
+                          .type = made.made == MADE ? types[page] : "text/plain; charset=utf-8",
+                          .size = (size_t)status.st_size};
+  answer.file = fcntl(made.fd, F_DUPFD_CLOEXEC, 0); /* the same memory */
+  if (answer.file < 0) return say(MHD_HTTP_SERVICE_UNAVAILABLE, "%s\n", strerror(errno));
+  return answer;
+}
+
+static enum MHD_Result send_job(struct client *client) {
+  struct answer answer = take_answer(client->page, client->job);
+  client->state = CLIENT_SENDS;
+  client_make_room();
+  return send_answer(client->connection, &answer);
+}
+
+/* --- pages ------------------------------------------------------------------------------------------------ */
+
+/* Starts the page for which somebody waits longest, for all that wait for it; again where no child is to be had and it is made at once. */
+static void make_next(struct served *served) {
+  struct client *client;
+  while (making == NULL) {
+    for (client = client_waiting(NULL); client != NULL && client->job != NULL;)
+      client = client_waiting(client);
+    if (client == NULL) return;
+    enum page page = client->page;
+    if ((making = job_start(served, page, NULL)) == NULL) return; /* the next look tries again */
+    for (; client != NULL; client = client_waiting(client))
+      if (client->job == NULL && client->page == page) client->job = job_use(making);
+    if (!job_is_ready(making)) return;
+    job_leave(making);
+    making = NULL;
+  }
+}
 
 /* A client that names OpenMetrics, unless with q=0, which means that it does not take it. */
 static bool takes_openmetrics(struct MHD_Connection *connection) {
@@ -97,43 +135,7 @@ static bool takes_openmetrics(struct MHD_Connection *connection) {
   return quality == NULL || quality >= end || strtod(quality + strlen(";q="), NULL) > 0;
 }
 
-/* How many of the processes could be read. */
-static unsigned add_all(struct metrics *metrics, const struct served *served) {
-  unsigned read = 0;
-  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  for (size_t i = 0; snapshot != NULL && i < served->count; i++) {
-    struct remote *remote = served->remotes[i];
-    if (remote_report(remote, snapshot_take_on(snapshot, remote)) != 0) continue;
-    metrics_add(metrics, snapshot, remote);
-    snapshot_free(snapshot);
-    read++;
-  }
-  free(snapshot);
-  return read;
-}
-
-static struct answer metrics_page(struct served *served, FILE *problems, bool open) {
-  struct answer answer = {.status = MHD_HTTP_OK, .file = -1};
-  answer.type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                     : "text/plain; version=0.0.4; charset=utf-8";
-  FILE *out = open_memstream(&answer.text, &answer.size);
-  struct metrics *metrics = metrics_open(open ? METRICS_OPEN : METRICS_PLAIN);
-  if (out == NULL || metrics == NULL) {
-    if (out != NULL) fclose(out);
-    free(answer.text);
-    free(metrics);
-    return no_memory();
-  }
-  unsigned read = add_all(metrics, served);
-  bool made = metrics_close(metrics, out);
-  made = fclose(out) == 0 && made;
-  /* Nobody of that name is no failure, unless there is a reason. */
-  if (made && (read > 0 || (served->name != NULL && ftell(problems) == 0))) return answer;
-  free(answer.text);
-  return made ? nobody(NULL) : no_memory();
-}
-
-/* --- /debug/pprof/heap ------------------------------------------------------------------------------------ */
+/* --- profiles --------------------------------------------------------------------------------------------- */
 
 /* False: there is such an argument, and it is no number from `least` to `most`. */
 static bool get_number(struct MHD_Connection *connection, const char *name, long least, long most,
@@ -145,82 +147,24 @@ static bool get_number(struct MHD_Connection *connection, const char *name, long
   return text[0] >= '0' && text[0] <= '9' && *end == 0 && *number >= least && *number <= most;
 }
 
-static struct remote *find_process(const struct served *served, long pid) {
-  for (size_t i = 0; i < served->count; i++)
-    if (served->remotes[i]->pid == pid || (pid == 0 && served->count == 1))
-      return served->remotes[i];
-  return NULL;
+static bool get_name(struct MHD_Connection *connection, char *name, size_t room) {
+  const char *text = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "name");
+  int length = snprintf(name, room, "%s", text != NULL ? text : "");
+  return text == NULL || (length > 0 && (size_t)length < room);
 }
 
-static struct answer refuse_profile(int error) {
-  if (error == EBUSY) return say(MHD_HTTP_SERVICE_UNAVAILABLE, "too many profiles at once\n");
-  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "no profile can be started: %s\n", strerror(error));
-}
-
-/* Starts making it, and sets *job; or says why not. */
-static struct answer start_profile(struct MHD_Connection *connection, struct served *served,
-                                   bool allocated, struct job **job) {
-  long pid = 0;
+/* Sets the client's job, or says why not. */
+static struct answer start_profile(struct client *client, struct served *served, bool allocated) {
   struct wish wish = {.allocated = allocated};
-  if (!get_number(connection, "pid", 1, INT_MAX, &pid) ||
-      !get_number(connection, "seconds", 1, SECONDS_MOST, &wish.seconds))
-    return say(MHD_HTTP_BAD_REQUEST, "accepted: pid=NUMBER, seconds=1..%d\n", SECONDS_MOST);
-  if (served->count == 0) return nobody(NULL);
-  struct remote *remote = find_process(served, pid);
-  if (remote == NULL && pid != 0)
-    return say(MHD_HTTP_NOT_FOUND, "process %ld is not served; / names those that are\n", pid);
-  if (remote == NULL)
-    return say(MHD_HTTP_BAD_REQUEST, "of which process? pid=NUMBER; / names them\n");
-  *job = job_start(remote, &wish, connection);
-  return *job != NULL ? (struct answer){.file = -1} : refuse_profile(errno);
-}
-
-static struct answer take_profile(struct job *job) {
-  bool made;
-  struct stat status = {0};
-  struct answer answer = {.status = MHD_HTTP_OK, .type = "application/octet-stream"};
-  answer.file = job_take(job, &made);
-  if (fstat(answer.file, &status) == 0) answer.size = (size_t)status.st_size;
-  if (!made && answer.size == 0) {
-    close(answer.file);
-    return say(MHD_HTTP_INTERNAL_SERVER_ERROR, "the profile could not be made\n");
-  }
-  if (!made) {
-    answer.status = MHD_HTTP_SERVICE_UNAVAILABLE;
-    answer.type = "text/plain; charset=utf-8";
-  }
-  return answer;
-}
-
-/* --- / ---------------------------------------------------------------------------------------------------- */
-
-static void write_escaped(const char *text, FILE *out) {
-  for (; *text != 0; text++)
-    if (strchr("<>&\"'", *text) != NULL) fprintf(out, "&#%d;", *text);
-    else fputc(*text, out);
-}
-
-static struct answer index_page(const struct served *served) {
-  struct answer answer = {.status = MHD_HTTP_OK, .type = "text/html; charset=utf-8", .file = -1};
-  FILE *out = open_memstream(&answer.text, &answer.size);
-  if (out == NULL) return no_memory();
-  fprintf(out,
-          "<!DOCTYPE html>\n<html lang=\"en\"><title>hakmem serve</title>\n<h1>hakmem serve</h1>\n"
-          "<p><a href=\"%s\">%s</a>: where the memory is, for Prometheus\n<ul>\n",
-          metrics_path, metrics_path);
-  for (size_t i = 0; i < served->count; i++) {
-    int pid = served->remotes[i]->pid;
-    fprintf(out, "<li>process %d, ", pid);
-    write_escaped(served->remotes[i]->program, out);
-    if (pprof_is_built())
-      fprintf(out, ": <a href=\"%s?pid=%d\">%s?pid=%d</a>, a heap profile for pprof", profile_path,
-              pid, profile_path, pid);
-    fputc('\n', out);
-  }
-  fprintf(out, "</ul>\n%s</html>\n", served->count == 0 ? "<p>No process so far.\n" : "");
-  if (fclose(out) == 0) return answer;
-  free(answer.text);
-  return no_memory();
+  if (!get_number(client->connection, "pid", 1, INT_MAX, &wish.pid) ||
+      !get_number(client->connection, "seconds", 1, SECONDS_MOST, &wish.seconds) ||
+      !get_name(client->connection, wish.name, sizeof wish.name))
+    return say(MHD_HTTP_BAD_REQUEST, "accepted: pid=NUMBER or name=PROGRAM, seconds=1..%d\n",
+               SECONDS_MOST);
+  client->job = job_start(served, PAGE_PROFILE, &wish);
+  if (client->job != NULL) return (struct answer){.file = -1};
+  if (errno == EBUSY) return say(MHD_HTTP_SERVICE_UNAVAILABLE, "too many profiles at once\n");
+  return say(MHD_HTTP_SERVICE_UNAVAILABLE, "no profile can be started: %s\n", strerror(errno));
 }
 
 /* --- requests --------------------------------------------------------------------------------------------- */
@@ -229,51 +173,55 @@ static bool is_profile(const char *path) {
   return pprof_is_built() && (strcmp(path, profile_path) == 0 || strcmp(path, allocs_path) == 0);
 }
 
-static struct answer find_page(struct MHD_Connection *connection, struct served *served,
-                               const char *path, FILE *problems, struct job **job) {
-  if (strcmp(path, metrics_path) == 0)
-    return metrics_page(served, problems, takes_openmetrics(connection));
-  if (is_profile(path))
-    return start_profile(connection, served, strcmp(path, allocs_path) == 0, job);
-  return index_page(served);
-}
-
 static bool is_page(const char *path) {
   return strcmp(path, "/") == 0 || strcmp(path, metrics_path) == 0 || is_profile(path);
 }
 
-static struct answer answer_to(struct MHD_Connection *connection, struct served *served,
-                               const char *path, const char *method, struct job **job) {
+/* An answer at once, or the client waits. */
+static struct answer answer_to(struct client *client, const struct http *http, const char *path,
+                               const char *method) {
+  struct MHD_Connection *connection = client->connection;
+  struct answer answer = {.file = -1};
+  const char *authorization =
+      MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+  if (!access_is_granted(http->token_file, authorization))
+    return say(MHD_HTTP_UNAUTHORIZED, "Authorization: Bearer TOKEN, as --token-file has it\n");
   if (!is_page(path)) return say(MHD_HTTP_NOT_FOUND, "no such page; / lists them\n");
   if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
     return say(MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-  char *said = NULL;
-  size_t length = 0;
-  FILE *problems = open_memstream(&said, &length);
-  if (problems == NULL) return no_memory();
-  collect_complaints(problems);
-  served_refresh(served);
-  struct answer answer = find_page(connection, served, path, problems, job);
-  collect_complaints(NULL);
-  bool known = fclose(problems) == 0 && length > 0;
-  if (answer.nobody && known) {
-    free(answer.text);
-    answer = nobody(said);
+  if (is_profile(path)) {
+    client->page = PAGE_PROFILE;
+    answer = start_profile(client, http->served, strcmp(path, allocs_path) == 0);
+    if (client->job == NULL) return answer;
+  } else {
+    client->page = strcmp(path, "/") == 0          ? PAGE_INDEX
+                   : takes_openmetrics(connection) ? PAGE_METRICS_OPEN
+                                                   : PAGE_METRICS_PLAIN;
   }
-  free(said);
+  client->state = CLIENT_WAITS;
+  make_next(http->served);
   return answer;
 }
 
-/* What libmicrohttpd keeps for a request: nothing, then this, or the profile that it waits for. */
+/* What libmicrohttpd keeps for a request: nothing, then this. */
 static char has_headers;
 
-/* Called when the headers are there, for each piece of a body, at the end of it, and when a profile is ready. */
-static enum MHD_Result handle(void *served, struct MHD_Connection *connection, const char *path,
+static struct client *client_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  return info != NULL ? info->socket_context : NULL;
+}
+
+/* Called when the headers are there, for each piece of a body, at the end of it, and when an answer is ready. */
+static enum MHD_Result handle(void *argument, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *body,
                               size_t *body_size, void **state) {
+  struct client *client = client_of(connection);
   (void)version;
   (void)body;
+  if (client == NULL) return MHD_NO;
   if (*state == NULL) {
+    client_moves(client);
     *state = &has_headers;
     return MHD_YES;
   }
@@ -281,34 +229,50 @@ static enum MHD_Result handle(void *served, struct MHD_Connection *connection, c
     *body_size = 0; /* thrown away */
     return MHD_YES;
   }
-  struct job *job = NULL;
-  struct answer answer;
-  if (*state == &has_headers) answer = answer_to(connection, served, path, method, &job);
-  else answer = take_profile(*state);
-  if (job == NULL) return send_answer(connection, &answer);
-  free(answer.text);
-  *state = job;
+  if (client->state == CLIENT_RESTS) {
+    struct answer answer = answer_to(client, argument, path, method);
+    if (client->state == CLIENT_RESTS) return send_answer(connection, &answer);
+    if (client->job != NULL && job_is_ready(client->job)) client->state = CLIENT_READY;
+  }
+  if (client->state == CLIENT_GONE) return MHD_NO;
+  if (client->state == CLIENT_READY) return send_job(client);
   MHD_suspend_connection(connection);
   return MHD_YES;
 }
 
 static void completed(void *argument, struct MHD_Connection *connection, void **state,
                       enum MHD_RequestTerminationCode code) {
+  struct client *client = client_of(connection);
   (void)argument;
-  (void)connection;
   (void)code;
-  if (*state != NULL && *state != &has_headers) job_end(*state);
+  if (client != NULL) client_moves(client);
   *state = NULL;
+}
+
+static void connected(void *argument, struct MHD_Connection *connection, void **context,
+                      enum MHD_ConnectionNotificationCode code) {
+  (void)argument;
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *context = client_add(connection, info != NULL ? info->connect_fd : -1);
+  } else {
+    client_remove(*context);
+    *context = NULL;
+  }
 }
 
 /* --- the daemon ------------------------------------------------------------------------------------------- */
 
-struct MHD_Daemon *http_start(int fd, struct served *served) {
-  struct MHD_Daemon *daemon =
-      MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, served,
-                       MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                       (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE,
-                       MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
+static struct http *http_state;
+
+struct MHD_Daemon *http_start(int fd, struct http *http) {
+  http_state = http;
+  struct MHD_Daemon *daemon = MHD_start_daemon(
+      MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, http,
+      MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+      MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE, MHD_OPTION_NOTIFY_COMPLETED, completed,
+      NULL, MHD_OPTION_NOTIFY_CONNECTION, connected, NULL, MHD_OPTION_END);
   if (daemon == NULL) complain("libmicrohttpd does not start");
   return daemon;
 }
@@ -326,24 +290,45 @@ int http_timeout(struct MHD_Daemon *daemon, int most) {
 void http_work(struct MHD_Daemon *daemon) { MHD_run(daemon); }
 
 void http_resume(void) {
-  for (void *connection; (connection = job_ended()) != NULL;) MHD_resume_connection(connection);
+  job_reap();
+  if (making != NULL && job_is_ready(making)) {
+    job_leave(making);
+    making = NULL;
+  }
+  make_next(http_state->served);
+  for (struct client *client = NULL; (client = client_waiting(client)) != NULL;)
+    if (client->job != NULL && job_is_ready(client->job)) {
+      client->state = CLIENT_READY;
+      MHD_resume_connection(client->connection);
+    }
 }
 
 /* As other servers have it, one that says no more has gone, though it might still read. */
-static bool has_gone(void *connection) {
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  struct pollfd fd = {.fd = info != NULL ? info->connect_fd : -1, .events = POLLRDHUP};
+static bool has_gone(const struct client *client) {
+  struct pollfd fd = {.fd = client->fd, .events = POLLRDHUP};
   return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+static void give_up(struct client *client) {
+  job_leave(client->job);
+  client->job = NULL;
+  client->state = CLIENT_GONE;
+  MHD_resume_connection(client->connection);
+}
+
 void http_look(void) {
-  for (void *connection; (connection = job_kill(has_gone)) != NULL;)
-    MHD_resume_connection(connection);
+  job_watch();
+  for (struct client *client = NULL; (client = client_waiting(client)) != NULL;)
+    if (client->job != NULL && client->page == PAGE_PROFILE && !job_is_ready(client->job) &&
+        has_gone(client))
+      give_up(client);
+  http_resume();
 }
 
 void http_stop(struct MHD_Daemon *daemon) {
   /* None may be suspended at the end. */
-  for (void *connection; (connection = job_kill(NULL)) != NULL;) MHD_resume_connection(connection);
+  for (struct client *client = NULL; (client = client_waiting(client)) != NULL;) give_up(client);
+  job_leave(making);
+  making = NULL;
   MHD_stop_daemon(daemon);
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,7 +26,15 @@ static int open_at(const struct addrinfo *at) {
   return -1;
 }
 
-int listen_at(const char *host, const char *port) {
+/* Is it one that this machine alone reaches? */
+static bool is_loopback(const struct addrinfo *at) {
+  if (at->ai_family == AF_INET)
+    return ntohl(((const struct sockaddr_in *)at->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+  return at->ai_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at->ai_addr)->sin6_addr);
+}
+
+int listen_at(const char *host, const char *port, bool remote) {
   struct addrinfo *found = NULL, wanted = {.ai_family = AF_UNSPEC,
                                            .ai_socktype = SOCK_STREAM,
                                            .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -35,8 +44,14 @@ int listen_at(const char *host, const char *port) {
     return -1;
   }
   int fd = -1;
-  for (struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next) fd = open_at(at);
-  if (fd < 0) complain("cannot listen at %s, port %s: %s", host, port, strerror(errno));
+  bool refused = false;
+  for (struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next) {
+    refused = !remote && !is_loopback(at);
+    fd = refused ? -1 : open_at(at);
+  }
+  if (refused && fd < 0)
+    complain("--host=%s: other machines may reach it: --allow-remote, with --token-file", host);
+  else if (fd < 0) complain("cannot listen at %s, port %s: %s", host, port, strerror(errno));
   freeaddrinfo(found);
   return fd;
 }
@@ -52,7 +67,7 @@ static void remove_left_over(const struct sockaddr_un *address) {
   close(fd);
 }
 
-int listen_at_path(const char *path) {
+int listen_at_path(const char *path, unsigned mode) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct addrinfo at = {
       .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&address, .ai_addrlen = sizeof address};
@@ -62,7 +77,10 @@ int listen_at_path(const char *path) {
   }
   strcpy(address.sun_path, path);
   remove_left_over(&address);
+  /* It has its permissions from its first moment on. */
+  mode_t before = umask(0777 & ~(mode_t)mode);
   int fd = open_at(&at);
+  umask(before);
   if (fd < 0) complain("cannot listen at %s: %s", path, strerror(errno));
   return fd;
 }

@@ -7,6 +7,9 @@
 
 #include "cli.h"
 
+/* FIGURES: without the threads that heaps belong to. */
+enum depth { FIGURES, ALL, CLOSELY };
+
 enum { RANGES_MOST = 128, CHUNKS_MOST = 65536, PIECE_PAGES = 512, TRIES = 4, FIGURES_BYTES = 4096 };
 
 bool snapshot_is_late(struct snapshot *snapshot) {
@@ -146,11 +149,11 @@ static void read_counts(struct snapshot *snapshot, const struct remote *remote) 
   }
 }
 
-static bool take_once(struct snapshot *snapshot, const struct remote *remote, bool closely,
+static bool take_once(struct snapshot *snapshot, const struct remote *remote, enum depth depth,
                       uint64_t late_ms) {
   struct resident resident;
   memset(snapshot, 0, sizeof *snapshot);
-  snapshot->closely = closely;
+  snapshot->closely = depth == CLOSELY;
   snapshot->late_ms = late_ms;
   if (!resident_open(&resident, remote_target(remote))) return false;
   snapshot->resident = resident.total;
@@ -160,13 +163,13 @@ static bool take_once(struct snapshot *snapshot, const struct remote *remote, bo
   uint64_t before = snapshot->units_mapped;
   uint64_t found = snapshot_units(snapshot, remote, &resident);
   bool ok = snapshot_heaps(snapshot, remote);
-  snapshot_threads(snapshot, remote);
+  if (depth != FIGURES) snapshot_threads(snapshot, remote);
   add_object(snapshot, remote, &resident);
   add_chunks(snapshot, remote, &resident);
   if (remote->lost != 0) snapshot->lost = remote_word(remote, remote->lost);
   share_out(snapshot);
   snapshot->not_ours = resident_rest(&resident);
-  if (closely) snapshot_mappings(snapshot, &resident);
+  if (depth == CLOSELY) snapshot_mappings(snapshot, &resident);
   snapshot->heaps_active = snapshot->heap_count - snapshot->heaps_parked -
                            snapshot->heaps_of_samples - snapshot->heaps_common -
                            snapshot->heaps_named;
@@ -192,52 +195,45 @@ void snapshot_free(struct snapshot *snapshot) {
   snapshot->heaps = NULL;
 }
 
-static enum remote_state take(struct snapshot *snapshot, const struct remote *remote, bool closely,
-                              uint64_t ms) {
+/* Once more, if what there is is not of one moment; the nearer of the two stays. False: that was the last time. */
+static bool take_again(struct snapshot *snapshot, const struct remote *remote, enum depth depth,
+                       uint64_t late_ms) {
+  struct snapshot *other = calloc(1, sizeof *other);
+  if (other == NULL || !take_once(other, remote, depth, late_ms)) {
+    if (other != NULL) snapshot_free(other);
+    free(other);
+    return false;
+  }
+  bool nearer = !other->partial || snapshot_difference(other) < snapshot_difference(snapshot);
+  snapshot_free(nearer ? snapshot : other);
+  if (nearer) *snapshot = *other;
+  free(other);
+  return true;
+}
+
+static enum remote_state take(struct snapshot *snapshot, const struct remote *remote,
+                              enum depth depth, uint64_t ms) {
   if (remote->shared && snapshot_from_shared(snapshot, remote)) return REMOTE_THERE;
   if (remote->shared) return remote_look(remote) == REMOTE_ENDED ? REMOTE_ENDED : REMOTE_OTHER;
-  int best = -1; /* of the two */
   uint64_t late_ms = now_ms() + ms;
-  struct snapshot *two = calloc(2, sizeof *two);
-  for (int i = 0;
-       i < (remote->core != NULL ? 1 : TRIES) && two != NULL && (best < 0 || two[best].partial);
-       i++) {
-    if (best >= 0 && two[best].late) break;
-    int other = best == 0;
-    if (!take_once(&two[other], remote, closely, late_ms)) {
-      snapshot_free(&two[other]);
-      break;
-    }
-    /* The nearest of them, if none is of one moment. */
-    bool nearer = best < 0 || !two[other].partial ||
-                  snapshot_difference(&two[other]) < snapshot_difference(&two[best]);
-    if (!nearer) snapshot_free(&two[other]);
-    else if (best >= 0) snapshot_free(&two[best]);
-    if (nearer) best = other;
-  }
+  bool taken = take_once(snapshot, remote, depth, late_ms), more = remote->core == NULL;
+  if (!taken) snapshot_free(snapshot);
+  for (int i = 1; i < TRIES && taken && more && snapshot->partial && !snapshot->late; i++)
+    more = take_again(snapshot, remote, depth, late_ms);
   enum remote_state state = remote_look(remote);
-  bool taken = best >= 0 && state == REMOTE_THERE;
-  if (taken) *snapshot = two[best];
-  else if (best >= 0) snapshot_free(&two[best]);
-  free(two);
+  if (taken && state != REMOTE_THERE) snapshot_free(snapshot);
   return taken || state != REMOTE_THERE ? state : REMOTE_UNREADABLE;
 }
 
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote) {
-  return take(snapshot, remote, false, SNAPSHOT_LATE_MS);
+  return take(snapshot, remote, ALL, SNAPSHOT_LATE_MS);
 }
 
 enum remote_state snapshot_take_within(struct snapshot *snapshot, const struct remote *remote,
                                        uint64_t ms) {
-  return take(snapshot, remote, false, ms);
-}
-
-enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote) {
-  enum remote_state state = snapshot_take(snapshot, remote);
-  while (state != REMOTE_THERE && remote_follow(remote)) state = snapshot_take(snapshot, remote);
-  return state;
+  return take(snapshot, remote, FIGURES, ms);
 }
 
 enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote) {
-  return take(snapshot, remote, true, SNAPSHOT_LATE_MS);
+  return take(snapshot, remote, CLOSELY, SNAPSHOT_LATE_MS);
 }

@@ -97,11 +97,9 @@ struct snapshot {
 
 /** Reads it all; only where it returns REMOTE_THERE there is anything to free. Complains of nothing. */
 enum remote_state snapshot_take(struct snapshot *snapshot, const struct remote *remote);
-/** The same, but what is not read within `ms` milliseconds is left out: `late` and `partial` then say so. */
+/** The same without the threads that heaps belong to. What is not read within `ms` milliseconds is left out: `late` and `partial` then say so. */
 enum remote_state snapshot_take_within(struct snapshot *snapshot, const struct remote *remote,
                                        uint64_t ms);
-/** The same by another thread where need be, as remote_look_on. */
-enum remote_state snapshot_take_on(struct snapshot *snapshot, struct remote *remote);
 /** The same with a close look: which free blocks lie on pages with live ones (the lists of free blocks are read), and what the largest
  * mappings of the program are. */
 enum remote_state snapshot_take_closely(struct snapshot *snapshot, const struct remote *remote);

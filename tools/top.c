@@ -74,7 +74,9 @@ static double seconds_since(const struct timespec *start) {
 
 static enum remote_state look(struct top *top) {
   snapshot_free(&top->snapshot);
-  enum remote_state state = snapshot_take_on(&top->snapshot, &top->remote);
+  enum remote_state state = snapshot_take(&top->snapshot, &top->remote);
+  while (state != REMOTE_THERE && remote_follow(&top->remote))
+    state = snapshot_take(&top->snapshot, &top->remote);
   if (state != REMOTE_THERE) return state;
   stats_sort_heaps(&top->snapshot);
   top_sites_look(&top->sites, &top->remote);

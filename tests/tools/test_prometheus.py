@@ -35,13 +35,22 @@ class PromtoolCase(ServeCase):
 
 class Contrib(PromtoolCase):
     def test_alerts(self):
-        self.assertIn("3 rules found", self.promtool("check", "rules", RULES).out)
-        self.promtool("check", "config", os.path.join(CONTRIB, "prometheus/prometheus.yml"))
-        tests = read(os.path.join(SOURCE, "tests/tools/alerts.yml"))
-        self.promtool("test", "rules", self.write("alerts.yml", tests.replace("RULES", RULES)))
+        self.assertIn("7 rules found", self.promtool("check", "rules", RULES).out)
+        for name in ("prometheus", "machines"):
+            self.promtool("check", "config", "--syntax-only", os.path.join(CONTRIB, f"prometheus/{name}.yml"))
+        hours, minutes = (read(os.path.join(SOURCE, f"tests/tools/{name}.yml")) for name in ("alerts", "alerts_limits"))
+        for tests in (hours, minutes):
+            self.promtool("test", "rules", self.write("alerts.yml", tests.replace("RULES", RULES)))
         # The tests do fail where a rule is another.
-        for rule, other in (("1.01 *", "2 *"), ("1.01 *", "1 *"), ("64 * 1024", "6400 * 1024"), ("caches|fragmentation", "caches"), ("for: 2h", "for: 4h"),
-                            ("min_over_time", "max_over_time"), ("> 256 * 1024 * 1024", "> 1024")):  # fmt: skip
+        grown = "(hakmem:in_use_bytes:min1h offset {}h)"
+        for tests, rule, other in (
+            (hours, "1.01 *", "2 *"), (hours, "1.01 *", "1 *"), (hours, "64 * 1024", "6400 * 1024"), (hours, "caches|fragmentation", "caches"),
+            (hours, "for: 2h", "for: 4h"), (hours, "min_over_time", "max_over_time"), (hours, "> 256 * 1024 * 1024", "> 1024"),
+            (hours, "< 1.1 *", "< 2.1 *"), (hours, f"hakmem:in_use_bytes:min1h > {grown.format(1)}", "hakmem:in_use_bytes:min1h > 0"),
+            (hours, "min1h offset 6h) > 64", "min1h offset 6h) > 64000"),
+            (minutes, "> 0.9\n", "> 0.85\n"), (minutes, "> 0.05\n", "> 0.03\n"), (minutes, "for: 2m", "for: 20m"),
+            (minutes, '{limit="container"} /', "/"), (minutes, "< 3600", "< 36000"), (minutes, "> 0) <", "> -1e9) <"), (minutes, "> 0.7\n", "> 0.1\n"),
+        ):  # fmt: skip
             self.assertIn(rule, read(RULES))
             changed = self.write("changed.yml", read(RULES).replace(rule, other))
             with self.subTest(rule=rule):
@@ -57,7 +66,7 @@ class Contrib(PromtoolCase):
 
     def test_contrib_names_metrics_that_there_are(self):
         [(pid, _)] = self.start(HELD, "threads")
-        there = set(re.findall(r"^(\w+)", self.serve(pid).ask("/metrics").text, re.MULTILINE))
+        there = set(re.findall(r"^# TYPE (\w+)", self.serve(pid).ask("/metrics").text, re.MULTILINE))
         for path in (RULES, DASHBOARD):
             named = set(re.findall(r"\bhakmem_\w+", read(path)))
             self.assertGreaterEqual(len(named), 3)
@@ -105,11 +114,13 @@ class Prometheus(PromtoolCase):
             time.sleep(0.1)
         return value
 
-    def start_prometheus(self, *servers):
+    def start_prometheus(self, *servers, token=None):
         targets = [f"{server.host}:{server.port}" for server in servers]
         shutil.copy(RULES, self.directory)
         config = read(os.path.join(CONTRIB, "prometheus/prometheus.yml"))
         config = config.replace("scrape_interval: 30s", "scrape_interval: 500ms").replace('["127.0.0.1:9105"]', json.dumps(targets))
+        if token is not None:
+            config = config.replace("    static_configs:", f"    authorization:\n      credentials_file: {token}\n    static_configs:")
         log = self.path("log")
         with open(log, "wb") as output:
             self.prometheus = subprocess.Popen(
@@ -120,6 +131,28 @@ class Prometheus(PromtoolCase):
         self.addCleanup(self.prometheus.terminate)
         self.address = self.wait(lambda: re.search(r'msg="Listening on" address=(\S+)', read(log)))[1]
         self.wait(lambda: "Server is ready to receive web requests" in read(log))
+
+    def test_a_machine(self):
+        token = self.write("token", "a token of some 30 characters\n", 0o600)
+        server = self.serve("--all", "--token-file", token)
+        [(first, _)] = self.start(HELD, "threads")
+        [(second, _)] = self.start(HELD, "small")
+        self.start_prometheus(server, token=token)
+        pids = {str(first), str(second)}
+        self.wait(lambda: pids <= {row[0]["pid"] for row in self.query('hakmem_resident_bytes{program="held"}')})
+        self.assertEqual([(target["health"], target["lastError"]) for target in self.api("targets")["activeTargets"]], [("up", "")])
+        # All that was read is there, once for each process.
+        self.wait(lambda: {row[1] for row in self.query("hakmem_processes - on () count(hakmem_resident_bytes)")} == {0})
+        self.assertEqual({row[0]["reason"] for row in self.query("hakmem_processes_left_out")}, {"late", "time", "number", "unreadable"})
+        [(third, _)] = self.start(HELD, "small")
+        self.wait(lambda: str(third) in {row[0]["pid"] for row in self.query("hakmem_resident_bytes")})
+        os.kill(first, signal.SIGKILL)
+        self.wait(lambda: str(first) not in {row[0]["pid"] for row in self.query("hakmem_resident_bytes")})
+        # Without the token it is down.
+        self.write("token", "another token that Prometheus will read, too\n")
+        self.wait(lambda: [value for _, value in self.query("up")] == [1])
+        os.rename(token, token + ".gone")
+        self.wait(lambda: [value for _, value in self.query("up")] == [0])
 
     def test_a_redis_and_a_server_with_threads(self):
         redis = start_redis(self)
@@ -144,7 +177,8 @@ class Prometheus(PromtoolCase):
         self.wait(lambda: [value for _, value in self.query(f'rate(hakmem_allocated_bytes_total{{pid="{server}"}}[1m])') if value > 0])
         [group] = self.api("rules")["groups"]
         self.assertEqual([rule["name"] for rule in group["rules"]],
-                         ["hakmem:in_use_bytes:min1h", "HakmemMemoryGrows", "HakmemMemoryHeldNotLive"])  # fmt: skip
+                         ["hakmem:in_use_bytes:min1h", "HakmemMemoryGrows", "HakmemMemoryHeldNotLive", "HakmemNearLimitWithMuchToGive",
+                          "HakmemLimitWithinAnHour", "hakmem:allocated_bytes:rate1h", "HakmemLeakSuspected"])  # fmt: skip
         os.kill(server, signal.SIGKILL)
         self.wait(lambda: [labels for labels, value in self.query("up == 0") if str(served[1].port) in labels["instance"]])
         self.assertEqual(served[1].process.wait(timeout=30), 1)

@@ -133,7 +133,7 @@ class Answers(ServeCase):
 
     def test_every_metric_is_documented(self):
         [(pid, _)] = self.start(HELD, "threads")
-        there = set(re.findall(r"^(\w+)", self.serve(pid).ask("/metrics").text, re.MULTILINE))
+        there = set(re.findall(r"^# TYPE (\w+)", self.serve(pid).ask("/metrics").text, re.MULTILINE))
         with open(os.path.join(SOURCE, "docs/looking-inside.md"), encoding="utf-8") as file:
             rows = [line for line in file if line.startswith("| `hakmem_")]
         self.assertEqual({name for row in rows for name in re.findall(r"`(hakmem_\w+)", row.split("|")[1])}, there)
@@ -221,7 +221,7 @@ class Profiles(ServeCase):
         for query, status, says in (
             ("", 400, "of which process?"),
             (f"?pid={os.getpid()}", 404, f"process {os.getpid()} is not served"),
-            ("?pid=x", 400, "accepted: pid=NUMBER, seconds=1..3600"),
+            ("?pid=x", 400, "accepted: pid=NUMBER or name=PROGRAM, seconds=1..3600"),
             (f"?pid={self.pid}&seconds=0", 400, "seconds=1..3600"),
         ):
             response = server.ask(self.PATH + query)
@@ -359,8 +359,8 @@ class Places(ServeCase):
             (["1"], "by --port=PORT or by --socket=PATH"),
             (["1", "--port=1", "--socket=x"], "by --port=PORT or by --socket=PATH"),
             (["1", "--host=::1", "--socket=x"], "--host goes with --port"),
-            (["--port=1"], "by their numbers or by --name=PROGRAM"),
-            (["1", "--name=x", "--port=1"], "by their numbers or by --name=PROGRAM"),
+            (["--port=1"], "by their numbers or by --name=PROGRAM, or take --all"),
+            (["1", "--name=x", "--port=1"], "by their numbers or by --name=PROGRAM, or take --all"),
             (["1", "--port=65536"], "accepted: 0..65535"),
             (["1", "--port=-1"], "accepted: 0..65535"),
             (["1", "--port="], "accepted: 0..65535"),
