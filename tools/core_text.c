@@ -1,4 +1,5 @@
 /* core_text.c - what hakmem core prints for people. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core_end.h"
@@ -84,7 +85,9 @@ void core_text(const struct core_report *report, FILE *out) {
     stats_equation(report->snapshot, equation, sizeof equation);
     fprintf(out, "\n%s\nhakmem %s (%s)%s\n", equation, report->remote->layout.release,
             report->remote->layout.variant, stats_moment(report->snapshot, report->remote));
-    stats_print_parts(report->snapshot, out);
+    struct sampled *sampled = sampled_read(report->snapshot, report->remote);
+    stats_print_parts(report->snapshot, sampled, out);
+    free(sampled);
   }
   if (report->places != NULL) {
     fputc('\n', out);

@@ -31,7 +31,7 @@ struct arguments {
   char **program; /* and its arguments; NULL: a process, or files */
 };
 
-enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_RATE, KEY_BY };
+enum { KEY_FORMAT = 1000, KEY_ALLOCATED, KEY_GROWTH, KEY_LEAKS, KEY_PEAK, KEY_RATE, KEY_BY };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0,
@@ -41,6 +41,7 @@ static const struct argp_option options[] = {
     {"allocated", KEY_ALLOCATED, NULL, 0, "what was allocated since the start, live or not", 0},
     {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "what lives by age: first what may be leaking", 0},
+    {"peak", KEY_PEAK, NULL, 0, "what lived when live memory was highest", 0},
     {"sites", 'n', "NUMBER", 0, "places or groups in the table (10)", 0},
     {"rate", KEY_RATE, "BYTES", 0,
      "from now on one sample in so many bytes, as 65536 or 64K; 0: none", 0},
@@ -69,7 +70,7 @@ static error_t set_rate(const char *text, long long *rate) {
 
 static error_t set_view(struct prof_order *order, enum prof_view view) {
   if (order->view != VIEW_LIVE && order->view != view) {
-    complain("--allocated, --growth and --leaks exclude each other");
+    complain("--allocated, --growth, --leaks and --peak exclude each other");
     return EINVAL;
   }
   order->view = view;
@@ -104,6 +105,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     return set_view(&arguments->order, VIEW_ALLOCATED);
   case KEY_LEAKS:
     return set_view(&arguments->order, VIEW_LEAKS);
+  case KEY_PEAK:
+    return set_view(&arguments->order, VIEW_PEAK);
   case KEY_GROWTH:
     error = set_number("growth", value, 1, 86400, &number);
     arguments->order.seconds = (long)number;
@@ -155,6 +158,7 @@ static int show(struct remote *remote, const struct prof_order *order) {
   struct profile profile = {0};
   struct report report = {0};
   int code = wait_and_read(&profile, remote, order);
+  if (code == 0 && order->view == VIEW_PEAK) profile_at_peak(&profile);
   if (code == 0) code = prof_take(&report, order, remote, &profile);
   if (code == 0) code = prof_write(&report);
   prof_forget(&report);
@@ -199,12 +203,13 @@ static bool makes_sense(const struct arguments *arguments) {
     return false;
   }
   if (order->by != BY_STACKS && order->view == VIEW_LEAKS) {
-    complain("--by=%s: --leaks judges stacks; accepted with it: --allocated and --growth", by);
+    complain("--by=%s: --leaks judges stacks; accepted with it: --allocated, --growth and --peak",
+             by);
     return false;
   }
   if (prof_by_is_of_samples(order->by) && order->view != VIEW_LIVE) {
-    complain("--by=%s: it is known of what lives alone; with --allocated and --growth accepted: "
-             "stacks|function|file|library",
+    complain("--by=%s: it is known of what lives alone; with --allocated, --growth and --peak "
+             "accepted: stacks|function|file|library",
              by);
     return false;
   }
@@ -228,8 +233,9 @@ static int refuse_diff(const struct arguments *arguments) {
   const struct prof_order *order = &arguments->order;
   if (arguments->words.count != WORDS_OF_DIFF)
     complain("diff: name two files, which --format=pprof -o FILE has made");
-  else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->rate >= 0)
-    complain("diff: --growth, --leaks and --rate are for a process");
+  else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->view == VIEW_PEAK ||
+           order->rate >= 0)
+    complain("diff: --growth, --leaks, --peak and --rate are for a process");
   else if (order->by != BY_STACKS) complain("diff: --by is for a process or a core file");
   else if (order->format == FORMAT_HTML || order->format == FORMAT_JSON)
     complain("diff: --format=%s shows no difference yet; accepted here: --format=table|folded",

@@ -6,7 +6,7 @@
 
 #include "places.h"
 
-enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS };
+enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS, VIEW_PEAK };
 enum prof_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_FOLDED, FORMAT_PPROF, FORMAT_HTML };
 enum prof_by { BY_STACKS, BY_FUNCTION, BY_FILE, BY_LIBRARY, BY_THREAD, BY_SIZE, BY_AGE };
 
@@ -62,6 +62,7 @@ struct report {
   double sum;
   double less; /* of VIEW_GROWTH: what other places have less, as a positive number */
   unsigned suspects;
+  uint64_t peak_ms; /* of VIEW_PEAK: how long ago it was */
 };
 
 /** Makes a report of a process that is there; 0, or an exit code after a complaint. In each case prof_forget may follow. */

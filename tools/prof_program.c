@@ -121,6 +121,7 @@ static void take(struct run *run, pid_t thread) {
   run->code = 1;
   if (remote != NULL && read_it(thread, remote, &profile)) {
     if (run->has_before) profile_subtract(&profile, &run->before);
+    if (run->order->view == VIEW_PEAK) profile_at_peak(&profile);
     run->code = prof_take(&run->report, run->order, remote, &profile);
   }
   run->has_report = run->code == 0;

@@ -14,7 +14,8 @@
 #include "snapshot.h"
 #include "stats.h"
 
-static const char *const titles[] = {"live", "allocated since the start", "grown", "live"};
+static const char *const titles[] = {"live", "allocated since the start", "grown", "live",
+                                     "live at the peak"};
 
 struct source {
   const struct profile *profile;
@@ -41,21 +42,43 @@ static void write_rate(const struct profile *profile, FILE *out) {
     fprintf(out, ", so far one in %s", stats_bytes(profile->live_rate, now));
 }
 
-static void write_head(const struct report *report, const struct source *source, FILE *out) {
+/* "peak 226.0 MiB live bytes 12 s ago, by 113 samples (one in 2.0 MiB); 90.0 MiB live now" */
+static void write_peak(const struct source *source, FILE *out) {
   const struct profile *profile = source->profile;
-  const struct snapshot *snapshot = source->snapshot;
-  const struct remote *remote = source->remote;
-  char covered[16], all[16], sum[16];
-  const struct prof_order *order = report->order;
+  bool core = source->remote->core != NULL;
+  char peak[16], live[16], age[32];
+  if (profile->peak_samples == 0) fputs("peak not known: no block was sampled (", out);
+  else
+    fprintf(out, "peak %s live bytes %s %s, by %llu sample%s (",
+            stats_bytes(profile->peak_bytes, peak), stats_age(profile->peak_ms, age),
+            core ? "before the last sample" : "ago", (unsigned long long)profile->peak_samples,
+            stats_plural(profile->peak_samples));
+  write_rate(profile, out);
+  fprintf(out, "); %s live %s\n", stats_bytes((double)source->snapshot->in_use, live),
+          core ? "at the end" : "now");
+}
+
+static void write_covers(const struct source *source, FILE *out) {
+  const struct profile *profile = source->profile;
+  char covered[16], all[16];
   /* An estimate may be above what it estimates. */
-  double live = (double)snapshot->in_use;
-  const double much = 1.1; /* less is not worth a word */
+  double live = (double)source->snapshot->in_use;
   bool above = profile->live_bytes > live;
   fprintf(out, "covers %s of %s live bytes, by %llu sample%s (",
           stats_bytes(above ? live : profile->live_bytes, covered), stats_bytes(live, all),
           (unsigned long long)profile->live_samples, stats_plural(profile->live_samples));
   write_rate(profile, out);
   fputs(")\n", out);
+}
+
+static void write_head(const struct report *report, const struct source *source, FILE *out) {
+  const struct profile *profile = source->profile;
+  const struct remote *remote = source->remote;
+  char sum[16];
+  const struct prof_order *order = report->order;
+  double live = (double)source->snapshot->in_use;
+  const double much = 1.1; /* less is not worth a word */
+  (order->view == VIEW_PEAK ? write_peak : write_covers)(source, out);
   fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
           titles[order->view]);
   if (order->view == VIEW_GROWTH)
@@ -68,8 +91,7 @@ static void write_head(const struct report *report, const struct source *source,
   if (profile->dropped > 0)
     fprintf(out, "; %llu sample%s dropped, for want of memory",
             (unsigned long long)profile->dropped, profile->dropped == 1 ? " was" : "s were");
-  if (profile->live_bytes > much * live && order->view != VIEW_ALLOCATED &&
-      order->view != VIEW_GROWTH)
+  if (profile->live_bytes > much * live && (order->view == VIEW_LIVE || order->view == VIEW_LEAKS))
     fprintf(out, "; an estimate by few samples, above what lives");
   fprintf(out, "\n");
 }
@@ -119,7 +141,10 @@ static int fill(struct report *report, const struct source *source) {
 int prof_take(struct report *report, const struct prof_order *order, const struct remote *remote,
               const struct profile *profile) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  *report = (struct report){.order = order, .pid = remote->pid, .covered = profile->live_bytes};
+  *report = (struct report){.order = order,
+                            .pid = remote->pid,
+                            .covered = profile->live_bytes,
+                            .peak_ms = profile->peak_ms};
   snprintf(report->program, sizeof report->program, "%s", remote->program);
   if (snapshot == NULL) {
     complain("out of memory");

@@ -51,7 +51,8 @@ static void print_figures(const struct report *report, const struct row *row, FI
           blocks, row->blocks < 0 && blocks > 0 ? "fewer " : "", stats_plural(blocks),
           (unsigned long long)samples, stats_plural(samples));
   if (report->order->view == VIEW_LEAKS) prof_leak_ages(report, row, out);
-  else if (!allocated) fprintf(out, ", the oldest %s", stats_age(place->samples.oldest_ms, age));
+  else if (!allocated && report->order->view != VIEW_PEAK)
+    fprintf(out, ", the oldest %s", stats_age(place->samples.oldest_ms, age));
   fprintf(out, "\n");
 }
 

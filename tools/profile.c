@@ -19,6 +19,21 @@ static uint64_t now_of_samples(void) {
 
 /* --- stacks ------------------------------------------------------------------------------------------ */
 
+/* Until it is the same twice: so the figures of a stack are of one moment. Of a process that takes samples all the time the last of
+ * them has to do, where each word is as it was then. */
+static bool read_at_rest(const struct remote *remote, uint64_t address, uint64_t *words,
+                         size_t bytes) {
+  enum { TRIES = 8 };
+  static uint64_t again[WORDS_A_CHUNK];
+  if (!remote_read(remote, address, words, bytes)) return false;
+  for (int i = 0; i < (remote->core != NULL ? 0 : TRIES); i++) {
+    if (!remote_read(remote, address, again, bytes)) return false;
+    if (memcmp(words, again, bytes) == 0) break;
+    memcpy(words, again, bytes);
+  }
+  return true;
+}
+
 static bool read_words(struct profile *profile, const struct remote *remote,
                        const struct samples *head, uint32_t end) {
   if (end > SAMPLE_STACK_CHUNKS * WORDS_A_CHUNK) return false;
@@ -28,24 +43,39 @@ static bool read_words(struct profile *profile, const struct remote *remote,
   for (uint32_t i = 0; i < chunks; i++) {
     uint32_t left = end - i * WORDS_A_CHUNK;
     size_t bytes = (left < WORDS_A_CHUNK ? left : WORDS_A_CHUNK) * sizeof(uint64_t);
-    if (!remote_read(remote, (uintptr_t)atomic_load(&head->stack_chunks[i]),
-                     profile->words + (size_t)i * WORDS_A_CHUNK, bytes))
+    if (!read_at_rest(remote, (uintptr_t)atomic_load(&head->stack_chunks[i]),
+                      profile->words + (size_t)i * WORDS_A_CHUNK, bytes))
       return false;
   }
   return true;
 }
 
-static void add_site(struct profile *profile, uint32_t place) {
+/* What the stack has saved for the peak, or for a later one than ours, if there was one meanwhile; else it has still what it had. */
+static struct site_peak peak_of(const struct sample_stack *stack, uint64_t number) {
+  const struct sample_totals *then = &stack->at_peak, *all = &stack->allocated,
+                             *freed = &stack->freed;
+  if (atomic_load(&stack->saved_for) >= number)
+    return (struct site_peak){(double)atomic_load(&then->bytes),
+                              (double)atomic_load(&then->blocks) / SAMPLE_BLOCK,
+                              atomic_load(&then->samples)};
+  return (struct site_peak){(double)(atomic_load(&all->bytes) - atomic_load(&freed->bytes)),
+                            (double)(atomic_load(&all->blocks) - atomic_load(&freed->blocks)) /
+                                SAMPLE_BLOCK,
+                            atomic_load(&all->samples) - atomic_load(&freed->samples)};
+}
+
+static void add_site(struct profile *profile, uint32_t place, uint64_t peak_number) {
   const struct sample_stack *stack = (const struct sample_stack *)(profile->words + place);
   struct site *site = &profile->sites[profile->site_count++];
   *site = (struct site){.place = place, .depth = stack->depth, .addresses = stack->addresses};
   site->samples.allocated = atomic_load(&stack->allocated.samples);
   site->allocated_bytes = (double)atomic_load(&stack->allocated.bytes);
   site->allocated_blocks = (double)atomic_load(&stack->allocated.blocks) / SAMPLE_BLOCK;
+  site->peak = peak_of(stack, peak_number);
   profile->allocated_bytes += site->allocated_bytes;
 }
 
-static bool find_sites(struct profile *profile, uint32_t end) {
+static bool find_sites(struct profile *profile, uint32_t end, uint64_t peak_number) {
   size_t room = 0;
   for (uint32_t at = 1; at < end;) {
     const struct sample_stack *stack = (const struct sample_stack *)(profile->words + at);
@@ -61,7 +91,7 @@ static bool find_sites(struct profile *profile, uint32_t end) {
       profile->sites = more;
       room = room * 2 + 64;
     }
-    add_site(profile, at);
+    add_site(profile, at, peak_number);
     at += HEAD_WORDS + stack->depth;
   }
   return true;
@@ -115,6 +145,7 @@ static void add_record(struct profile *profile, const struct sample_record *reco
                                           .weight = weight,
                                           .age_ms = age,
                                           .size = size,
+                                          .address = atomic_load(&record->address),
                                           .heap = atomic_load(&record->heap)});
 }
 
@@ -179,6 +210,10 @@ static bool read_records(struct profile *profile, const struct remote *remote,
   uint64_t since = atomic_load(&head->since_ms);
   profile->now_ms = now;
   profile->age_ms = now > since ? now - since : 0;
+  uint64_t peak_at = atomic_load(&head->peak.since_ms);
+  profile->peak_bytes = (double)atomic_load(&head->peak.bytes);
+  profile->peak_samples = atomic_load(&head->peak.samples);
+  profile->peak_ms = now > peak_at ? now - peak_at : 0;
   for (uint32_t first = 0; first < count; first += SAMPLE_RECORDS_A_CHUNK) {
     uint64_t address;
     uint32_t records = chunk_at(head, first, &address);
@@ -223,8 +258,10 @@ const char *profile_look(struct profile *profile, const struct remote *remote) {
     return "its samples cannot be read";
   }
   uint32_t end = atomic_load(&head->stacks_end);
-  const char *wrong =
-      head->version <= SAMPLES_VERSION ? NULL : "its samples are of a later version than this tool";
+  /* 0: it has taken none. */
+  const char *wrong = head->version == 0 || head->version == SAMPLES_VERSION
+                          ? NULL
+                          : "its samples are of another version than this tool";
   profile->rate = atomic_load(&head->rate);
   int32_t option;
   if (profile->rate == 0 && remote_option(remote, "HAKMEM_PROF_RATE", &option))
@@ -233,7 +270,8 @@ const char *profile_look(struct profile *profile, const struct remote *remote) {
   profile->samples = atomic_load(&head->samples);
   profile->dropped = atomic_load(&head->dropped);
   if (wrong == NULL && head->version > 0 && profile->samples > 0 &&
-      !(read_words(profile, remote, head, end) && find_sites(profile, end) &&
+      !(read_words(profile, remote, head, end) &&
+        find_sites(profile, end, atomic_load(&head->peak.number)) &&
         read_records(profile, remote, head)))
     wrong = "its samples make no sense, or there is no memory here";
   free(head);
@@ -266,6 +304,19 @@ void profile_subtract(struct profile *profile, const struct profile *before) {
     site->allocated_blocks -= was->allocated_blocks;
     site->samples.allocated = less(site->samples.allocated, was->samples.allocated);
     site->samples.live = less(site->samples.live, was->samples.live);
+  }
+}
+
+void profile_at_peak(struct profile *profile) {
+  profile->live_bytes = profile->peak_bytes;
+  profile->live_samples = profile->peak_samples;
+  profile->live_count = 0;
+  for (size_t i = 0; i < profile->site_count; i++) {
+    struct site *site = &profile->sites[i];
+    site->live_bytes = site->peak.bytes;
+    site->live_blocks = site->peak.blocks;
+    site->samples =
+        (struct site_samples){.allocated = site->samples.allocated, .live = site->peak.samples};
   }
 }
 

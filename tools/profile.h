@@ -15,6 +15,12 @@ struct site_samples {
       [QUARTERS]; /* bytes of each quarter of the time since the first sample, the oldest first */
 };
 
+/* What lived there when the samples of all stacks stood for most live bytes. */
+struct site_peak {
+  double bytes, blocks;
+  uint64_t samples;
+};
+
 /* A stack, and what was allocated there. Bytes and blocks are estimates of all, by the samples. */
 struct site {
   uint32_t place; /* names it within its process */
@@ -22,14 +28,16 @@ struct site {
   const uint64_t *addresses; /* in profile.words */
   double live_bytes, live_blocks, allocated_bytes, allocated_blocks;
   struct site_samples samples;
+  struct site_peak peak;
 };
 
 /* A live sample. */
 struct live_sample {
   uint32_t place, size_class; /* as in observe/samples.h */
   uint64_t weight, age_ms;
-  uint64_t size; /* as asked for */
-  uint64_t heap; /* of the thread that allocated it; 0: none */
+  uint64_t size;    /* as asked for */
+  uint64_t address; /* of the block */
+  uint64_t heap;    /* of the thread that allocated it; 0: none */
 };
 
 struct profile {
@@ -44,7 +52,9 @@ struct profile {
   struct site *sites;
   size_t site_count;
   double live_bytes, allocated_bytes;
-  uint64_t *words; /* copies of the stacks */
+  double peak_bytes;              /* the most that ever lived; 0: no sample was taken */
+  uint64_t peak_samples, peak_ms; /* how many they were, and how long ago that was */
+  uint64_t *words;                /* copies of the stacks */
   struct live_sample *live;
   size_t live_count, live_room;
 };
@@ -53,6 +63,8 @@ struct profile {
 const char *profile_look(struct profile *profile, const struct remote *remote);
 /** The same; 0, or an exit code after a complaint. */
 int profile_read(struct profile *profile, const struct remote *remote);
+/** Makes it one of the peak: what lives is what lived then. Ages, sizes and threads of live samples are not known of it. */
+void profile_at_peak(struct profile *profile);
 /** Calls each(context, records, count) for the records, a chunk at a time, live and freed ones. False: they cannot be read. */
 bool profile_each_chunk(const struct remote *remote,
                         void (*each)(void *context, const struct sample_record *records,

@@ -100,7 +100,6 @@ static bool read_core(struct resident *resident) {
   struct mapped mapping;
   FILE *maps = target_maps(resident->target);
   if (maps == NULL) return false;
-  resident->by_page = true;
   bool ok = true;
   while (ok && getline(&line, &line_room, maps) >= 0) {
     if (!mapped_parse(line, &mapping)) continue;
@@ -117,25 +116,24 @@ static bool read_core(struct resident *resident) {
   return ok;
 }
 
-bool resident_open(struct resident *resident, struct target target) {
+bool resident_open_pages(struct resident *resident, struct target target) {
   char path[64];
   memset(resident, 0, sizeof *resident);
   resident->target = target;
-  resident->pagemap = -1;
   resident->page = (size_t)sysconf(_SC_PAGESIZE);
-  if (target.core != NULL) {
-    if (read_core(resident)) return true;
-    resident_close(resident);
-    return false;
-  }
   snprintf(path, sizeof path, "/proc/%d/pagemap", target.pid);
-  resident->pagemap = open(path, O_RDONLY | O_CLOEXEC);
-  resident->by_page = resident->pagemap >= 0;
-  if (!read_areas(resident)) {
+  resident->pagemap = target.core == NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  resident->by_page = target.core != NULL || resident->pagemap >= 0;
+  return resident->by_page;
+}
+
+bool resident_open(struct resident *resident, struct target target) {
+  (void)resident_open_pages(resident, target);
+  if (!(target.core != NULL ? read_core : read_areas)(resident)) {
     resident_close(resident);
     return false;
   }
-  resident->total = read_total(resident);
+  if (target.core == NULL) resident->total = read_total(resident);
   return true;
 }
 
@@ -228,6 +226,17 @@ bool resident_is(struct resident *resident, uint64_t address) {
       memset(resident->near, 0xff, sizeof resident->near);
   }
   return (resident->near[(address - start) / resident->page] & PAGE_PRESENT) != 0;
+}
+
+uint64_t resident_bytes(const struct resident *resident, uint64_t start, uint64_t end) {
+  uint64_t entries[AT_ONCE], bytes = 0, page = resident->page;
+  while (start < end) {
+    size_t count = (end - start) / page < AT_ONCE ? (end - start) / page : AT_ONCE;
+    if (count == 0 || !read_entries(resident, start, entries, count)) break;
+    for (size_t i = 0; i < count; i++) bytes += (entries[i] & PAGE_PRESENT) != 0 ? page : 0;
+    start += count * page;
+  }
+  return bytes;
 }
 
 double resident_rest_of(const struct area *area) {

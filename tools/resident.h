@@ -41,6 +41,8 @@ struct resident {
 
 /** False when the process has ended, or may not be read. */
 bool resident_open(struct resident *resident, struct target target);
+/** The same without mappings and sums: for resident_bytes. False: pages cannot be told. */
+bool resident_open_pages(struct resident *resident, struct target target);
 void resident_close(struct resident *resident);
 
 /** Sets weights[i] to how much of page i counts as resident, from 0 to 1, and takes these pages for shown. `start` and `bytes`
@@ -49,6 +51,9 @@ void resident_load(struct resident *resident, uint64_t start, uint64_t bytes, do
 
 /** Is the page at `address` in memory? Also true where that cannot be told. */
 bool resident_is(struct resident *resident, uint64_t address);
+
+/** Bytes of whole pages that are in memory of [start, end), both multiples of the page. */
+uint64_t resident_bytes(const struct resident *resident, uint64_t start, uint64_t end);
 
 /** The area that has this address; NULL: none. */
 /** Resident bytes of an area that were never shown. */

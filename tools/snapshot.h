@@ -2,8 +2,8 @@
  * each byte is. So the parts add up by page, not by what anybody believes.
  *
  * Every resident byte is in one part:
- *   live           of blocks that the program holds; what a block has more than was asked for is in it, since nobody keeps
- *                  the size that was asked for
+ *   live           of blocks that the program holds; what a block has more than was asked for is in it: of samples alone is known
+ *                  what was asked for (sampled.h)
  *   slack          behind the last block of a slab, and behind the end of a Huge block
  *   caches         free and kept to be handed out fast: in bins, outgoing batches, inboxes and drained lists, Large blocks and free
  *                  slices that were not given back, the warm pool
@@ -69,6 +69,7 @@ struct snapshot {
   uint64_t resident, swapped; /* as the kernel says */
   double live, slack, caches, fragmentation, metadata, not_ours;
   double warm_resident, slices_resident, spans_resident; /* parts of caches */
+  double large_resident, huge_resident;                  /* parts of live */
   double unused_resident; /* of fragmentation: memory of slabs that was no block yet */
   bool partial;           /* it changed faster than it could be read: the parts need not add up */
   bool counted;     /* of the page that it keeps for us: sums alone, without classes and threads */

@@ -105,6 +105,7 @@ static void add_span(struct walk *walk, struct copy span, uint64_t start, unsign
   if (kind == kinds[2]) {
     snapshot->large_bytes += bytes;
     snapshot->live += resident;
+    snapshot->large_resident += resident;
     return;
   }
   if (kind == kinds[3] || kind == kinds[4]) snapshot->cached_bytes += bytes;
@@ -155,7 +156,9 @@ static void add_huge(struct walk *walk, uint64_t address, uint64_t units) {
                     : usable - at < walk->unit_bytes ? usable - at
                                                      : walk->unit_bytes;
     load_unit(walk, address + at);
-    snapshot->live += part(walk, 0, used);
+    double held = part(walk, 0, used);
+    snapshot->live += held;
+    snapshot->huge_resident += held;
     snapshot->slack += part(walk, used, walk->unit_bytes);
   }
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "snapshot.h"
+#include "sampled.h"
 
 /* A part of what is resident. */
 struct part {
@@ -35,15 +35,20 @@ char *stats_bytes(double bytes, char text[16]);
 char *stats_age(uint64_t ms, char text[32]);
 
 /** A line for each part, and one for each heap. */
-void stats_print_parts(const struct snapshot *snapshot, FILE *out);
+/** `sampled`: NULL where nothing of it is known, as in the next ones. */
+void stats_print_parts(const struct snapshot *snapshot, const struct sampled *sampled, FILE *out);
 void stats_print_heaps(const struct snapshot *snapshot, FILE *out);
 
-void stats_text(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
-void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+void stats_text(const struct snapshot *snapshot, const struct sampled *sampled,
+                const struct remote *remote, FILE *out);
+void stats_json(const struct snapshot *snapshot, const struct sampled *sampled,
+                const struct remote *remote, FILE *out);
 /** As OpenMetrics 1.0. */
-void stats_metrics(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+void stats_metrics(const struct snapshot *snapshot, const struct sampled *sampled,
+                   const struct remote *remote, FILE *out);
 /** As Prometheus' text format 0.0.4. */
-void stats_metrics_plain(const struct snapshot *snapshot, const struct remote *remote, FILE *out);
+void stats_metrics_plain(const struct snapshot *snapshot, const struct sampled *sampled,
+                         const struct remote *remote, FILE *out);
 
 /** What is to be said of the moment that the figures are of: "", or words that begin with "; ". */
 const char *stats_moment(const struct snapshot *snapshot, const struct remote *remote);

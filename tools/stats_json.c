@@ -83,7 +83,7 @@ static void put_os(struct json *json, const struct snapshot *s) {
   json_close_group(json, '}');
 }
 
-static void put_totals(struct json *json, const struct snapshot *s) {
+static void put_totals(struct json *json, const struct snapshot *s, const struct sampled *sampled) {
   json_open_group(json, "totals", '{');
   json_number(json, "superslabs_live", s->superslabs);
   json_number(json, "superslabs_peak", s->superslabs_peak);
@@ -108,6 +108,9 @@ static void put_totals(struct json *json, const struct snapshot *s) {
   json_number(json, "cached", s->cached_bytes);
   json_number(json, "given", s->given_bytes);
   json_number(json, "lost", s->lost);
+  json_bytes(json, "peak", sampled != NULL ? sampled->peak : 0);
+  json_number(json, "peak_samples", sampled != NULL ? sampled->peak_samples : 0);
+  json_number(json, "peak_ms", sampled != NULL ? sampled->peak_ms : 0);
   json_close_group(json, '}');
 }
 
@@ -125,6 +128,19 @@ static void put_equation(struct json *json, const struct snapshot *snapshot) {
   json_bytes(json, "swapped", (double)snapshot->swapped);
   json_boolean(json, "by_page", snapshot->by_page);
   json_boolean(json, "counted", snapshot->counted);
+  json_close_group(json, '}');
+}
+
+/* Of the equation's live; there only where samples tell it. */
+static void put_rounding(struct json *json, const struct sampled *sampled) {
+  if (sampled == NULL) return;
+  json_open_group(json, "rounding", '{');
+  json_bytes(json, "asked", sampled->asked);
+  json_bytes(json, "rounding", sampled->rounding);
+  json_bytes(json, "error", sampled->error);
+  json_number(json, "samples", sampled->samples);
+  json_bytes(json, "large", sampled->classes[ROUNDING_LARGE].bytes);
+  json_bytes(json, "huge", sampled->classes[ROUNDING_HUGE].bytes);
   json_close_group(json, '}');
 }
 
@@ -157,7 +173,7 @@ static void put_counts(struct json *json, const struct remote *remote, const uin
 }
 
 static void put_class(struct json *json, const struct remote *remote, unsigned c,
-                      const struct class_figures *figures) {
+                      const struct class_figures *figures, const struct rounding *rounding) {
   json_open_group(json, NULL, '{');
   json_number(json, "class", c);
   json_number(json, "size", figures->size);
@@ -168,6 +184,11 @@ static void put_class(struct json *json, const struct remote *remote, unsigned c
   json_bytes(json, "slack", figures->slack);
   json_bytes(json, "caches", figures->caches);
   json_bytes(json, "fragmentation", figures->fragmentation);
+  if (rounding != NULL) {
+    json_bytes(json, "rounding", rounding->bytes);
+    json_bytes(json, "rounding_error", rounding->error);
+    json_number(json, "samples", rounding->samples);
+  }
   json_close_group(json, '}');
   json_close_group(json, '}');
 }
@@ -215,7 +236,8 @@ static void put_named(struct json *json, const struct snapshot *snapshot) {
   json_close_group(json, ']');
 }
 
-void stats_json(const struct snapshot *snapshot, const struct remote *remote, FILE *out) {
+void stats_json(const struct snapshot *snapshot, const struct sampled *sampled,
+                const struct remote *remote, FILE *out) {
   struct json json = {.out = out};
   json_open_group(&json, NULL, '{');
   json_number(&json, "version", 1);
@@ -227,12 +249,15 @@ void stats_json(const struct snapshot *snapshot, const struct remote *remote, FI
   json_text(&json, "at", "reading");
   json_boolean(&json, "partial", snapshot->partial);
   put_equation(&json, snapshot);
+  put_rounding(&json, sampled);
   put_parts(&json, snapshot);
   put_os(&json, snapshot);
-  put_totals(&json, snapshot);
+  put_totals(&json, snapshot, sampled);
   json_open_group(&json, "classes", '[');
   for (unsigned c = 0; c < CLASSES_MOST; c++)
-    if (snapshot->classes[c].size > 0) put_class(&json, remote, c, &snapshot->classes[c]);
+    if (snapshot->classes[c].size > 0)
+      put_class(&json, remote, c, &snapshot->classes[c],
+                sampled != NULL ? &sampled->classes[c] : NULL);
   json_close_group(&json, ']');
   static const char *const tiers[] = {"large", "huge"};
   for (int i = 0; i < 2; i++) {

@@ -22,7 +22,8 @@ unsigned statistics_os(const struct totals *totals, struct figure figures[FIGURE
 unsigned statistics_memory(const struct totals *totals, struct figure figures[FIGURES_MOST]) {
   FILL({"resident", os_resident_bytes()}, {"live", totals->in_use}, {"pinned", totals->pinned},
        {"bins", totals->in_bins}, {"cached", totals->cached}, {"metadata", totals->metadata_bytes},
-       {"given", totals->given}, {"lost", totals->lost});
+       {"given", totals->given}, {"lost", totals->lost}, {"peak", totals->peak},
+       {"peak_samples", totals->peak_samples}, {"peak_ms", totals->peak_ms});
 }
 
 unsigned statistics_warm_pool(const struct class_totals *totals,

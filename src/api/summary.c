@@ -63,6 +63,15 @@ static void put_resident(struct sheet *sheet, const char *label, uint64_t bytes,
   sheet_end_line(sheet, &line);
 }
 
+/* The peak, if any block was sampled. Samples know what was asked for, without what rounding adds. */
+static void put_peak(struct report *line, const struct totals *totals) {
+  if (totals->peak_samples == 0) return;
+  report_text(line, "; at the peak, ");
+  put_number(line, totals->peak_ms / 1000, " s ago, ");
+  put_bytes(line, totals->peak, " asked for (by ");
+  put_number(line, totals->peak_samples, totals->peak_samples == 1 ? " sample)" : " samples)");
+}
+
 /* Where the memory is. Without `complete` a lock was held that a signal handler does not wait for. */
 static void put_memory(struct sheet *sheet, const struct totals *totals, bool complete) {
   static const char *const labels[] = {"live", "kept", "mapped", "given back"};
@@ -73,6 +82,7 @@ static void put_memory(struct sheet *sheet, const struct totals *totals, bool co
       report_text(&line, "not known at this moment: memory was being taken or given back");
     } else if (i == 0) {
       put_bytes(&line, totals->in_use, " in blocks of the program");
+      put_peak(&line, totals);
     } else if (i == 1) {
       put_bytes(&line, totals->in_bins, " of free blocks in threads, ");
       put_bytes(&line, totals->pinned, " beside live ones, ");

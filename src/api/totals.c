@@ -5,6 +5,7 @@
 #include "heap/named.h"
 #include "heap/samples.h"
 #include "sample/guarded.h"
+#include "sample/records.h"
 
 /* Bins belong to their threads, which do not lock them; a figure read in passing may be old, never
  * wild: it is one aligned word. */
@@ -29,6 +30,14 @@ static uint64_t plausible_warm(uint64_t units_warm, const struct superslab_stats
   return units_warm < rest ? units_warm : rest;
 }
 
+/* Without the sampler's lock: each figure is one word. */
+static void fill_peak(struct totals *totals) {
+  uint64_t now = os_clock_ms(), then = LOAD(samples.peak.since_ms);
+  totals->peak = LOAD(samples.peak.bytes);
+  totals->peak_samples = LOAD(samples.peak.samples);
+  totals->peak_ms = totals->peak != 0 && now > then ? now - then : 0;
+}
+
 /* All but what is under the lock of SuperSlabs. */
 static void fill(struct totals *totals, bool deep) {
   unit_stats_get(&totals->unit);
@@ -36,6 +45,7 @@ static void fill(struct totals *totals, bool deep) {
   totals->unit.units_warm = plausible_warm(totals->unit.units_warm, &totals->superslab);
   heap_counts(&totals->heaps_active, &totals->heaps_parked);
   totals->metadata_bytes = meta_bytes_used();
+  fill_peak(totals);
   totals->in_use = totals->in_bins = totals->pinned = totals->cached = totals->given = 0;
   totals->lost = 0;
   if (!deep) return;

@@ -19,6 +19,8 @@ struct totals {
   uint64_t cached; /* empty memory kept for reuse: Large blocks, slices, the warm pool */
   uint64_t given;  /* pages given back inside slabs and Large blocks */
   uint64_t lost;   /* free blocks that this process does not know of, since it is a fork's child */
+  /* The most that ever lived, by what was asked for, estimated by so many samples; with or without `deep`. 0: none was taken. */
+  uint64_t peak, peak_samples, peak_ms; /* bytes; how long ago it was */
 };
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-  SAMPLES_VERSION = 1,
+  SAMPLES_VERSION = 2,
   SAMPLE_RECORDS_A_CHUNK = 1024,
   SAMPLE_RECORD_CHUNKS = 4096, /* 4 million live samples */
   SAMPLE_STACK_CHUNK_BYTES = 64 * 1024,
@@ -54,7 +54,18 @@ struct sample_stack {
   uint32_t depth;
   uint32_t next; /* where the next one of its bucket lies; 0: none */
   struct sample_totals allocated, freed;
+  /* What lived at the peak of this number; of another number than the peak's: what lives now, since nothing has changed. */
+  struct sample_totals at_peak;
+  _Atomic uint64_t saved_for;
   uint64_t addresses[]; /* `depth` of them: return addresses, innermost first */
+};
+
+/* The moment at which the live samples stood for most bytes (sample/sums.h). */
+struct sample_peak {
+  _Atomic uint64_t number;   /* of peaks so far; 0: there was no sample */
+  _Atomic uint64_t bytes;    /* that they stood for */
+  _Atomic uint64_t samples;  /* how many they were */
+  _Atomic uint64_t since_ms; /* when it was */
 };
 
 struct samples {
@@ -70,6 +81,8 @@ struct samples {
   _Atomic uint32_t records;    /* numbers given to records so far */
   _Atomic uint32_t stacks_end; /* where the next stack will lie, in 8 bytes */
   _Atomic uint64_t stack_count;
+  _Atomic uint64_t live_bytes; /* that the live samples stand for */
+  struct sample_peak peak;
   uint32_t buckets[2][SAMPLE_FIRST_BUCKETS]; /* the sampler's own */
   _Atomic(char *) stack_chunks[SAMPLE_STACK_CHUNKS];
   _Atomic(struct sample_record *) record_chunks[SAMPLE_RECORD_CHUNKS];

@@ -8,6 +8,7 @@
 #include "sample/chance.h"
 #include "sample/guarded.h"
 #include "sample/records.h"
+#include "sample/sums.h"
 #include "stack/stack.h"
 
 /* While nothing is sampled: a look, after so many bytes, whether that has changed. */
@@ -128,32 +129,6 @@ bool sample_is_due(size_t size) {
 
 /* --- what is kept ------------------------------------------------------------------------------------------ */
 
-static uint64_t blocks_of(const struct sample_record *record) {
-  double blocks = (double)LOAD(record->weight) / (double)LOAD(record->size);
-  return (uint64_t)(blocks * SAMPLE_BLOCK + 0.5);
-}
-
-/* Under the lock, as the next ones: nobody else writes them. */
-static void add(struct sample_totals *totals, uint64_t count, uint64_t blocks, uint64_t bytes) {
-  STORE(totals->samples, LOAD(totals->samples) + count);
-  STORE(totals->blocks, LOAD(totals->blocks) + blocks);
-  STORE(totals->bytes, LOAD(totals->bytes) + bytes);
-}
-
-static void count(struct sample_totals *totals, const struct sample_record *record) {
-  add(totals, 1, blocks_of(record), LOAD(record->weight));
-}
-
-/* Neither total ever falls. */
-static void count_growth(struct sample_stack *stack, const struct sample_record *from,
-                         const struct sample_record *to) {
-  uint64_t blocks = blocks_of(from) - blocks_of(to); /* it stands for fewer */
-  uint64_t before = LOAD(from->weight), now = LOAD(to->weight);
-  add(&stack->allocated, 0, 0, now > before ? now - before : 0);
-  add(&stack->freed, 0, blocks <= INT64_MAX ? blocks : 0, now < before ? before - now : 0);
-  if (blocks > INT64_MAX) add(&stack->allocated, 0, 0 - blocks, 0);
-}
-
 enum { NOT_THERE = CLASS_COUNT };
 
 /* With musl a thread's own stack may have 2 KiB. */
@@ -200,12 +175,8 @@ static bool keep(const void *block, size_t size, unsigned size_class, const stru
   if (LOAD(samples.samples) == 0) STORE(samples.since_ms, os_clock_ms());
   samples.version = SAMPLES_VERSION;
   STORE(samples.samples, LOAD(samples.samples) + 1);
-  if (LOAD(record.stack) != 0) count(&stack_at(LOAD(record.stack))->allocated, &record);
+  sums_add(&record);
   return true;
-}
-
-static void count_freed(const struct sample_record *record) {
-  if (LOAD(record->stack) != 0) count(&stack_at(LOAD(record->stack))->freed, record);
 }
 
 /* Under the lock. The class that it was counted in; NOT_THERE. */
@@ -213,7 +184,7 @@ static unsigned forget(const void *block) {
   struct sample_record record;
   if (!record_remove((uintptr_t)block, &record)) return NOT_THERE;
   probe_free(block);
-  count_freed(&record);
+  sums_free(&record);
   return LOAD(record.size_class);
 }
 
@@ -337,7 +308,7 @@ void sample_grow(const void *block, size_t size) {
   if (record != NULL && LOAD(record->size) + size / BEHIND_PART < size) {
     struct sample_record now = *record;
     grow(&now, size);
-    if (LOAD(record->stack) != 0) count_growth(stack_at(LOAD(record->stack)), record, &now);
+    sums_grow(record, &now);
     record_resize(record, &now);
   }
   lock_release(&heap_samples.lock);
@@ -350,10 +321,9 @@ void sample_put_back(struct slab *descriptor, const void *block, size_t size,
   grow(record, size);
   lock_acquire(&heap_samples.lock);
   bool kept = add_record(block, record);
-  uint32_t stack = LOAD(record->stack);
   if (kept) STORE(descriptor->sampled, 1);
-  if (kept && stack != 0) count_growth(stack_at(stack), &before, record);
-  if (!kept) count_freed(&before);
+  if (kept) sums_grow(&before, record);
+  else sums_free(&before);
   lock_release(&heap_samples.lock);
   if (kept) probe_alloc(block, size, LOAD(record->weight));
 }
@@ -361,6 +331,6 @@ void sample_put_back(struct slab *descriptor, const void *block, size_t size,
 void sample_drop(const struct sample_record *record) {
   if (are_lost()) return;
   lock_acquire(&heap_samples.lock);
-  count_freed(record);
+  sums_free(record);
   lock_release(&heap_samples.lock);
 }

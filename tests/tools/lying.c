@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "slices") == 0) layout->map.slice_shift = layout->map.unit_shift;
   if (strcmp(argv[1], "stacks") == 0) {
     struct samples *samples = (void *)(start + directory->samples);
-    samples->version = 1;
+    samples->version = SAMPLES_VERSION;
     samples->samples = 1;
     samples->stacks_end = 0xffffffff;
   }

@@ -18,7 +18,8 @@ OS = "alloc free madvise madvise_disabled mmap_total fallback_mmap huge_alloc hu
 WARM = ["hits", "misses", "prefilled"]
 HEAP = ["fast", "slow", "free_fast_local"]
 FRONT = ["alloc", "free"]
-MEMORY = ["resident", "live", "pinned", "bins", "cached", "metadata", "given", "lost"]
+MEMORY = ["resident", "live", "pinned", "bins", "cached", "metadata", "given", "lost",
+          "peak", "peak_samples", "peak_ms"]  # fmt: skip
 REFILL = ["ss_local", "ss_remote", "adopted", "carved", "new_slab"]
 PIPELINE = ["tls_sll", "ss_local", "ss_remote"]
 CLASSES = 77
@@ -221,6 +222,18 @@ SUMMARY = (
 )  # fmt: skip
 
 
+def peak_is_there_with_samples():
+    """Under one set of names, and as an end of a line of the summary. Without samples (run) it is 0, and that line has no such end."""
+    if variant == "fast":
+        return
+    memory = json.loads(run(HAKMEM_STATS="json", HAKMEM_PROF_RATE="1000", HAKMEM_PROF_MOST="0")[1])["memory"]
+    check("peak: what lives is less", 0 < memory["live"] / 2 < memory["peak"], memory)
+    check("peak: samples, and when", memory["peak_samples"] > 10 and memory["peak_ms"] < 60000, memory)
+    text = run(HAKMEM_STATS="text", HAKMEM_PROF_RATE="1000", HAKMEM_PROF_MOST="0")[1]
+    form = rf"\n  live +{SIZE} in blocks of the program; at the peak, \d+ s ago, {SIZE} asked for \(by \d+ samples\)\n"
+    check("peak: in the summary", re.search(form, text) is not None, text)
+
+
 def text_is_a_summary():
     """Ten lines; their figures are those of the lines out of the same run, and of what does not differ in another's JSON."""
     did, stderr = run(HAKMEM_STATS="text", HAKMEM_SS_OS_STATS="1", HAKMEM_TINY_HEAP_STATS="1",
@@ -262,5 +275,6 @@ else:
     each_option_by_itself()
     json_says_what_the_lines_say()
     text_is_a_summary()
+    peak_is_there_with_samples()
 print("failed" if failures else "passed")
 sys.exit(1 if failures else 0)
