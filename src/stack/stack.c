@@ -7,6 +7,7 @@
 
 #include "os/os.h"
 #include "stack/cfi.h"
+#include "stack/epilogue.h"
 #include "stack/expression.h"
 #include "stack/object.h"
 #include "stack/reach.h"
@@ -136,6 +137,16 @@ static bool step_by_rules(struct walk *walk, const struct cfi_object *object,
   return true;
 }
 
+/* Code that was made at run time may be replaced, so that its rules are not cached. */
+static bool step_without_table(struct walk *walk) {
+#if defined(__x86_64__)
+  struct frame_rules rules;
+  if (walk->after_call && epilogue_find(walk->registers[CPU_PC], &rules))
+    return step_by_rules(walk, NULL, &rules);
+#endif
+  return step_by_frame_pointer(walk);
+}
+
 /* The same as step_by_rules, of the rules in a word. */
 static bool step_by_word(struct walk *walk, uint64_t word) {
   uintptr_t cfa = walk->registers[rules_cfa_register(word)] + rules_cfa_offset(word), n;
@@ -157,7 +168,7 @@ static HAK_NOINLINE bool step_anew(struct walk *walk, uintptr_t code) {
   struct cfi_object object;
   struct frame_rules rules;
   if (!find_object(code, walk->touched, &object) || !cfi_find(&object, code, &rules))
-    return step_by_frame_pointer(walk);
+    return step_without_table(walk);
   rules_cache(code, &rules);
   return step_by_rules(walk, &object, &rules);
 }

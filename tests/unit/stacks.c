@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "stack/cfi.h"
@@ -134,6 +135,41 @@ static void callbacks_of_libc_are_followed(void **state) {
   qsort(numbers, 3, sizeof numbers[0], compare);
   same(5);
 }
+
+#if defined(__x86_64__) && HAS_TABLES
+/* glibc's reads behind the code that it knows nothing of. */
+static NOINLINE void take_ours(void) {
+  ours_count = stack_take(ours, MOST, true);
+  sink++;
+}
+
+/* As CPython's trampolines: no table, no frame pointer. */
+static void code_without_a_table_is_followed(void **state) {
+  (void)state;
+  static const uint8_t trampoline[] = {0x48, 0x83, 0xec, 0x08, /* sub $8, %rsp */
+                                       0xff, 0xd7,             /* call *%rdi */
+                                       0x48, 0x83, 0xc4, 0x08, 0xc3};
+  enum { PAGE = 4096, BEHIND_CALL = 6 };
+  /* Also at a page's end, behind which nothing can be read. */
+  uint8_t *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(pages, MAP_FAILED);
+  size_t places[] = {0, 100, PAGE - sizeof trampoline};
+  for (size_t i = 0; i < 3; i++) memcpy(pages + places[i], trampoline, sizeof trampoline);
+  assert_int_equal(mprotect(pages, PAGE, PROT_READ | PROT_EXEC), 0);
+  assert_int_equal(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
+  take_ours();
+  unsigned outside = ours_count;
+  uintptr_t beyond = ours[2]; /* the caller of this function */
+  for (size_t i = 0; i < 3; i++) {
+    void (*volatile call)(void (*)(void)) = (void (*)(void (*)(void)))(pages + places[i]);
+    call(take_ours);
+    assert_int_equal(ours_count, outside + 1);
+    assert_ptr_equal((void *)ours[1], pages + places[i] + BEHIND_CALL);
+    assert_ptr_equal((void *)ours[3], (void *)beyond);
+  }
+  munmap(pages, 2 * PAGE);
+}
+#endif
 
 static void handler(int number) {
   (void)number;
@@ -394,6 +430,9 @@ int main(void) {
     cmocka_unit_test(a_deep_stack_is_cut),
     cmocka_unit_test(frames_of_any_shape_are_followed),
     cmocka_unit_test(callbacks_of_libc_are_followed),
+#if defined(__x86_64__) && HAS_TABLES
+    cmocka_unit_test(code_without_a_table_is_followed),
+#endif
     cmocka_unit_test(signal_frames_are_crossed),
     cmocka_unit_test(threads_are_followed_to_their_start),
     cmocka_unit_test(threads_do_not_mislead_each_other),
