@@ -32,7 +32,7 @@ char *calls_text(const struct site *site, struct symbols *symbols, bool with_lin
     else if (symbol.function == NULL)
       snprintf(text + length, room - length, "%s0x%llx", behind,
                (unsigned long long)site->addresses[i]);
-    else if (with_line && i == 0 && symbol.file != NULL)
+    else if (with_line && i == 0 && symbol.file != NULL && symbol.line > 0)
       snprintf(text, room, "%s (%s:%d)", symbol.function, slash != NULL ? slash + 1 : symbol.file,
                symbol.line);
     else snprintf(text + length, room - length, "%s%s", behind, symbol.function);

@@ -54,6 +54,16 @@ void places_comment(struct places *places, const char *format, ...) {
   add_text(&places->comments, &places->comment_count, keep(places, text));
 }
 
+void places_note(struct places *places, const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  places_comment(places, "%s", text);
+  add_text(&places->notes, &places->note_count, keep(places, text));
+}
+
 /* --- what is mapped --------------------------------------------------------------------------------------- */
 
 static void find_program(struct target target, char *program, size_t room) {
@@ -129,6 +139,7 @@ static void name_frame(struct places *places, struct frame *frame, struct symbol
       symbol.linkage == symbol.function ? frame->function : keep(places, symbol.linkage);
   frame->file = keep(places, symbol.file);
   frame->line = symbol.line;
+  frame->made = symbol.made;
   frame->source = symbol.source == symbol.file ? frame->file : keep(places, symbol.source);
   if (object == NULL) return;
   object->functions |= frame->function != NULL;
@@ -148,10 +159,7 @@ static void name_frame(struct places *places, struct frame *frame, struct symbol
 
 static void add_notes(struct places *places, const struct symbols *symbols) {
   const struct unread *unread = symbols_unread(symbols);
-  for (; unread != NULL; unread = unread->next) {
-    places_comment(places, "%s", unread->why);
-    add_text(&places->notes, &places->note_count, keep(places, unread->why));
-  }
+  for (; unread != NULL; unread = unread->next) places_note(places, "%s", unread->why);
 }
 
 /* Each address once: names are looked up in files. */
@@ -172,6 +180,7 @@ static bool add_frames(struct places *places, const struct profile *profile, str
   struct symbols *symbols = symbols_open(target);
   for (size_t i = 0; i < used; i++) name_frame(places, &places->frames[i], symbols);
   add_notes(places, symbols);
+  places_note_languages(places);
   symbols_close(symbols);
   return true;
 }
@@ -226,9 +235,12 @@ char *frame_text(const struct frame *frame, bool short_name, char *text, size_t 
   const struct object *object = frame->object;
   unsigned long long address = frame->address;
   if (frame->function != NULL && short_name) snprintf(text, room, "%s", frame->function);
+  else if (frame->function != NULL && frame->file != NULL && frame->line == 0)
+    snprintf(text, room, "%s (%s)", frame->function, base_name(frame->file));
   else if (frame->function != NULL && frame->file != NULL)
     snprintf(text, room, "%s (%s:%lld)", frame->function, base_name(frame->file),
              (long long)frame->line);
+  else if (frame->function != NULL && frame->made) snprintf(text, room, "%s", frame->function);
   else if (frame->function != NULL)
     snprintf(text, room, "%s (%s)", frame->function,
              object != NULL ? base_name(object->path) : "?");

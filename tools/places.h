@@ -21,8 +21,9 @@ struct frame {
   uint64_t address;                      /* in the call, not behind it */
   const struct object *object;           /* NULL: none */
   const char *function, *linkage, *file; /* NULL: not known */
-  int64_t line;
-  const char *source; /* of the function; NULL: not known */
+  int64_t line;                          /* 0: not known */
+  const char *source;                    /* of the function; NULL: not known */
+  bool made; /* at run time: of an interpreter or a compiler in the process */
 };
 
 /* In the order that Go's heap profiles have, which others expect. */
@@ -59,6 +60,11 @@ struct places *places_new(void);
 void places_comment(struct places *places, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void places_free(struct places *places);
+/** A sentence on why functions have no names. */
+void places_note(struct places *places, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/** Notes which language's functions are not in the stacks, as its interpreter told nobody of them (places_notes.c). */
+void places_note_languages(struct places *places);
 
 /** Makes one of places that read alike, such as two calls in one line. */
 void places_merge(struct places *places);

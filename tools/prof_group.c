@@ -1,7 +1,8 @@
 /* prof_group.c - see prof_group.h: which group a place or a live sample belongs to, and the sums of each.
  *
- * A place belongs to the program's own frame: the innermost one that lies neither in the C or C++ library nor in a function of
- * namespace std, which a template puts into the program. Threads, sizes and ages are known of live samples, not of places.
+ * A place belongs to the program's own frame: the innermost one that was made at run time, of a program in Python for example; else
+ * the innermost one that lies neither in the C or C++ library nor in a function of namespace std, which a template puts into the
+ * program. Threads, sizes and ages are known of live samples, not of places.
  */
 #define _GNU_SOURCE
 #include "prof_group.h"
@@ -71,8 +72,17 @@ static bool is_of_std(const char *linkage) {
          strncmp(linkage, "9__gnu_cxx", strlen("9__gnu_cxx")) == 0;
 }
 
-/* NULL: nobody knows the caller. */
-static const struct frame *own_frame(const struct place *place) {
+/* Made at run time, and neither of Node itself nor of what Python brings in its program. */
+static bool is_own_made(const struct frame *frame) {
+  const char *file = frame->file != NULL ? frame->file : "";
+  return frame->made && strncmp(file, "node:", strlen("node:")) != 0 &&
+         strncmp(file, "<frozen ", strlen("<frozen ")) != 0;
+}
+
+/* NULL: nobody knows the caller. What was made at run time lies in no library. */
+static const struct frame *own_frame(const struct place *place, enum prof_by by) {
+  for (unsigned i = 0; i < place->depth && by != BY_LIBRARY; i++)
+    if (is_own_made(place->frames[i])) return place->frames[i];
   for (unsigned i = 0; i < place->depth; i++)
     if (!is_of_system(place->frames[i]->object) && !is_of_std(place->frames[i]->linkage))
       return place->frames[i];
@@ -82,13 +92,14 @@ static const struct frame *own_frame(const struct place *place) {
 static void name_function(const struct frame *frame, char *text, size_t room) {
   frame_text(frame, true, text, room);
   size_t length = strlen(text);
-  if (frame->function != NULL && frame->object != NULL && length < room)
-    snprintf(text + length, room - length, " (%s)", base_name(frame->object->path));
+  const char *in = frame->object != NULL ? frame->object->path : frame->made ? frame->file : NULL;
+  if (frame->function != NULL && in != NULL && length < room)
+    snprintf(text + length, room - length, " (%s)", base_name(in));
 }
 
 /* The name of a place's group. */
 static void name_place(const struct place *place, enum prof_by by, char *text, size_t room) {
-  const struct frame *frame = own_frame(place);
+  const struct frame *frame = own_frame(place, by);
   const char *path = frame != NULL && frame->object != NULL ? frame->object->path : NULL;
   if (frame == NULL) snprintf(text, room, "(nobody knows the caller)");
   else if (by == BY_FUNCTION) name_function(frame, text, room);

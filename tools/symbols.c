@@ -13,6 +13,7 @@
 
 #include "core.h"
 #include "demangle.h"
+#include "perf_map.h"
 
 struct file {
   struct file *next;
@@ -26,6 +27,8 @@ struct symbols {
   struct demangler demangler;
   struct target target; /* of symbols_open */
   struct unread *unread;
+  struct perf_map *made; /* NULL: there is none, or nobody has asked */
+  bool made_asked;
   Elf *core; /* of symbols_calls */
 };
 
@@ -177,13 +180,30 @@ struct symbols *symbols_of_files(void) {
   return begin(&file_callbacks);
 }
 
+/* What no file has may have been made at run time. */
+static struct symbol find_made(struct symbols *symbols, uint64_t address) {
+  struct perf_name name;
+  if (!symbols->made_asked) symbols->made = perf_map_open(symbols->target);
+  symbols->made_asked = true;
+  if (!perf_map_find(symbols->made, address, &name)) return (struct symbol){0};
+  return (struct symbol){.function = name.function,
+                         .linkage = name.function,
+                         .file = name.file,
+                         .source = name.file,
+                         .line = name.line,
+                         .made = true};
+}
+
 struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   struct symbol symbol = {0};
   GElf_Off distance = 0;
   GElf_Sym entry;
   Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
-  if (module == NULL) return symbol;
+  if (symbols == NULL) return symbol;
+  if (module == NULL) return find_made(symbols, address);
   symbol.linkage = dwfl_module_addrinfo(module, address, &distance, &entry, NULL, NULL, NULL);
+  /* libdwfl may take code between files for the file's before it. */
+  if (symbol.linkage == NULL && (symbol = find_made(symbols, address)).made) return symbol;
   if (symbol.linkage != NULL) symbol.function = demangle(&symbols->demangler, symbol.linkage);
   Dwfl_Line *line = dwfl_module_getsrc(module, address);
   if (line != NULL) symbol.file = dwfl_lineinfo(line, NULL, &symbol.line, NULL, NULL, NULL);
@@ -285,5 +305,6 @@ void symbols_close(struct symbols *symbols) {
     free(unread);
   }
   demangle_end(&symbols->demangler);
+  perf_map_close(symbols->made);
   free(symbols);
 }

@@ -15,9 +15,11 @@ struct symbol {
   const char *function; /* as the source has it; NULL: not known */
   const char *linkage;  /* as the linker has it */
   const char *file;     /* NULL: not known */
-  int line;
+  int line;             /* 0: not known */
   /* The file that the function begins in; `file` is another one where its line is of an inlined function. */
   const char *source;
+  bool
+      made; /* at run time: by an interpreter or a compiler in the process, which tells its name (perf_map.h) */
 };
 
 /** Of a process or a core; NULL: nothing is known of it, no place has a name. */
