@@ -211,7 +211,7 @@ class Languages(PerfMapCase):
         process = self.launch(*flags, script, program=node, HAKMEM_PROF_RATE="262144")
         path = self.map_of(process)
         self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:  # it is written as it comes
             stacks, notes = self.stacks(process.words[1])
             named = [re.sub(r":\d+\)$", ")", call) for call in stacks[0] if "(job.js:" in call]
