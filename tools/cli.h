@@ -55,6 +55,7 @@ int command_top(int argc, char **argv);
 int command_prof(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_core(int argc, char **argv);
+int command_blackbox(int argc, char **argv);
 int command_where(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_names(int argc, char **argv);

@@ -119,7 +119,7 @@ static int read_all(struct core *core) {
   if (code != 0) return code;
   bool ok = true;
   for (size_t i = 0; i < note_count && ok; i++) ok = core_read_notes(core, notes[i]);
-  if (!ok || !core_make_maps(core)) {
+  if (!ok || !core_read_box(core) || (!core->is_box && !core_make_maps(core))) {
     complain("out of memory");
     return 1;
   }
@@ -161,6 +161,7 @@ void core_close(struct core *core) {
   free(core->files);
   free(core->threads);
   free(core->maps);
+  free(core->pages);
   free(core->present);
   free(core);
 }

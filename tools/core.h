@@ -10,8 +10,10 @@
 #ifndef HAKMEM_CORE_H
 #define HAKMEM_CORE_H
 
+#include <elf.h>
 #include <limits.h>
 
+#include "observe/box.h"
 #include "target.h"
 
 /* Memory that a program header names. */
@@ -53,6 +55,13 @@ struct core_places {
   const char *debug_dir; /* also here, by build-id; NULL: nowhere */
 };
 
+/* A part of the file. */
+struct core_span {
+  uint64_t offset, bytes;
+};
+
+enum { CORE_BOX_PARTS = 3 };
+
 struct core {
   const char *path;
   struct core_places places;
@@ -80,6 +89,12 @@ struct core {
   uint64_t registers[CORE_REGISTERS]; /* of the first thread, as core_register_name counts them */
   char *maps;
   size_t maps_length;
+  struct core_span box_parts[CORE_BOX_PARTS];
+  bool is_box; /* the library wrote it: it has the allocator's tables alone */
+  struct box_facts box;
+  struct box_pages
+      *pages; /* of a box, by address: which pages of what no file has were in memory */
+  size_t page_count;
   uint64_t *
       present; /* a bit for each page that the file has and that is not zeros; NULL: nobody has asked */
 };
@@ -122,14 +137,26 @@ uint64_t core_pages(struct core *core, uint64_t start, uint64_t end);
 /** A file to be read in place of a compressed one, which `fd` is; -1 after a complaint. */
 int core_unpack(int fd, const char *path);
 /** Program headers. 0, or an exit code after a complaint. `notes` is where the notes lie. */
-struct core_span {
-  uint64_t offset, bytes;
-};
 enum { CORE_NOTES_MOST = 64 };
 int core_read_headers(struct core *core, struct core_span notes[CORE_NOTES_MOST],
                       size_t *note_count);
 /** What notes say; what makes no sense is left out. False: out of memory. */
 bool core_read_notes(struct core *core, struct core_span notes);
+/** Adds a mapping, of which `file` is not set yet, to `mappings`, which has room for it, as has `files`. False: out of memory. */
+bool core_add_mapping(struct core *core, const char *path, struct core_mapping mapping);
+/** By address; of two that lie over each other the first counts. */
+void core_settle_mappings(struct core *core);
+/** A program header of a type that boxes alone have, perhaps. */
+void core_note_box(struct core *core, const Elf64_Phdr *header);
+/** What a box has beside pieces of memory. False: out of memory. */
+bool core_read_box(struct core *core);
+/** Facts as a box has them; false: they make no sense. */
+bool box_take_facts(struct box_facts *facts, const void *bytes, size_t count);
+/** Why a box was written, in a few words; in `text`. */
+enum { BOX_WHY_ROOM = 300 };
+const char *box_why(const struct box_facts *facts, char text[BOX_WHY_ROOM]);
+bool core_box_has_page(const struct core *core, uint64_t address);
+uint64_t core_box_pages(const struct core *core, uint64_t start, uint64_t end);
 /** Writes the lines of `maps`; false: out of memory. */
 bool core_make_maps(struct core *core);
 

@@ -79,6 +79,7 @@ int core_read_headers(struct core *core, struct core_span notes[CORE_NOTES_MOST]
   for (uint64_t i = 0; i < count; i++) {
     if (!core_read_file(core, header.e_phoff + i * sizeof segment, &segment, sizeof segment)) break;
     if (segment.p_type == PT_LOAD) add_segment(core, &segment);
+    core_note_box(core, &segment);
     if (segment.p_type == PT_NOTE && *note_count < CORE_NOTES_MOST)
       notes[(*note_count)++] = (struct core_span){segment.p_offset, segment.p_filesz};
   }

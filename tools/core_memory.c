@@ -114,11 +114,24 @@ static size_t kept_at(const struct core *core, uint64_t address, size_t bytes, u
   return left < bytes ? (size_t)left : bytes;
 }
 
+/* Of a box: memory that no file has and that was not there reads as zeros. How many bytes were read. */
+static size_t read_untouched(const struct core *core, uint64_t address, void *to, size_t bytes) {
+  if (core->page_count == 0 || core_mapping_at(core, address) != NULL ||
+      core_box_has_page(core, address))
+    return 0;
+  uint64_t left = core->page - address % core->page;
+  size_t part = left < bytes ? (size_t)left : bytes;
+  memset(to, 0, part);
+  return part;
+}
+
 bool core_read_kept(const struct core *core, uint64_t address, void *to, size_t bytes) {
   for (char *at = to; bytes > 0;) {
     uint64_t offset;
     size_t part = kept_at(core, address, bytes, &offset);
-    if (part == 0 || !core_read_file(core, offset, at, part)) return false;
+    if (part > 0 && !core_read_file(core, offset, at, part)) return false;
+    if (part == 0) part = read_untouched(core, address, at, bytes);
+    if (part == 0) return false;
     address += part;
     at += part;
     bytes -= part;
@@ -150,6 +163,7 @@ bool core_read(struct core *core, uint64_t address, void *to, size_t bytes) {
     size_t part = kept_at(core, address, bytes, &offset);
     if (part > 0 && !core_read_file(core, offset, at, part)) return false;
     if (part == 0) part = read_mapped(core, address, at, bytes);
+    if (part == 0) part = read_untouched(core, address, at, bytes);
     if (part == 0) return false;
     address += part;
     at += part;
@@ -199,6 +213,7 @@ static bool make_present(struct core *core) {
 
 uint64_t core_pages(struct core *core, uint64_t start, uint64_t end) {
   uint64_t pages = 0;
+  if (core->page_count > 0) return core_box_pages(core, start, end);
   if (!make_present(core)) return 0;
   for (size_t i = first_behind(core, start); i < core->segment_count; i++) {
     const struct core_segment *segment = &core->segments[i];
@@ -211,6 +226,7 @@ uint64_t core_pages(struct core *core, uint64_t start, uint64_t end) {
 }
 
 bool core_has_page(struct core *core, uint64_t address) {
+  if (core->page_count > 0) return core_box_has_page(core, address);
   const struct core_segment *segment = core_segment_at(core, address);
   if (segment == NULL || address - segment->start >= segment->filed || !make_present(core))
     return false;

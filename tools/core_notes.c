@@ -135,8 +135,7 @@ static bool number_file(struct core *core, const char *path, uint32_t *number) {
   return true;
 }
 
-/* By address; of two that lie over each other the first counts. */
-static void settle(struct core *core) {
+void core_settle_mappings(struct core *core) {
   uint64_t end = 0;
   size_t used = 0;
   if (core->mapping_count > 0)
@@ -147,6 +146,14 @@ static void settle(struct core *core) {
     core->mappings[used++] = core->mappings[i];
   }
   core->mapping_count = used;
+}
+
+bool core_add_mapping(struct core *core, const char *path, struct core_mapping mapping) {
+  if (!number_file(core, path, &mapping.file)) return false;
+  core->mappings[core->mapping_count++] = mapping;
+  if (mapping.offset == 0 && core->files[mapping.file].base == 0)
+    core->files[mapping.file].base = mapping.start;
+  return true;
 }
 
 /* Their number and the size of a page; of each start, end and place in the file, in pages; then their names. */
@@ -170,13 +177,10 @@ static bool take_files(struct core *core, struct content content) {
     if (name + length == end || length >= PATH_LONGEST) break;
     bool sound = mapping.start < mapping.end && mapping.offset < INT64_MAX / page;
     mapping.offset *= sound ? page : 1;
-    if (sound && !number_file(core, name, &mapping.file)) return false;
-    if (sound) core->mappings[core->mapping_count++] = mapping;
-    if (sound && mapping.offset == 0 && core->files[mapping.file].base == 0)
-      core->files[mapping.file].base = mapping.start;
+    if (sound && !core_add_mapping(core, name, mapping)) return false;
     name += length + 1;
   }
-  settle(core);
+  core_settle_mappings(core);
   return true;
 }
 

@@ -12,7 +12,10 @@ static void print_end(const struct core_report *report, FILE *out) {
   char name[24];
   const char *why = core_code_text(core);
   fprintf(out, "%s (%d)", core->program[0] != 0 ? core->program : "a process", core->pid);
-  if (!core_was_ended(core)) {
+  if (core->is_box) {
+    char reason[BOX_WHY_ROOM];
+    fprintf(out, " wrote this black box: %s\n", box_why(&core->box, reason));
+  } else if (!core_was_ended(core)) {
     fputs(" lived: a debugger made this core\n", out);
   } else {
     fprintf(out, " was ended by %s", core_signal_name(core->signal, name));

@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"explain", command_explain, "tell why memory of a running process does not come back"},
     {"prof", command_prof, "tell who allocated what lives in a running process"},
     {"core", command_core, "tell what ended a process, and its memory, by its core file"},
+    {"blackbox", command_blackbox, "list the black boxes that processes have written"},
     {"where", command_where, "tell what an address in a process is"},
     {"serve", command_serve, "serve the memory of running processes to Prometheus"},
     {"names", command_names, "add functions and lines to the places that a message tells"},

@@ -14,6 +14,7 @@ enum option_type {
   OPTION_KBYTES,
   OPTION_MBYTES,
   OPTION_PATH,
+  OPTION_DIRECTORY,
   OPTION_SIGNAL
 };
 enum { PROFILE_COUNT = 3 };

@@ -1,5 +1,6 @@
 /* profile.c - see profile.h. */
 #define _GNU_SOURCE
+#include "core.h"
 #include "profile.h"
 
 #include <stdlib.h>
@@ -189,6 +190,7 @@ static uint32_t chunk_at(const struct samples *head, uint32_t first, uint64_t *a
 
 /* When a core was made its clock does not tell: ages count from the youngest sample on, be it alive or not. */
 static uint64_t now_of_core(const struct remote *remote, const struct samples *head) {
+  if (remote->core->is_box) return remote->core->box.clock_ms;
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
   uint32_t count = atomic_load(&head->records);
   uint64_t now = 0, address;

@@ -231,6 +231,21 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
   return EXIT_CANNOT_RUN;
 }
 
+/* A box says where it is. */
+static void find_in_box(const struct core *core, struct found *found) {
+  const struct core_mapping *mapping = core_mapping_at(core, core->box.directory);
+  struct place *place = &found->places[0];
+  if (mapping == NULL) return;
+  const struct core_file *file = &core->files[mapping->file];
+  snprintf(place->path, sizeof place->path, "%s", file->path);
+  place->is_library = strncmp(base_name(file->path), "libhakmem", 9) == 0;
+  place->directory = core->box.directory;
+  place->start = file->base;
+  for (size_t i = 0; i < core->mapping_count; i++)
+    if (core->mappings[i].file == mapping->file) place->end = core->mappings[i].end;
+  found->count = 1;
+}
+
 /* Where hakmem is in it. 0, or an exit code after a complaint. */
 static int open_there(struct remote *remote, uint64_t late_ms) {
   int code = 0;
@@ -239,7 +254,10 @@ static int open_there(struct remote *remote, uint64_t late_ms) {
     complain("out of memory");
     return 1;
   }
-  if (!remote_find(remote_target(remote), found, late_ms) || (found->count == 0 && found->refused))
+  if (remote->core != NULL && remote->core->is_box) find_in_box(remote->core, found);
+  if (found->count > 0) code = 0;
+  else if (!remote_find(remote_target(remote), found, late_ms) ||
+           (found->count == 0 && found->refused))
     code = remote_refused(remote);
   else if (found->count == 0) code = complain_of_none(remote, found);
   /* A program may have it twice, linked in and preloaded: the one that has heaps serves it. */

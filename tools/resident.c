@@ -93,6 +93,18 @@ static uint64_t read_total(const struct resident *resident) {
   return total;
 }
 
+/* A box knows the sum, and which pages of what no file has are resident. */
+static bool add_rest_of_box(struct resident *resident, size_t *room) {
+  const struct core *core = resident->target.core;
+  if (!core->is_box || core->box.resident <= resident->total) return true;
+  if (!add_area(resident, room, UINT64_MAX, UINT64_MAX)) return false;
+  struct area *area = &resident->areas[resident->count - 1];
+  snprintf(area->name, sizeof area->name, "files");
+  area->resident = core->box.resident - resident->total;
+  resident->total = core->box.resident;
+  return true;
+}
+
 /* Of a core: its mappings, with the pages that it has. */
 static bool read_core(struct resident *resident) {
   char *line = NULL;
@@ -113,7 +125,7 @@ static bool read_core(struct resident *resident) {
   }
   free(line);
   fclose(maps);
-  return ok;
+  return ok && add_rest_of_box(resident, &room);
 }
 
 bool resident_open_pages(struct resident *resident, struct target target) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core.h"
 #include "core_choice.h"
 #include "listed.h"
 #include "processes.h"
@@ -208,6 +209,9 @@ const char *stats_moment(const struct snapshot *snapshot, const struct remote *r
   if (remote->core == NULL)
     return snapshot->partial ? "; it changed while it was read: figures are of several moments"
                              : "";
+  if (remote->core->is_box)
+    return snapshot->partial ? "; of its black box, which has not all: figures are too small"
+                             : "; of its black box";
   return snapshot->partial
              ? "; of its core, which has not all that hakmem had: figures are too small"
              : "; of its core: pages that are not all zeros count as resident";

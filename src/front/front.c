@@ -15,11 +15,13 @@
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/beat.h"
+#include "release/box.h"
 #include "release/limit.h"
 #include "release/marks.h"
 #include "release/release.h"
 
-static void *fail(void) {
+static HAK_COLD void *fail(void) {
+  box_write_failure();
   errno = ENOMEM;
   return NULL;
 }

@@ -50,7 +50,23 @@ void report_pointer(struct report *line, const void *pointer) {
   digits(line, (uintptr_t)pointer, 16);
 }
 
+/* Of two threads that write at once the texts may mix. */
+static _Atomic char last[256];
+
+static void keep_last(const struct report *line) {
+  size_t length = line->length < sizeof last - 1 ? line->length : sizeof last - 1;
+  for (size_t i = 0; i <= length; i++)
+    atomic_store_explicit(&last[i], i < length ? line->text[i] : 0, memory_order_relaxed);
+}
+
+void report_last(char *text, size_t room) {
+  for (size_t i = 0; i < room; i++)
+    text[i] = i < sizeof last ? atomic_load_explicit(&last[i], memory_order_relaxed) : 0;
+  text[room - 1] = 0;
+}
+
 void report_end(struct report *line) {
+  keep_last(line);
   line->text[line->length++] = '\n';
   os_write_error(line->text, line->length);
 }

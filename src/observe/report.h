@@ -28,6 +28,8 @@ void report_number(struct report *line, uint64_t value);
 void report_pointer(struct report *line, const void *pointer);
 /** Writes the line and its newline to the stderr of start-up. */
 void report_end(struct report *line);
+/** The start of the last such line, without its newline; "": there was none. */
+void report_last(char *text, size_t room);
 /** To descriptor 2 whatever it is: for a program that asks for the line now. */
 void report_end_here(struct report *line);
 

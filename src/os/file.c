@@ -85,16 +85,19 @@ bool os_file_write(int file, const void *from, size_t bytes) {
   return written >= 0 && (size_t)written == bytes;
 }
 
-static int write_all(long file, const char *from, size_t bytes) {
-  while (bytes > 0) {
-    long written = OS_CALL(SYS_write, file, from, bytes);
+static int write_all(long file, const char *from, size_t bytes, size_t *done) {
+  for (*done = 0; *done < bytes;) {
+    long written = OS_CALL(SYS_write, file, from + *done, bytes - *done);
     if (written < 0 && written != -EINTR) return (int)-written;
-    if (written > 0) {
-      from += written;
-      bytes -= (size_t)written;
-    }
+    if (written > 0) *done += (size_t)written;
   }
   return 0;
+}
+
+int os_file_finish(int file) {
+  long error = OS_CALL(SYS_close, file);
+  if (os_fault_now()) return EIO;
+  return error != -EINTR ? (int)-error : 0;
 }
 
 int os_file_append(const char *path, bool follow, const void *from, size_t bytes) {
@@ -103,10 +106,9 @@ int os_file_append(const char *path, bool follow, const void *from, size_t bytes
   long file = open_at(path, follow ? flags : flags | O_NOFOLLOW, 0666);
   if (file < 0) return (int)-file;
   OS_CALL(SYS_fcntl, file, F_SETFL, O_APPEND);
-  int error = write_all(file, from, bytes);
-  long closed = OS_CALL(SYS_close, file);
-  if (closed != 0 && error == 0 && closed != -EINTR) error = (int)-closed;
-  return error;
+  size_t written;
+  int error = write_all(file, from, bytes, &written), closed = os_file_finish((int)file);
+  return error != 0 ? error : closed;
 }
 
 #define TMPFS_MAGIC 0x01021994 /* linux/magic.h */
@@ -138,15 +140,51 @@ static void *map_file(long file, size_t bytes, int *error) {
   return NULL;
 }
 
+/* In place of one of a process that has ended without a word. Where others may write the directory is sticky, so that only our own goes. */
+static long open_anew(const char *path) {
+  long file = open_new(path);
+  if (file != -EEXIST) return file;
+  os_file_remove(path);
+  return open_new(path);
+}
+
+int os_file_make(const char *path) {
+  if (os_fault_now()) return -EIO;
+  return (int)open_anew(path);
+}
+
+int os_file_put(int file, const void *from, size_t bytes, size_t *written) {
+  *written = 0;
+  if (os_fault_now()) return EIO;
+  return write_all(file, from, bytes, written);
+}
+
+int os_file_put_at(int file, const void *from, size_t bytes, uint64_t at) {
+  if (os_fault_now()) return EIO;
+  long written;
+  do written = OS_CALL(SYS_pwrite64, file, from, bytes, at);
+  while (written == -EINTR);
+  if (written < 0) return (int)-written;
+  return (size_t)written == bytes ? 0 : EIO;
+}
+
+bool os_file_get_at(int file, void *into, size_t bytes, uint64_t at) {
+  if (os_fault_now()) return false;
+  long length;
+  do length = OS_CALL(SYS_pread64, file, into, bytes, at);
+  while (length == -EINTR);
+  return length >= 0 && (size_t)length == bytes;
+}
+
+int os_file_rename(const char *from, const char *to) {
+  if (os_fault_now()) return EIO;
+  return (int)-OS_CALL(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
 void *os_file_share(const char *path, size_t bytes, int *error) {
   *error = ENOMEM;
   if (os_fault_now()) return NULL;
-  long file = open_new(path);
-  /* Of a process that has ended without a word; /dev/shm is sticky, so that only our own goes. */
-  if (file == -EEXIST) {
-    os_file_remove(path);
-    file = open_new(path);
-  }
+  long file = open_anew(path);
   if (file < 0) {
     *error = (int)-file;
     return NULL;

@@ -35,6 +35,24 @@ bool os_file_write(int file, const void *from, size_t bytes);
  * that what several processes append does not mix. `follow`: also where the name is a symbolic link. 0, or the errno. */
 int os_file_append(const char *path, bool follow, const void *from, size_t bytes);
 
+/** Makes a file for this user alone (0600), in place of one of that name. Its descriptor, or the errno below 0. */
+int os_file_make(const char *path);
+
+/** Writes all of `bytes`, and says how many were written. 0, or the errno: EFAULT if not all of them can be read. */
+int os_file_put(int file, const void *from, size_t bytes, size_t *written);
+
+/** Writes over what the file has `at` so many bytes from its start. 0, or the errno. */
+int os_file_put_at(int file, const void *from, size_t bytes, uint64_t at);
+
+/** Reads what is there; false: not all of it is. */
+bool os_file_get_at(int file, void *into, size_t bytes, uint64_t at);
+
+/** Closes a file that was written. 0, or the errno: what was written may be lost. */
+int os_file_finish(int file);
+
+/** Another name for a file, in place of one that has it. 0, or the errno. */
+int os_file_rename(const char *from, const char *to);
+
 /** A file of memory that others may read: made at `path` for this user alone (0600), in place of one of this user that has
  * that name, and mapped. Nothing is made outside of tmpfs. NULL, and `*error`. */
 void *os_file_share(const char *path, size_t bytes, int *error);

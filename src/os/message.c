@@ -33,6 +33,7 @@ HAK_AT_LOAD static bool identify(int file, struct file_id *id) {
 }
 
 _Atomic(void (*)(void)) os_when_dying HAK_START_DATA;
+_Atomic(void (*)(void)) os_last_words HAK_START_DATA;
 _Thread_local bool os_dying;
 
 enum { NOT_LOOKED, NONE, KNOWN };
@@ -119,5 +120,7 @@ _Noreturn void os_abort(void) {
   os_dying = true;
   void (*leave)(void) = atomic_load_explicit(&os_when_dying, memory_order_relaxed);
   if (leave != NULL) leave();
+  void (*write)(void) = atomic_load_explicit(&os_last_words, memory_order_relaxed);
+  if (write != NULL) write();
   abort();
 }

@@ -333,16 +333,26 @@ void os_random(uint64_t numbers[2]) {
 
 bool os_is_secure(void) { return os_told_at_start(AT_SECURE) != 0; }
 
-size_t os_resident_bytes(void) {
+static size_t read_number(const char **at) {
+  size_t number = 0;
+  for (; **at >= '0' && **at <= '9'; ++*at) number = number * 10 + (size_t)(**at - '0');
+  return number;
+}
+
+size_t os_memory_bytes(size_t *mapped) {
   char text[128];
+  const char *at = text;
+  *mapped = 0;
   /* Of this thread: /proc/self says 0 once the first one has ended. */
-  ptrdiff_t length = read_small("/proc/thread-self/statm", text, sizeof text);
-  const char *second = length > 0 ? text_find(text, ' ') : NULL;
-  if (second == NULL) return 0;
-  size_t pages = 0;
-  for (second++; *second >= '0' && *second <= '9'; second++)
-    pages = pages * 10 + (size_t)(*second - '0');
-  return pages * os_page_size();
+  if (read_small("/proc/thread-self/statm", text, sizeof text) <= 0) return 0;
+  *mapped = read_number(&at) * os_page_size();
+  at += *at == ' ';
+  return read_number(&at) * os_page_size();
+}
+
+size_t os_resident_bytes(void) {
+  size_t mapped;
+  return os_memory_bytes(&mapped);
 }
 
 /* Not by getrusage: its ru_maxrss is that of the program before execve, too. */
@@ -354,9 +364,7 @@ size_t os_peak_resident_bytes(void) {
   if (at == NULL) return 0;
   at += sizeof label - 1;
   at += strspn(at, " \t");
-  size_t kib = 0;
-  for (; *at >= '0' && *at <= '9'; at++) kib = kib * 10 + (size_t)(*at - '0');
-  return kib * 1024;
+  return read_number(&at) * KIB;
 }
 
 void os_program_name(char *name, size_t room) {

@@ -107,6 +107,13 @@ bool os_decommit_lazily(void *address, size_t bytes);
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
+/** A bit for each page from `address` on that is in memory, lowest first, of `pages` (a multiple of 64, OS_PAGES_AT_ONCE at most) pages. `file`: the process' pagemap, open. False:
+ * the system does not say. */
+enum { OS_PAGES_AT_ONCE = 512 };
+bool os_pages_present(int file, uintptr_t address, size_t pages, uint64_t *bits);
+/** That file, open; below 0: it is refused. */
+int os_open_pagemap(void);
+
 struct os_range {
   void *address;
   size_t bytes;
@@ -281,7 +288,8 @@ void os_write_error_here(const char *text, size_t length);
 
 /** Ends the program by SIGABRT, whose handler may allocate. */
 _Noreturn void os_abort(void);
-/** What os_abort calls first, in the thread that ends the program. */
+/** What os_abort calls first, in the thread that ends the program: what takes leave, and what writes down what is known. Either may be NULL. */
+extern _Atomic(void (*)(void)) os_last_words HAK_HIDDEN;
 extern _Atomic(void (*)(void)) os_when_dying HAK_HIDDEN;
 /** Is the calling thread there? Then locks that it holds let it in again, and keep others out to the end. */
 extern _Thread_local bool os_dying HAK_HIDDEN __attribute__((tls_model("initial-exec")));
@@ -315,6 +323,8 @@ void os_on_signal(void (*what)(void));
 
 /** Bytes resident now (VmRSS), 0 when it cannot be read. */
 size_t os_resident_bytes(void);
+/** The same, and the bytes that are mapped (VmSize). */
+size_t os_memory_bytes(size_t *mapped);
 
 /** The most that were resident since the program was executed (VmHWM), 0 when it cannot be read. */
 size_t os_peak_resident_bytes(void);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "os/call.h"
+#include "os/fault.h"
 #include "os/file.h"
 #include "os/futex.h"
 #include "os/os.h"
@@ -64,7 +65,7 @@ bool os_is_mapped(const void *page) {
 }
 
 /* Where it is refused for good it is asked for once: a system that watches its services would write down each try. */
-static int open_pagemap(void) {
+int os_open_pagemap(void) {
   static atomic_bool is_refused; /* relaxed: a hint */
   if (atomic_load_explicit(&is_refused, memory_order_relaxed)) return -EACCES;
   /* Of this thread: /proc/self tells nothing once the first one has ended. */
@@ -80,7 +81,7 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
-  int file = open_pagemap();
+  int file = os_open_pagemap();
   *resident = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
@@ -94,6 +95,22 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   }
   if (file >= 0) os_file_close(file);
   return done == pages;
+}
+
+bool os_pages_present(int file, uintptr_t address, size_t pages, uint64_t *bits) {
+  enum { PRESENT_BIT = 63, WORD = 64 };
+  uint64_t entries[WORD];
+  if (os_fault_now()) return false;
+  for (size_t done = 0; done < pages; done += WORD) {
+    bits[done / WORD] = 0;
+    long length = OS_CALL(SYS_pread64, file, entries, sizeof entries,
+                          (address / os_page_size() + done) * sizeof *entries);
+    if (length < 0) return false;
+    for (size_t i = 0; i < (size_t)length / sizeof *entries; i++)
+      bits[done / WORD] |= (entries[i] >> PRESENT_BIT & 1)
+                           << i; // NOLINT(clang-analyzer-*): as above
+  }
+  return true;
 }
 
 enum { PAGES_IN_RANGE = 16 };
@@ -120,7 +137,7 @@ static void drop_file_pages(int file, struct os_range range) {
 }
 
 void os_drop_file_pages(const struct os_range *ranges, size_t count) {
-  int file = open_pagemap();
+  int file = os_open_pagemap();
   if (file < 0) return;
   for (size_t i = 0; i < count; i++) drop_file_pages(file, ranges[i]);
   os_file_close(file);

@@ -15,13 +15,14 @@
 void options_read(void) {}
 
 const char *option_stats_file(void) { return ""; }
+const char *option_blackbox(void) { return ""; }
 
 #else
 
 int32_t option_values[OPTION_COUNT] HAK_START_DATA;
 uint8_t option_sources[OPTION_COUNT] HAK_START_DATA;
 
-enum option_type { BOOL, CHOICE, NUMBER, BYTES, KBYTES, MBYTES, PATH, SIGNAL };
+enum option_type { BOOL, CHOICE, NUMBER, BYTES, KBYTES, MBYTES, PATH, DIRECTORY, SIGNAL };
 
 const struct option option_table[OPTION_COUNT] = {
 #define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
@@ -89,21 +90,27 @@ static bool parse_number(const struct option *option, const char *text, int32_t 
   return true;
 }
 
-/* A copy: programs change their environment, and write over it. */
-static char stats_file[1024];
+/* Copies: programs change their environment, and write over it. */
+enum { PATH_ROOM = 1024 };
+static char stats_file[PATH_ROOM], blackbox[PATH_ROOM];
 
 const char *option_stats_file(void) { return stats_file; }
+const char *option_blackbox(void) { return blackbox; }
 
-static bool parse_path(const char *text, int32_t *out) {
-  for (const char *at = text; (at = text_find(at, '%')) != NULL; at += 2)
+/* Only names of files have a % that means something. */
+static bool has_process(const struct option *option) { return option->type == PATH; }
+
+static bool parse_path(const struct option *option, const char *text, int32_t *out) {
+  char *path = has_process(option) ? stats_file : blackbox;
+  for (const char *at = text; has_process(option) && (at = text_find(at, '%')) != NULL; at += 2)
     if (at[1] != 'p' && at[1] != '%') return false;
   size_t length = text_length(text), used = 0;
-  if (length == 0 || length >= sizeof stats_file) return false;
+  if (length == 0 || length >= PATH_ROOM) return false;
   /* The program may go elsewhere. A % of the directory's own would be taken for one of the user's. */
-  if (text[0] != '/') used = os_working_directory(stats_file, sizeof stats_file - length - 1);
-  if (used > 0 && text_find(stats_file, '%') != NULL) used = 0;
-  if (used > 0) stats_file[used++] = '/';
-  memcpy(stats_file + used, text, length + 1);
+  if (text[0] != '/') used = os_working_directory(path, PATH_ROOM - length - 1);
+  if (used > 0 && has_process(option) && text_find(path, '%') != NULL) used = 0;
+  if (used > 0) path[used++] = '/';
+  memcpy(path + used, text, length + 1);
   *out = 1;
   return true;
 }
@@ -116,7 +123,7 @@ static bool parse_signal(const char *text, int32_t *out) {
 
 static bool parse(const struct option *option, const char *text, int32_t *out) {
   if (is_number(option)) return parse_number(option, text, out);
-  if (option->type == PATH) return parse_path(text, out);
+  if (option->type == PATH || option->type == DIRECTORY) return parse_path(option, text, out);
   if (option->type == SIGNAL) return parse_signal(text, out);
   int32_t index = find_word(option->accepted, text, text_length(text));
   if (index < 0) return false;
@@ -156,7 +163,7 @@ static void complain(const struct option *option, const char *text, enum option_
   report_text(&line, source_place(source));
   report_text(&line, ": not understood; accepted: ");
   report_text(&line, option->accepted);
-  if (option->type == PATH)
+  if (has_process(option))
     report_text(&line, ", where %p stands for the number of the process and %% for %");
   report_text(&line, " (using the default, ");
   append_value(&line, option, fallback);
@@ -257,6 +264,9 @@ void options_read(void) {
   /* A security team that asks for checks has to know that there are none. */
   if (!HAK_HARDENED)
     say_without(OPTION_GUARD, ": only the hardened library has such checks; none are made");
+  /* Nobody else may write it while the program allocates. */
+  if (option_value(BLACKBOX) && option_sources[OPTION_BACKGROUND] == SOURCE_DEFAULT)
+    option_values[OPTION_BACKGROUND] = BACKGROUND_ALWAYS;
   say_without(OPTION_LEARN, ": does nothing any more");
   prepare_statistics();
   warn_of_unknown_lines();

@@ -67,6 +67,8 @@ static inline bool option_printing(void) {
 
 /** HAKMEM_STATS_FILE, with its %p and %%; absolute if the working directory was known at start. */
 const char *option_stats_file(void);
+/** HAKMEM_BLACKBOX, which is absolute likewise. */
+const char *option_blackbox(void);
 
 /** Reads all options; a value that is not understood costs one line on stderr and leaves the default. In a program
  * with raised privileges the environment does not count. */

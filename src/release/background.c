@@ -12,6 +12,7 @@
 #include "policy/container.h"
 #include "policy/options.h"
 #include "release/beat.h"
+#include "release/box.h"
 #include "release/limit.h"
 #include "release/release.h"
 #include "superslab/unit_os.h"
@@ -97,6 +98,7 @@ static bool rest(void) {
     /* acquire: with purger_wake's release */
     uint32_t heard = atomic_load_explicit(&purger_bell, memory_order_acquire);
     if (!is_wanted()) return false;
+    box_serve();
     uint64_t now = os_clock_ms();
     if (now >= until) return true;
     if (heard != heard_before) step = ALONE_LEAST_MS;
@@ -116,7 +118,8 @@ static bool work(struct pressure *pressure) {
     if (!rest()) return false;
     atomic_store_explicit(&purger_called_again, false, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst); /* see purger_call_again */
-    ends = release_scan(scans_under_pressure(pressure), is_wanted) <= RELEASE_LEFT_OVER;
+    unsigned idle_scans = scans_under_pressure(pressure);
+    ends = !release_is_on() || release_scan(idle_scans, is_wanted) <= RELEASE_LEFT_OVER;
     os_thread_follow_process(); /* behind the first look for files, which makes a table for them */
     shared_tick(false);
     if (is_called_again()) ends = false;
@@ -151,6 +154,7 @@ static void helper_main(void) {
   atomic_store_explicit(&purger_helper_thread, os_thread(), memory_order_relaxed);
   heap_never_in_this_thread();
   struct pressure pressure = {.trigger = -1};
+  if (box_is_on()) open_pressure(&pressure); /* before it opens files */
   while (work(&pressure))
     if (!wait_for_call()) return;
   /* The program's own calls go on with what is left. release, as all stores of the state: whoever starts the next helper sees what this
@@ -230,6 +234,12 @@ void release_wake(void) {
   release_request_beats();
 }
 
+void release_call(void) {
+  if (is_heard()) purger_wake(); /* also from its rest between two scans */
+  else if (purger_may_have_helper())
+    atomic_store_explicit(&purger_unheard, true, memory_order_relaxed);
+}
+
 static void when_parked(void) {
   release_wake();
   if (heap_active() > 1) release_get_ready(false);
@@ -241,7 +251,7 @@ void release_get_ready(bool grew) {
   if (atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE) return;
   bool unheard = purger_is_unheard();
   if (!unheard && unit_mapped_bytes() < RELEASE_MOST) return;
-  if (!release_is_on()) return;
+  if (!release_is_on() && !box_is_on()) return;
   /* Last, for it makes system calls: in programs that get no helper each Large block would pay for it. */
   enum start start = REFUSED;
   if (may_start(grew)) {

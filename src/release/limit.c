@@ -1,6 +1,7 @@
 /* limit.c - see limit.h. */
 #include "release/limit.h"
 
+#include "release/box.h"
 #include "release/release.h"
 
 /* Under purger_limit_lock: the groups, and when they were found. An operator may change limits, or move the process. */
@@ -42,7 +43,9 @@ static void check_room(size_t coming) {
     /* Where all of it lives, another purge helps only when much was freed again. */
     left = room.tight > 0 ? room.tight : room.limit;
   }
-  atomic_store_explicit(&purger_limit_due, next_after(left, unit_taken()), memory_order_relaxed);
+  size_t next = next_after(left, unit_taken()), box = box_look(&container);
+  if (box < SIZE_MAX && unit_taken() + box < next) next = unit_taken() + box;
+  atomic_store_explicit(&purger_limit_due, next, memory_order_relaxed);
 }
 
 /* A thread that comes while another gives memory back waits for it: otherwise it would take the rest meanwhile. */

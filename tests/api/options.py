@@ -89,7 +89,7 @@ def expected_of(name, value):
 def every_good_value(options):
     for name, kind, low, high, accepted in options:
         values = [str(low), str(high)] if kind in NUMBERS else accepted.split("|")
-        values = {"PATH": ["/dev/null", "/dev/null%%"], "SIGNAL": ["USR1", "12"]}.get(kind, values)
+        values = {"PATH": ["/dev/null", "/dev/null%%"], "DIRECTORY": ["/nowhere", "some%where"], "SIGNAL": ["USR1", "12"]}.get(kind, values)
         for value in values:
             more = {"API_TEST_EXPECT": ""} if name == "HAKMEM_FORCE_LIBC_ALLOC" else {}
             result = run({name: value, **more})
@@ -125,7 +125,7 @@ def every_bad_value(options):
     for name, kind, low, high, accepted in options:
         bad = ["bogus", "-1", "99999999999999999999999"]
         bad += [str(high + 1)] if kind in NUMBERS else [accepted.split("|")[0] + "x"]
-        bad = {"PATH": ["%", "a%d"], "SIGNAL": ["bogus", "-1", "9"]}.get(kind, bad)
+        bad = {"PATH": ["%", "a%d"], "DIRECTORY": [""], "SIGNAL": ["bogus", "-1", "9"]}.get(kind, bad)
         for value in bad:
             result = run({name: value})
             match = re.fullmatch(complaint(name, value), result.stderr)

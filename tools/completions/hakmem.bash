@@ -126,6 +126,10 @@ _hakmem() {
     ;;
   top) mapfile -t COMPREPLY < <(compgen -W "$(_hakmem_processes)" -- "$current") ;;
   serve) mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$current") ;;
+  blackbox)
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -d -- "$current")
+    ;;
   names)
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$current")

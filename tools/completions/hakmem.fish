@@ -104,6 +104,8 @@ function __hakmem_complete
         __fish_complete_pids
     else if test "$words[2]" = serve
         __fish_complete_pids
+    else if test $words[2] = blackbox
+        __fish_complete_directories $current
     else if test $words[2] = names
         __fish_complete_path $current
     else if test $words[2] = options

@@ -1,0 +1,260 @@
+/* blackbox.c - writes a black box: an ELF core file with the allocator's own tables (observe/box.h).
+ *
+ * The helper writes it, which allocates nothing; a thread whose allocation failed; or one that a message ends. What it has lies in one
+ * static structure: no stack is asked for much, and a process that never writes one touches none of it. Other threads go on meanwhile and
+ * change what is being written. A reader takes it as it takes the memory of a process that lives.
+ */
+#include "observe/box.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "api/box_parts.h"
+#include "hakmem.h"
+#include "observe/report.h"
+#include "observe/sheet.h"
+#include "os/file.h"
+#include "os/text.h"
+#include "policy/options.h"
+#include "release/box.h"
+
+#if !HAK_FAST
+
+enum { SPECIAL = 3, PATH_ROOM = 1200 };
+
+static struct box box;
+/* The process of which a thread writes; 0: none. In the child of a fork that thread is not. */
+static _Atomic uint32_t writer;
+
+/* --- what is written ------------------------------------------------------------------------------------------ */
+
+/* What memory does not have any more is left out: the file has a shorter piece. */
+static size_t put(const void *from, size_t bytes) {
+  size_t written = 0;
+  if (box.error == 0) box.error = os_file_put(box.file, from, bytes, &written);
+  box.at += written;
+  return written;
+}
+
+static void put_known(const void *from, size_t bytes) { (void)put(from, bytes); }
+
+static void begin_part(unsigned number, uint32_t type) {
+  box.headers[number] = (Elf64_Phdr){.p_type = type, .p_offset = box.at};
+}
+
+static void end_part(unsigned number) {
+  box.headers[number].p_filesz = box.at - box.headers[number].p_offset;
+}
+
+static void put_facts(enum box_reason reason, size_t resident, size_t limit) {
+  struct timespec now = {0};
+  struct box_facts *facts = &box.facts;
+  os_time(CLOCK_REALTIME, &now);
+  *facts = (struct box_facts){
+      .version = BOX_VERSION,
+      .bytes = sizeof *facts,
+      .reason = reason,
+      .process = (uint32_t)os_process(),
+      .written_s = (uint64_t)now.tv_sec,
+      .clock_ms = os_clock_ms(),
+      .resident = resident,
+      .limit = limit,
+      .directory = box_directory(),
+      .program = os_program_headers(),
+  };
+  os_program_name(facts->name, sizeof facts->name);
+  int file = os_file_open("/proc/thread-self/cmdline", OS_FILE_READ);
+  if (file >= 0) {
+    ptrdiff_t length = os_file_read(file, facts->arguments, sizeof facts->arguments - 1);
+    for (ptrdiff_t i = 0; i + 1 < length; i++)
+      if (facts->arguments[i] == 0) facts->arguments[i] = ' ';
+    os_file_close(file);
+  }
+  report_last(facts->said, sizeof facts->said);
+  begin_part(0, BOX_FACTS);
+  put_known(facts, sizeof *facts);
+  end_part(0);
+}
+
+static void put_maps(void) {
+  begin_part(1, BOX_MAPS);
+  int file = os_file_open("/proc/thread-self/maps", OS_FILE_READ);
+  ptrdiff_t length = 1;
+  while (file >= 0 && length > 0 && box.error == 0 && box.at < BOX_BYTES_MOST / 2) {
+    length = os_file_read(file, box.text, sizeof box.text);
+    if (length > 0) put_known(box.text, (size_t)length);
+  }
+  if (file >= 0) os_file_close(file);
+  end_part(1);
+}
+
+static void put_pages_of(uintptr_t start, uintptr_t end) {
+  struct box_pages pages;
+  uintptr_t page = os_page_size();
+  for (; start < end && box.at < BOX_BYTES_MOST / 2; start += BOX_PAGES_EACH * page) {
+    uint64_t any = 0;
+    pages.start = start;
+    if (!os_pages_present(box.pagemap, start, BOX_PAGES_EACH, pages.present)) return;
+    for (uintptr_t i = (end - start) / page; i < BOX_PAGES_EACH; i++)
+      pages.present[i / BOX_WORD] &= ~(UINT64_C(1) << i % BOX_WORD);
+    for (unsigned i = 0; i < BOX_PAGES_WORDS; i++) any |= pages.present[i];
+    if (any != 0) put_known(&pages, sizeof pages);
+  }
+}
+
+/* Pages of what no file has; and the first page of each file is kept. */
+static void put_pages(void) {
+  struct box_mapping mapping;
+  uint64_t last = 0;
+  begin_part(2, BOX_PAGES);
+  if (box_maps_open(&box)) {
+    while (box.error == 0 && box_next_mapping(&box, &mapping)) {
+      if (mapping.inode == 0 && mapping.readable && box.pagemap >= 0)
+        put_pages_of(mapping.start, mapping.end);
+      if (mapping.inode != 0 && mapping.inode != last && mapping.readable && mapping.offset == 0)
+        box_keep_head(&box, mapping.start);
+      last = mapping.inode;
+    }
+    box_maps_close(&box);
+  }
+  end_part(2);
+}
+
+static void put_tables(void) {
+  for (size_t i = SPECIAL; i < box.count && box.error == 0; i++) {
+    Elf64_Phdr *header = &box.headers[i];
+    header->p_offset = box.at;
+    header->p_filesz = put((const void *)(uintptr_t)header->p_vaddr, header->p_memsz); // NOLINT
+    if (box.error == EFAULT) box.error = 0; /* it was unmapped meanwhile */
+  }
+}
+
+static void put_headers(void) {
+  Elf64_Ehdr head = {
+      .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+      .e_type = ET_CORE,
+      .e_machine = box_machine(),
+      .e_version = EV_CURRENT,
+      .e_phoff = box.at,
+      .e_ehsize = sizeof head,
+      .e_phentsize = sizeof box.headers[0],
+      .e_phnum = (uint16_t)box.count};
+  _Static_assert(sizeof head == BOX_FACTS_AT, "facts come behind it");
+  put_known(box.headers, box.count * sizeof box.headers[0]);
+  box.facts.cut = box.cut;
+  if (box.error == 0)
+    box.error = os_file_put_at(box.file, &box.facts, sizeof box.facts, BOX_FACTS_AT);
+  if (box.error == 0) box.error = os_file_put_at(box.file, &head, sizeof head, 0);
+}
+
+/* --- the file --------------------------------------------------------------------------------------------------- */
+
+/* DIR/hakmem-PID-N.box, or where `number` is below 0 DIR/hakmem-PID.tmp. */
+static void put_path(char path[PATH_ROOM], int number) {
+  struct sheet sheet = {.text = path, .room = PATH_ROOM};
+  struct report name;
+  report_start_bare(&name);
+  report_text(&name, "/" BOX_NAME);
+  report_number(&name, (uint64_t)os_process());
+  if (number >= 0) {
+    report_text(&name, "-");
+    report_number(&name, (uint64_t)number);
+  }
+  report_text(&name, number >= 0 ? BOX_ENDING : BOX_UNFINISHED);
+  sheet_put(&sheet, option_blackbox(), text_length(option_blackbox()));
+  sheet_put(&sheet, name.text, name.length);
+  path[sheet.length] = 0;
+}
+
+/* When the box of that number was written; 0: there is none. Also where a process of the same number has written it, as each first one of a
+ * container has: what the last one left is overwritten last. */
+static uint64_t written_when(const char *path) {
+  struct box_facts facts = {0};
+  int file = os_file_open(path, OS_FILE_READ);
+  if (file < 0) return 0;
+  if (!os_file_get_at(file, &facts, sizeof facts, BOX_FACTS_AT)) facts.written_s = 0;
+  os_file_close(file);
+  return facts.written_s * KIB * KIB + facts.clock_ms % (KIB * KIB);
+}
+
+static int oldest(char path[PATH_ROOM]) {
+  uint64_t least = UINT64_MAX;
+  int found = 0;
+  for (int i = 0; i < BOX_FILES && least > 0; i++) {
+    put_path(path, i);
+    uint64_t when = written_when(path);
+    if (when >= least) continue;
+    least = when;
+    found = i;
+  }
+  return found;
+}
+
+static int write_file(enum box_reason reason, size_t resident, size_t limit) {
+  static const char zeros[BOX_FACTS_AT];
+  char unfinished[PATH_ROOM], path[PATH_ROOM];
+  if (os_limit(RLIMIT_FSIZE) < BOX_BYTES_MOST) return EFBIG; /* it would be a signal */
+  put_path(unfinished, -1);
+  box.file = os_file_make(unfinished);
+  if (box.file < 0) return -box.file;
+  box.at = box.planned = box.cut = 0;
+  box.count = SPECIAL;
+  box.error = 0;
+  box.pagemap = os_open_pagemap();
+  put_known(zeros, sizeof zeros);
+  put_facts(reason, resident, limit);
+  box_keep_tables(&box); /* before the maps are read, which have all of them then */
+  put_maps();
+  put_pages();
+  put_tables();
+  put_headers();
+  if (box.pagemap >= 0) os_file_close(box.pagemap);
+  int error = os_file_finish(box.file);
+  if (box.error != 0) error = box.error;
+  if (error == 0) {
+    put_path(path, oldest(path));
+    error = os_file_rename(unfinished, path);
+  }
+  if (error != 0) os_file_remove(unfinished);
+  return error;
+}
+
+/* A message ends the process: it waits for a thread that writes just now, which then has written what there is. */
+static bool claim(enum box_reason reason) {
+  enum { PATIENCE_MS = 1000 };
+  uint32_t self = (uint32_t)os_process();
+  for (int i = 0; i < PATIENCE_MS; i++) {
+    uint32_t other = atomic_load_explicit(&writer, memory_order_relaxed);
+    /* acquire, with the release below: the structure is seen as the last writer left it */
+    if (other != self && atomic_compare_exchange_strong_explicit(
+                             &writer, &other, self, memory_order_acquire, memory_order_relaxed))
+      return true;
+    if (reason != BOX_MESSAGE) return false;
+    os_sleep_on(&writer, self, 1);
+  }
+  return false;
+}
+
+static int write_box(enum box_reason reason, size_t resident, size_t limit) {
+  int saved = errno;
+  if (!claim(reason)) return EBUSY;
+  int error = write_file(reason, resident, limit);
+  atomic_store_explicit(&writer, 0, memory_order_release);
+  errno = saved;
+  return error;
+}
+
+static void write_last(void) {
+  if (box_is_on()) (void)write_box(BOX_MESSAGE, os_resident_bytes(), 0);
+}
+
+__attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
+  box_write = write_box;
+  atomic_store_explicit(&os_last_words, write_last,
+                        memory_order_relaxed); /* a function, and no data */
+}
+
+#endif

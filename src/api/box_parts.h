@@ -1,0 +1,48 @@
+/* box_parts.h - which memory a black box has (blackbox.c). */
+#ifndef HAK_BOX_PARTS_H
+#define HAK_BOX_PARTS_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "observe/box.h"
+
+enum { BOX_HEADERS = 4096, BOX_TEXT = 16 * 1024 };
+
+/* One that is being written. */
+struct box {
+  int file, pagemap, error; /* pagemap: below 0, it is refused */
+  uint64_t at;              /* bytes of the file so far */
+  uint64_t planned, cut;    /* bytes of tables that are kept, and that have no room */
+  size_t count;             /* of headers: three special ones, then pieces by address */
+  Elf64_Phdr headers[BOX_HEADERS];
+  struct box_facts facts;
+  int maps;
+  size_t text_at, text_end; /* what of the text is not read yet */
+  char text[BOX_TEXT];
+};
+
+struct box_mapping {
+  uintptr_t start, end;
+  uint64_t offset, inode;
+  bool readable;
+};
+
+/** The address of the directory, and the machine as ELF counts them. */
+uintptr_t box_directory(void);
+uint16_t box_machine(void);
+
+/** Keeps the allocator's tables, those that matter most first. */
+void box_keep_tables(struct box *box);
+/** Keeps the page there if it begins as an ELF file does. */
+void box_keep_head(struct box *box, uintptr_t start);
+
+/** The lines of /proc/self/maps. False: it cannot be read. */
+bool box_maps_open(struct box *box);
+void box_maps_close(struct box *box);
+/** False: there are no more. */
+bool box_next_mapping(struct box *box, struct box_mapping *mapping);
+
+#endif

@@ -1,0 +1,252 @@
+"""Black boxes (HAKMEM_BLACKBOX): when they are written, what tools find in them, and what is left when a process is killed."""
+
+import json
+import re
+import time
+
+from common import *
+from profiles import ProfCase
+
+BOXED = os.environ.get("HAKMEM_TEST_BOXED", "")
+MIB = 1 << 20
+
+
+class BoxCase(ProfCase):
+    def setUp(self):
+        super().setUp()
+        self.boxes = self.path("boxes")
+        os.mkdir(self.boxes)
+
+    def variables(self, **changes):
+        return environment(**{"LD_PRELOAD": LIBRARY, "HAKMEM_BLACKBOX": self.boxes} | changes)
+
+    def serve(self, *arguments, code=0, said="", **changes):
+        done = execute([BOXED, *arguments], env=self.variables(**changes), cwd=self.directory)
+        self.assertEqual(done.code, code, done)
+        if said is not None:
+            self.assertRegex(done.err, f"^{said}$")
+        return done
+
+    def rest(self, mib, **changes):
+        """The program leaks as much, and ends when there is a box."""
+        process = subprocess.Popen([BOXED, "rest", mib], env=self.variables(**changes), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            self.assertEqual(process.stdout.readline(), "served\n")
+            for _ in range(200):
+                if self.listed():
+                    break
+                time.sleep(0.1)
+            process.communicate("")
+        self.assertGreaterEqual(len(self.listed()), 1, changes)
+
+    def listed(self):
+        """The boxes, the newest first."""
+        result = hakmem("blackbox", "--format=json", self.boxes)
+        self.assert_code(result, 0)
+        told = json.loads(result.out)
+        self.assertEqual((told["version"], told["unreadable"]), (1, 0))
+        return told["boxes"]
+
+    def first_place(self, box):
+        if not NAMES:
+            self.skipTest("libdw is not installed")
+        result = hakmem("prof", "-n", "1", os.path.join(self.boxes, box["file"]))
+        self.assert_code(result, 0)
+        return result.out
+
+    def assert_tells_the_leak(self, box):
+        place = self.first_place(box)
+        self.assertRegex(place, r"\n +[0-9.]+ MiB +\d+\.\d%.*\n +.*remember_session\(unsigned long\) \(boxed\.cpp:\d+\)\n")
+
+    def figures(self, box):
+        result = hakmem("stats", "--format=json", os.path.join(self.boxes, box["file"]))
+        self.assert_code(result, 0)
+        return json.loads(result.out)
+
+
+class Written(BoxCase):
+    def test_at_a_size_and_each_fifth_beyond(self):
+        self.rest("300", HAKMEM_BLACKBOX_MB="100")
+        boxes = self.listed()
+        self.assertLessEqual(len(boxes), 4)  # the newest of six, if the helper gets as much time
+        for newer, older in zip(boxes, boxes[1:]):
+            self.assertGreaterEqual(newer["resident"], older["resident"] * 1.19)
+        self.assertEqual({box["reason"] for box in boxes}, {"at"})
+        self.assertLess(max(box["size"] for box in boxes), 1 * MIB)
+        self.assertEqual(os.stat(os.path.join(self.boxes, boxes[0]["file"])).st_mode & 0o777, 0o600)
+        self.assertFalse([name for name in os.listdir(self.boxes) if name.endswith(".tmp")])
+        self.assert_tells_the_leak(boxes[0])
+
+    def test_of_threads(self):
+        self.serve("threads", "400", HAKMEM_BLACKBOX_MB="60")
+        self.assert_tells_the_leak(self.listed()[0])
+
+    def test_the_sum_is_that_of_the_process(self):
+        self.rest("200", HAKMEM_BLACKBOX_MB="60")
+        box = self.listed()[0]
+        memory = self.figures(box)
+        parts = memory["equation"] if "equation" in memory else memory
+        self.assertGreater(parts["live"], 0.9 * box["resident"])
+        self.assertEqual(parts["resident"], box["resident"])
+        text = hakmem("explain", os.path.join(self.boxes, box["file"]))
+        self.assert_code(text, 0)
+        self.assertIn("not ours:", text.out)
+
+    def test_not_without_a_limit(self):
+        self.serve("leak", "100", HAKMEM_CONTAINER="0")
+        self.assertEqual(self.listed(), [])
+        self.assertIn("no black box", hakmem("blackbox", self.boxes).out)
+
+    def test_each_profile(self):
+        for profile in "speed", "balanced", "lean":
+            self.rest("100", HAKMEM_BLACKBOX_MB="50", HAKMEM_PROFILE=profile)
+            for box in self.listed():
+                os.unlink(os.path.join(self.boxes, box["file"]))
+
+    def test_not_by_the_program_itself(self):
+        self.serve("leak", "100", HAKMEM_BLACKBOX_MB="50", HAKMEM_BACKGROUND="0")
+        self.assertEqual(self.listed(), [])
+
+    def test_a_child_has_boxes_of_its_own(self):
+        done = self.serve("fork", "150", HAKMEM_BLACKBOX_MB="100")
+        child = int(done.out.split()[0])
+        pids = [box["pid"] for box in self.listed()]
+        self.assertEqual(len(set(pids)), 2)
+        self.assertIn(child, pids)
+        self.assert_tells_the_leak(next(box for box in self.listed() if box["pid"] == child))
+
+    def test_when_an_allocation_fails(self):
+        self.serve("refused")
+        boxes = self.listed()
+        self.assertIn("failure", {box["reason"] for box in boxes})
+        self.assertIn("address_space", {box["reason"] for box in boxes})
+        for box in boxes:
+            self.assertIn("refused()", self.first_place(box))
+
+    def test_when_a_message_ends_it(self):
+        for background in "0", "1":
+            self.serve("message", "20", code=-signal.SIGABRT, said="hakmem: free.*\n", HAKMEM_BACKGROUND=background)
+            box = self.listed()[0]
+            self.assertEqual(box["reason"], "message")
+            self.assertRegex(box["said"], r"^hakmem: free\(\): 0x[0-9a-f]+: not a block of this allocator$")
+            self.assert_tells_the_leak(box)
+
+    def test_it_rests(self):
+        """A helper that has written does not wake again."""
+        process = subprocess.Popen([BOXED, "rest", "120"], env=self.variables(HAKMEM_BLACKBOX_MB="50"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with process:
+            self.assertEqual(process.stdout.readline(), "served\n")
+            time.sleep(3)  # two scans of the helper
+            before = self.switches(process.pid)
+            time.sleep(2)
+            self.assertEqual(self.switches(process.pid), before)
+            process.communicate("")
+        self.assertGreaterEqual(len(self.listed()), 1)
+
+    def switches(self, pid):
+        told = {}
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8") as file:
+                told[task] = re.findall(r"ctxt_switches:\s*(\d+)", file.read())
+        self.assertEqual(len(told), 2)  # with the helper
+        return told
+
+
+class CannotBeWritten(BoxCase):
+    def assert_said(self, why, **changes):
+        done = self.serve("leak", "200", said=None, HAKMEM_BLACKBOX_MB="50", **changes)
+        self.assertEqual(done.out, "served\n")
+        self.assertRegex(done.err, rf"^hakmem: HAKMEM_BLACKBOX: nothing was written to [^\n]*: {why} \(error \d+\)\n$")
+
+    def test_no_directory(self):
+        os.rmdir(self.boxes)
+        self.assert_said("no such directory")
+
+    def test_a_file(self):
+        os.rmdir(self.boxes)
+        self.write("boxes", "")
+        self.assert_said("no such directory")
+
+    def test_a_full_disk(self):
+        if os.geteuid() != 0 or execute(["mount", "-t", "tmpfs", "-o", "size=64k", "none", self.boxes]).code != 0:
+            self.skipTest("no tmpfs may be mounted here")
+        try:
+            self.assert_said("no space left")
+            self.assertEqual(os.listdir(self.boxes), [])
+        finally:
+            execute(["umount", self.boxes])
+
+    def test_read_only(self):
+        if os.geteuid() != 0 or execute(["mount", "-t", "tmpfs", "-o", "ro", "none", self.boxes]).code != 0:
+            self.skipTest("no tmpfs may be mounted here")
+        try:
+            self.assert_said("read-only file system")
+        finally:
+            execute(["umount", self.boxes])
+
+    def test_what_is_no_box(self):
+        for name, content in {"hakmem-1-0.box": b"", "hakmem-1-1.box": b"x" * 1000, "other": b"", "hakmem-2.tmp": b""}.items():
+            with open(os.path.join(self.boxes, name), "wb") as file:
+                file.write(content)
+        result = hakmem("blackbox", self.boxes)
+        self.assert_code(result, 0)
+        self.assertIn("1 files were not written to their end, 2 cannot be read", result.err)
+        self.assert_code(hakmem("blackbox"), 2)
+        self.assert_code(hakmem("blackbox", self.path("nothing")), 127)
+
+    def test_a_damaged_box(self):
+        self.rest("80", HAKMEM_BLACKBOX_MB="50")
+        path = os.path.join(self.boxes, self.listed()[0]["file"])
+        with open(path, "rb") as file:
+            whole = file.read()
+        for length in range(0, len(whole), len(whole) // 40):
+            with open(path, "wb") as file:
+                file.write(whole[:length])
+            for command in "stats", "prof", "explain", "core":
+                self.assertIn(hakmem(command, path).code, (0, 1, 126), (command, length))
+
+
+class Killed(BoxCase):
+    """By the kernel, at the limit of a memory cgroup."""
+
+    LIMIT = 256 * MIB
+
+    def group(self):
+        first = os.path.isdir("/sys/fs/cgroup/memory")
+        top = "/sys/fs/cgroup/memory" if first else "/sys/fs/cgroup"
+        path = f"{top}/hakmem-test-{os.getpid()}"
+        try:
+            os.mkdir(path)
+        except OSError as error:
+            self.skipTest(f"no control group may be made here: {error.strerror}")
+        self.addCleanup(os.rmdir, path)
+        name = "memory.limit_in_bytes" if first else "memory.max"
+        try:
+            with open(f"{path}/{name}", "w", encoding="ascii") as file:
+                file.write(str(self.LIMIT))
+            swap = f"{path}/memory.swap.max"
+            if os.path.exists(swap):
+                with open(swap, "w", encoding="ascii") as file:
+                    file.write("0")
+        except OSError as error:
+            self.skipTest(f"this control group has no limit of memory: {error.strerror}")
+        return path
+
+    def test_what_is_left(self):
+        path = self.group()
+
+        def enter():
+            with open(f"{path}/cgroup.procs", "w", encoding="ascii") as file:
+                file.write("0")
+
+        done = execute([BOXED, "leak", "2000"], env=self.variables(), cwd=self.directory, preexec_fn=enter)
+        self.assertEqual(done.code, -signal.SIGKILL, done)
+        boxes = self.listed()
+        self.assertEqual(boxes[0]["reason"], "limit")
+        self.assertEqual(boxes[0]["limit"], self.LIMIT)
+        self.assertGreaterEqual(boxes[0]["resident"], self.LIMIT / 1.25)
+        self.assert_tells_the_leak(boxes[0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)  # so that the reason of a skip is printed
