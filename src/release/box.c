@@ -65,7 +65,7 @@ static struct due look(struct container *container) {
   return due;
 }
 
-/* Near a limit a program at full speed would be killed before the helper has written: the thread waits, with all that come to look. */
+/* A program at full speed would be killed before the helper has written: the thread waits, with all that come to look. */
 static void wait_for_helper(uint32_t reason) {
   enum { PATIENCE_MS = 250, STEP_MS = 10 };
   uint64_t until = os_clock_ms() + PATIENCE_MS;
@@ -85,7 +85,7 @@ size_t box_look(struct container *container) {
     atomic_store_explicit(&asked_limit, due.limit, memory_order_relaxed);
     atomic_store_explicit(&asked, due.reason, memory_order_relaxed);
     release_call();
-    if (due.reason != BOX_AT) wait_for_helper(due.reason);
+    wait_for_helper(due.reason);
   }
   /* Where no limit is there is one may be set. */
   if (due.left == SIZE_MAX) return unit_taken() > RELEASE_MOST ? unit_taken() : RELEASE_MOST;
