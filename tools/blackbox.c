@@ -16,7 +16,7 @@
 #include "json_writer.h"
 #include "stats.h"
 
-enum { KEY_FORMAT = 1000 };
+enum { KEY_FORMAT = 1000, NANOSECONDS = 1000000000 };
 
 struct arguments {
   char *format, *directory;
@@ -113,8 +113,7 @@ static bool add(struct boxes *boxes, int directory, const char *name) {
 static int newest_first(const void *a, const void *b) {
   const struct box_facts *left = &((const struct listed_box *)a)->facts,
                          *right = &((const struct listed_box *)b)->facts;
-  if (left->written_s != right->written_s) return left->written_s < right->written_s ? 1 : -1;
-  return left->clock_ms < right->clock_ms ? 1 : left->clock_ms > right->clock_ms ? -1 : 0;
+  return left->written_ns < right->written_ns ? 1 : left->written_ns > right->written_ns ? -1 : 0;
 }
 
 static void print_text(const struct boxes *boxes) {
@@ -123,7 +122,7 @@ static void print_text(const struct boxes *boxes) {
   for (size_t i = 0; i < boxes->count; i++) {
     struct listed_box *box = &boxes->all[i];
     char when[32] = "?", resident[16], size[16], why[BOX_WHY_ROOM];
-    time_t seconds = (time_t)box->facts.written_s;
+    time_t seconds = (time_t)(box->facts.written_ns / NANOSECONDS);
     struct tm broken;
     if (localtime_r(&seconds, &broken) != NULL)
       strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &broken);
@@ -146,7 +145,7 @@ static void print_json(const struct boxes *boxes) {
     json_open_group(&json, NULL, '{');
     json_text(&json, "file", boxes->all[i].name);
     json_number(&json, "size", boxes->all[i].size);
-    json_number(&json, "written", facts->written_s);
+    json_number(&json, "written", facts->written_ns / NANOSECONDS);
     json_number(&json, "pid", facts->process);
     json_text(&json, "program", facts->name);
     json_text(&json, "called", facts->arguments);

@@ -50,6 +50,7 @@ static void end_part(unsigned number) {
 }
 
 static void put_facts(enum box_reason reason, size_t resident, size_t limit) {
+  const uint64_t second = 1000000000;
   struct timespec now = {0};
   struct box_facts *facts = &box.facts;
   os_time(CLOCK_REALTIME, &now);
@@ -58,7 +59,7 @@ static void put_facts(enum box_reason reason, size_t resident, size_t limit) {
       .bytes = sizeof *facts,
       .reason = reason,
       .process = (uint32_t)os_process(),
-      .written_s = (uint64_t)now.tv_sec,
+      .written_ns = (uint64_t)now.tv_sec * second + (uint64_t)now.tv_nsec,
       .clock_ms = os_clock_ms(),
       .resident = resident,
       .limit = limit,
@@ -175,9 +176,9 @@ static uint64_t written_when(const char *path) {
   struct box_facts facts = {0};
   int file = os_file_open(path, OS_FILE_READ);
   if (file < 0) return 0;
-  if (!os_file_get_at(file, &facts, sizeof facts, BOX_FACTS_AT)) facts.written_s = 0;
+  if (!os_file_get_at(file, &facts, sizeof facts, BOX_FACTS_AT)) facts.written_ns = 0;
   os_file_close(file);
-  return facts.written_s * KIB * KIB + facts.clock_ms % (KIB * KIB);
+  return facts.written_ns;
 }
 
 static int oldest(char path[PATH_ROOM]) {

@@ -38,13 +38,13 @@ enum box_reason {
 struct box_facts {
   uint32_t version, bytes;
   uint32_t reason, process;
-  uint64_t written_s; /* since 1970 */
-  uint64_t clock_ms;  /* of the clock that samples have */
-  uint64_t resident;  /* bytes, of the whole process */
-  uint64_t limit;     /* bytes, which was reached; 0: none */
-  uint64_t cut;       /* bytes of tables that had no room */
-  uint64_t directory; /* observe/directory.h: its address */
-  uint64_t program;   /* an address in the program's own file */
+  uint64_t written_ns; /* since 1970 */
+  uint64_t clock_ms;   /* of the clock that samples have */
+  uint64_t resident;   /* bytes, of the whole process */
+  uint64_t limit;      /* bytes, which was reached; 0: none */
+  uint64_t cut;        /* bytes of tables that had no room */
+  uint64_t directory;  /* observe/directory.h: its address */
+  uint64_t program;    /* an address in the program's own file */
   char name[16], arguments[128];
   char said[256]; /* the last message; "": none */
 };
