@@ -239,7 +239,7 @@ static bool claim(enum box_reason reason) {
   return false;
 }
 
-static int write_box(enum box_reason reason, size_t resident, size_t limit) {
+int box_write_now(enum box_reason reason, size_t resident, size_t limit) {
   int saved = errno;
   if (!claim(reason)) return EBUSY;
   int error = write_file(reason, resident, limit);
@@ -249,11 +249,11 @@ static int write_box(enum box_reason reason, size_t resident, size_t limit) {
 }
 
 static void write_last(void) {
-  if (box_is_on()) (void)write_box(BOX_MESSAGE, os_resident_bytes(), 0);
+  if (box_is_on()) (void)box_write_now(BOX_MESSAGE, os_resident_bytes(), 0);
 }
 
 __attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
-  box_write = write_box;
+  box_write = box_write_now;
   atomic_store_explicit(&os_last_words, write_last,
                         memory_order_relaxed); /* a function, and no data */
 }

@@ -30,6 +30,9 @@ struct box_mapping {
   bool readable;
 };
 
+/** What release/box.h calls box_write. */
+int box_write_now(enum box_reason reason, size_t resident, size_t limit);
+
 /** The address of the directory, and the machine as ELF counts them. */
 uintptr_t box_directory(void);
 uint16_t box_machine(void);
