@@ -57,6 +57,26 @@ class Hardened(CoreCase):
                     if NAMES:
                         self.assertIn("forget_to_free (fallen.c:", self.prof(core))
 
+    def test_a_message_leaves_a_box(self):
+        boxes = self.path("boxes")
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                os.makedirs(boxes, exist_ok=True)
+                env = environment(LD_PRELOAD=LIBRARY, HAKMEM_GUARD=mode, HAKMEM_BLACKBOX=boxes)
+                done = execute([FALLEN, "twice"], env=env, cwd=self.directory)
+                self.assertEqual(done.code, -signal.SIGABRT, done)
+                listed = hakmem("blackbox", "--format=json", boxes)
+                self.assert_code(listed, 0)
+                (box,) = json.loads(listed.out)["boxes"]
+                self.assertEqual(box["reason"], "message")
+                self.assertIn("double free", box["said"])
+                self.assertIn(box["said"], done.err)
+                path = os.path.join(boxes, box["file"])
+                self.assertGreater(self.figures(path)["equation"]["live"], int(done.out.split()[2]))
+                if NAMES:
+                    self.assertIn("forget_to_free (fallen.c:", self.prof(path))
+                os.unlink(path)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)  # so that the reason of a skip is printed
