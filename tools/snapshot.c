@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core.h"
 
 /* FIGURES: without the threads that heaps belong to. */
 enum depth { FIGURES, ALL, CLOSELY };
@@ -211,6 +212,19 @@ static bool take_again(struct snapshot *snapshot, const struct remote *remote, e
   return true;
 }
 
+/* A core has no pages of zeros, and gdb writes zeros for a mapping that it cannot read all of. */
+static void note_zeros(const struct snapshot *snapshot, const struct core *core) {
+  enum { WORTH_IT = 1 << 20 };
+  if (core == NULL || core->is_box || snapshot->in_use < WORTH_IT ||
+      snapshot->live > (double)snapshot->in_use / 2)
+    return;
+  complain("note: %.1f of %.1f MiB in live blocks are zeros in the core: a debugger has not read "
+           "them (gdb before 16 "
+           "of the hardened library: let the kernel make the core), or nobody wrote to them",
+           ((double)snapshot->in_use - snapshot->live) / (1 << 20),
+           (double)snapshot->in_use / (1 << 20));
+}
+
 static enum remote_state take(struct snapshot *snapshot, const struct remote *remote,
                               enum depth depth, uint64_t ms) {
   if (remote->shared && snapshot_from_shared(snapshot, remote)) return REMOTE_THERE;
@@ -220,6 +234,7 @@ static enum remote_state take(struct snapshot *snapshot, const struct remote *re
   if (!taken) snapshot_free(snapshot);
   for (int i = 1; i < TRIES && taken && more && snapshot->partial && !snapshot->late; i++)
     more = take_again(snapshot, remote, depth, late_ms);
+  if (taken) note_zeros(snapshot, remote->core);
   enum remote_state state = remote_look(remote);
   if (taken && state != REMOTE_THERE) snapshot_free(snapshot);
   return taken || state != REMOTE_THERE ? state : REMOTE_UNREADABLE;
