@@ -1,7 +1,7 @@
 /* profile.c - see profile.h. */
 #define _GNU_SOURCE
-#include "core.h"
 #include "profile.h"
+#include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +279,21 @@ const char *profile_look(struct profile *profile, const struct remote *remote) {
   free(head);
   if (wrong != NULL) profile_free(profile);
   return wrong;
+}
+
+bool profile_allocated(const struct remote *remote, double *bytes) {
+  struct profile profile = {0};
+  struct samples *head = calloc(1, sizeof *head);
+  bool ok = head != NULL && !remote->shared && remote->samples != 0 &&
+            remote_read(remote, remote->samples, head, sizeof *head) &&
+            head->version <= SAMPLES_VERSION;
+  uint32_t end = ok ? atomic_load(&head->stacks_end) : 0;
+  if (ok && head->version > 0 && atomic_load(&head->samples) > 0)
+    ok = read_words(&profile, remote, head, end) && find_sites(&profile, end, 0);
+  *bytes = profile.allocated_bytes;
+  profile_free(&profile);
+  free(head);
+  return ok;
 }
 
 int profile_read(struct profile *profile, const struct remote *remote) {

@@ -65,6 +65,8 @@ const char *profile_look(struct profile *profile, const struct remote *remote);
 int profile_read(struct profile *profile, const struct remote *remote);
 /** Makes it one of the peak: what lives is what lived then. Ages, sizes and threads of live samples are not known of it. */
 void profile_at_peak(struct profile *profile);
+/** Bytes allocated since the start, estimated; the live samples are not read. False: there is no sampler, or it may not be read. */
+bool profile_allocated(const struct remote *remote, double *bytes);
 /** Calls each(context, records, count) for the records, a chunk at a time, live and freed ones. False: they cannot be read. */
 bool profile_each_chunk(const struct remote *remote,
                         void (*each)(void *context, const struct sample_record *records,

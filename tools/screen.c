@@ -39,6 +39,7 @@ __attribute__((format(printf, 3, 4))) static struct line *add(struct screen *scr
   vsnprintf(line->text, sizeof line->text, format, arguments);
   va_end(arguments);
   line->strong = strong;
+  line->chosen = false;
   line->level_count = 0;
   return line;
 }

@@ -10,6 +10,7 @@ enum { LINES_MOST = 200, COLUMNS_MOST = 256, HISTORY = 60 };
 struct line {
   char text[COLUMNS_MOST];
   bool strong;                   /* a heading */
+  bool chosen;                   /* the one that keys are for */
   unsigned char levels[HISTORY]; /* a curve behind the text: 0 (lowest) to 7 */
   unsigned level_count;
 };

@@ -12,6 +12,7 @@
 #include "processes.h"
 #include "screen.h"
 #include "stats.h"
+#include "top_machine.h"
 #include "top_view.h"
 
 struct arguments {
@@ -54,7 +55,8 @@ static const struct argp parser = {
     .args_doc = "[PID|NAME]",
     .doc =
         "Show where the memory of a process is that runs on hakmem, and how that changes. q quits. "
-        "Without one, list the processes on hakmem.",
+        "Without one, show all processes on hakmem, the largest first; one that is chosen by "
+        "the arrow keys and enter is shown alone until q.",
 };
 
 struct top {
@@ -94,30 +96,49 @@ static void print_once(struct top *top) {
   }
 }
 
-static int show(struct top *top, double seconds) {
+/* Until it is left, or there is nothing to be seen any more. */
+static enum remote_state run(struct top *top, double seconds) {
   enum remote_state state = REMOTE_THERE;
-  if (!top_view_open()) {
-    const char *name = getenv("TERM");
-    complain("this terminal cannot be used (TERM=%s): try --once", name != NULL ? name : "");
-    return EXIT_CANNOT_RUN;
-  }
   for (bool due = false;;) {
     unsigned rows, columns;
-    if (due && (state = look(top)) != REMOTE_THERE) break;
+    if (due && (state = look(top)) != REMOTE_THERE) return state;
     top_view_size(&rows, &columns);
     screen_fill(&top->screen, &top->snapshot, &top->remote, &top->history, &top->sites, rows,
                 columns);
     top_view_draw(&top->screen);
     enum top_key key = top_view_wait(seconds);
-    if (key == TOP_QUIT) {
-      top_view_close();
-      return 0;
-    }
+    if (key == TOP_QUIT || key == TOP_BACK) return REMOTE_THERE;
     due = key == TOP_TIME;
   }
+}
+
+static int show(struct top *top, double seconds) {
+  if (!top_view_open()) return top_view_refuse();
+  enum remote_state state = run(top, seconds);
   /* Not before: a complaint would go into the middle of the screen. */
   top_view_close();
   return remote_report(&top->remote, state);
+}
+
+static void end(struct top *top) {
+  snapshot_free(&top->snapshot);
+  top_sites_free(&top->sites);
+  free(top);
+}
+
+/* One that was chosen among all. */
+static const char *show_chosen(int pid, double seconds) {
+  char number[16];
+  const char *said = "that process has ended, or may not be read any more";
+  struct top *top = calloc(1, sizeof *top);
+  if (top == NULL) return "out of memory";
+  snprintf(number, sizeof number, "%d", pid);
+  clock_gettime(CLOCK_MONOTONIC, &top->started);
+  if (remote_open(&top->remote, number) == 0 && look(top) == REMOTE_THERE &&
+      run(top, seconds) == REMOTE_THERE)
+    said = "";
+  end(top);
+  return said;
 }
 
 int command_top(int argc, char **argv) {
@@ -129,7 +150,8 @@ int command_top(int argc, char **argv) {
     complain("this hakmem was built without ncurses and has no live view: use --once");
     return EXIT_USAGE;
   }
-  if (arguments.words.count == 0) return stats_list(false, stdout);
+  if (arguments.words.count == 0)
+    return once ? stats_list(false, stdout) : top_machine(arguments.seconds, show_chosen);
   struct top *top = calloc(1, sizeof *top);
   if (top == NULL) {
     complain("out of memory");
@@ -140,8 +162,6 @@ int command_top(int argc, char **argv) {
   if (code == 0) code = remote_report(&top->remote, look(top));
   if (code == 0 && once) print_once(top);
   else if (code == 0) code = show(top, arguments.seconds);
-  snapshot_free(&top->snapshot);
-  top_sites_free(&top->sites);
-  free(top);
+  end(top);
   return code;
 }

@@ -3,6 +3,7 @@
 
 bool top_view_is_built(void) { return false; }
 bool top_view_open(void) { return false; }
+int top_view_refuse(void) { return 1; }
 void top_view_close(void) {}
 void top_view_size(unsigned *rows, unsigned *columns) {
   *rows = 24;

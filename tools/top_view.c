@@ -6,9 +6,12 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cli.h"
 
 static SCREEN *terminal;
 static bool utf8;
@@ -49,6 +52,12 @@ bool top_view_open(void) {
   return true;
 }
 
+int top_view_refuse(void) {
+  const char *name = getenv("TERM");
+  complain("this terminal cannot be used (TERM=%s): try --once", name != NULL ? name : "");
+  return EXIT_CANNOT_RUN;
+}
+
 void top_view_close(void) {
   endwin();
   delscreen(terminal);
@@ -76,8 +85,9 @@ void top_view_draw(const struct screen *screen) {
   for (unsigned i = 0; i < screen->count && (int)i < LINES; i++) {
     const struct line *line = &screen->lines[i];
     if (line->strong) attron(A_BOLD);
+    if (line->chosen) attron(A_REVERSE);
     mvaddnstr((int)i, 0, line->text, COLS);
-    attroff(A_BOLD);
+    attroff(A_BOLD | A_REVERSE);
     for (unsigned k = 0; k < line->level_count; k++) {
       if (getcurx(stdscr) >= COLS - 1) break;
       draw_level(line->levels[k]);
@@ -90,6 +100,40 @@ static long left_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (long)(due.tv_sec - now.tv_sec) * 1000 + (due.tv_nsec - now.tv_nsec) / 1000000;
+}
+
+/* TOP_TIME: it is none of these. */
+static enum top_key key_of(int key) {
+  switch (key) {
+  case 'q':
+  case 'Q':
+  case 3:
+  case 4:
+    return TOP_QUIT;
+  case 27:
+  case KEY_LEFT:
+  case KEY_BACKSPACE:
+    return TOP_BACK;
+  case KEY_UP:
+  case 'k':
+    return TOP_UP;
+  case KEY_DOWN:
+  case 'j':
+    return TOP_DOWN;
+  case KEY_PPAGE:
+    return TOP_PAGE_UP;
+  case KEY_NPAGE:
+    return TOP_PAGE_DOWN;
+  case KEY_ENTER:
+  case KEY_RIGHT:
+  case '\r':
+  case '\n':
+    return TOP_ENTER;
+  case KEY_RESIZE:
+    return TOP_REDRAW;
+  default:
+    return TOP_TIME;
+  }
 }
 
 enum top_key top_view_wait(double seconds) {
@@ -107,8 +151,7 @@ enum top_key top_view_wait(double seconds) {
     timeout(left < 1000 ? (int)left : 1000);
     int key = getch();
     if (ended_by != 0) return TOP_QUIT;
-    if (key == 'q' || key == 'Q' || key == 27 || key == 3 || key == 4) return TOP_QUIT;
-    if (key == KEY_RESIZE) return TOP_REDRAW;
+    if (key_of(key) != TOP_TIME) return key_of(key);
     /* The terminal is gone: reading fails at once, again and again. */
     if (key == ERR && isatty(STDIN_FILENO) == 0) return TOP_QUIT;
     if (key == ' ') {

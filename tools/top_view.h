@@ -7,6 +7,12 @@
 enum top_key {
   TOP_TIME,   /* the time is over: look again */
   TOP_REDRAW, /* the terminal has another size */
+  TOP_UP,
+  TOP_DOWN,
+  TOP_PAGE_UP,
+  TOP_PAGE_DOWN,
+  TOP_ENTER,
+  TOP_BACK, /* escape */
   TOP_QUIT
 };
 
@@ -14,6 +20,8 @@ enum top_key {
 bool top_view_is_built(void);
 /** False when the terminal is none that can be used. */
 bool top_view_open(void);
+/** Complains of that; an exit code. */
+int top_view_refuse(void);
 void top_view_close(void);
 void top_view_size(unsigned *rows, unsigned *columns);
 void top_view_draw(const struct screen *screen);

@@ -90,9 +90,9 @@ class Choose(ProfCase):
         result = hakmem("stats", self.name)
         self.assert_code(result, 0)
         lines = result.out.splitlines()
-        self.assertRegex(lines[0], "^ +PID +resident +live +waste  container +hakmem +program$")
+        self.assertRegex(lines[0], "^ +PID +resident +live +waste +alloc/s  container +hakmem +program$")
         self.assertEqual(sorted(int(line.split()[0]) for line in lines[1:]), sorted(pids))
-        self.assertRegex(lines[1], rf"^ +\d+ +\d+\.\d MiB +\d+\.\d MiB +[\d.]+ [KM]iB  \S+ +\d+\.\d+\.\d+ \(\w+\) +{re.escape(self.program)}$")
+        self.assertRegex(lines[1], rf"^ +\d+ +\d+\.\d MiB +\d+\.\d MiB +[\d.]+ [KM]iB +[\d.]+ \S+  \S+ +\d+\.\d+\.\d+ \(\w+\) +{re.escape(self.program)}$")
         for command in ("prof", "explain", "top"):
             for words in ((self.name,), map(str, pids)):
                 result = hakmem(command, *words)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 from common import *
 
@@ -81,7 +82,7 @@ class MachineCase(TestCase):
     def rows(self, out):
         """The line of each process in the text, by its number."""
         lines = out.splitlines()
-        self.assertRegex(lines[0], "^ +PID +resident +live +waste  container +hakmem +program$")
+        self.assertRegex(lines[0], "^ +PID +resident +live +waste +alloc/s  container +hakmem +program$")
         return {int(line.split()[0]): line for line in lines[1:] if not line.startswith("and ")}
 
 
@@ -111,7 +112,31 @@ class Machine(MachineCase):
             self.assertEqual(result.err, "")
             lines = self.rows(result.out)
             self.assertEqual([pid for pid in lines if pid in started], order)
-            self.assertRegex(lines[order[0]], rf"^ +{order[0]} +4\d\.\d MiB +40\.\d MiB +[\d.]+ [KM]iB  \S+ +[\d.]+ \(\w+\) +{re.escape(program)}")
+            self.assertRegex(lines[order[0]], rf"^ +{order[0]} +4\d\.\d MiB +40\.\d MiB +[\d.]+ [KM]iB +[\d.]+ [KM]?i?B  \S+ +[\d.]+ \(\w+\) +{re.escape(program)}")
+
+    def test_rate_of_allocation_since_the_start(self):
+        script = """if True:
+            import time
+            print("ready", __import__("os").getpid(), flush=True)
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                block = bytearray(1000000)
+                time.sleep(0.01)"""
+        process = subprocess.Popen(["/usr/bin/python3", "-c", script], env=environment(LD_PRELOAD=LIBRARY, HAKMEM_PROF_RATE="65536"),
+                                   stdout=subprocess.PIPE, text=True)  # fmt: skip
+        try:
+            process.stdout.readline()
+            started = time.monotonic()
+            time.sleep(2)
+            row = self.json()[0][process.pid]
+            seconds = time.monotonic() - started
+            # Blocks of 1 MB at most 100 times a second, and its start.
+            self.assertTrue(MIB < row["allocated"] < 110 * MIB * (seconds + 1), row)
+            self.assertLess(abs(row["allocated_a_second"] / (row["allocated"] / seconds) - 1), 0.5, row)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def test_metrics_are_of_one(self):
         self.start(HELD, "fresh")
@@ -137,7 +162,7 @@ class Hostile(MachineCase):
         result = hakmem("stats", env=env)
         self.assert_code(result, 0)
         lines = self.rows(result.out)
-        self.assertRegex(lines[ends], rf"^ +{ends} +- +- +-  - +- +-$")
+        self.assertRegex(lines[ends], rf"^ +{ends} +- +- +- +-  - +- +-$")
         self.assertRegex(lines[other], "MiB|KiB")
         self.assertGreater(list(lines).index(ends), list(lines).index(other))
         self.assertEqual(result.err, "")
@@ -152,7 +177,7 @@ class Hostile(MachineCase):
         result = hakmem("stats")
         self.assert_code(result, 0)
         lines = self.rows(result.out)
-        self.assertRegex(lines[pid], rf"^ +{pid} +[\d.]+ [KM]iB +- +-  \S+ +- +{re.escape(LYING)} slices$")
+        self.assertRegex(lines[pid], rf"^ +{pid} +[\d.]+ [KM]iB +- +- +-  \S+ +- +{re.escape(LYING)} slices$")
         self.assertRegex(lines[other], r"^ +\d+ +[\d.]+ [KM]iB +[\d.]+ [KM]?i?B ")
 
     def test_one_that_lies_about_much_is_given_up(self):

@@ -25,14 +25,14 @@ class Top(TestCase):
         process.wait(timeout=60)
         process.stdout.close()
 
-    def open(self, pid, rows=24, columns=80, term="xterm", locale="C.UTF-8"):
+    def open(self, *words, rows=24, columns=80, term="xterm", locale="C.UTF-8"):
         """hakmem top on a terminal of its own."""
         master, slave = pty.openpty()
         self.addCleanup(os.close, master)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(slave)
         env = environment(TERM=term, LC_ALL=locale, LINES=None, COLUMNS=None)
-        top = subprocess.Popen([TOOL, "top", "--delay", "0.2", str(pid)], env=env, stdin=slave, stdout=slave,
+        top = subprocess.Popen([TOOL, "top", "--delay", "0.2", *map(str, words)], env=env, stdin=slave, stdout=slave,
                                stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
         os.close(slave)
         self.addCleanup(top.stderr.close)
@@ -143,6 +143,45 @@ class Top(TestCase):
         self.addCleanup(process.kill)
         self.assertIn(b"(held) runs another program meanwhile", top.stderr.read())
         self.assertEqual(top.wait(timeout=50), 1)
+
+    def test_machine_choose_one_and_come_back(self):
+        # The largest of the machine, one after the other: nobody else's test holds as much.
+        script = "import sys; x = bytearray(%d << 20); print('ready', __import__('os').getpid(), flush=True); sys.stdin.read()"
+        pids = []
+        for size in (400, 300):
+            process = subprocess.Popen(["/usr/bin/python3", "-c", script % size], env=environment(LD_PRELOAD=LIBRARY), text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+            self.addCleanup(self.end, process)
+            pids.append(int(process.stdout.readline().split()[1]))
+        top, terminal = self.open(rows=30, columns=140)
+        text = self.read_until(terminal, ["hakmem top: ", "alloc/s", "container", f"{pids[0]} ", f"{pids[1]} ", "enter: look into it"])
+        self.assertLess(text.index(f"{pids[0]} "), text.index(f"{pids[1]} "))
+        os.write(terminal, b"\r")
+        self.read_until(terminal, [f"python3 ({pids[0]})", "= live"])
+        os.write(terminal, b"q")
+        self.read_until(terminal, ["alloc/s", f"{pids[1]} "])
+        os.write(terminal, b"\x1b[B\x1bOB\x1b[A\x1bOA")  # as terminals send the keys, in either mode
+        os.write(terminal, b"kkkkj\n")
+        self.read_until(terminal, [f"python3 ({pids[1]})", "= live"])
+        # It ends while it is looked at, and the list is there again.
+        os.kill(pids[1], signal.SIGKILL)
+        self.read_until(terminal, ["has ended", "alloc/s"])
+        os.write(terminal, b"q")
+        self.assertEqual(top.wait(timeout=50), 0)
+        self.assertEqual(top.stderr.read(), b"")
+        self.assertEqual(termios.tcgetattr(terminal)[:4], self.before[:4])
+
+    def test_machine_on_a_small_terminal_and_signals(self):
+        self.start("churn")
+        for rows, columns in ((24, 80), (3, 20), (1, 1), (300, 500)):
+            top, terminal = self.open(rows=rows, columns=columns)
+            self.read_until(terminal, ["hakmem top" if columns > 10 else "\x1b[?1049h"])
+            os.write(terminal, b"j\x1b[6~\x1b[5~")
+            time.sleep(0.5)
+            self.assertIsNone(top.poll())
+            top.send_signal(signal.SIGTERM)
+            self.read_until(terminal, ["\x1b[?1049l"])
+            self.assertEqual(top.wait(timeout=50), -signal.SIGTERM)
 
     def test_terminals_that_cannot_be_used(self):
         _, pid = self.start("fresh")
