@@ -108,9 +108,10 @@ static void add_samples(struct finder *finder, const struct profile *profile,
       continue;
     }
     if (c >= CLASSES_MOST) continue;
-    add_slot(finder, sample->size);
     uint32_t size = finder->snapshot->classes[c].size;
-    if (size >= sample->size) add(&finder->sums[c], sample, size, sampled_waste(sample, size));
+    if (sample->size > size) continue; /* of a core that is damaged, or a process that lies */
+    add_slot(finder, sample->size);
+    add(&finder->sums[c], sample, size, sampled_waste(sample, size));
   }
   if (open) resident_close(&pages);
 }
