@@ -12,6 +12,11 @@
  * `far`: also from arenas of other nodes. */
 bool adopt_slabs(struct arena *arena, unsigned size_class, bool far);
 
+/** Before a new slab is made: puts back a few thousand blocks that nobody asks for, so that slabs become empty. What waits for the arena, of any class,
+ * and what homes have whose threads have all ended. The caller holds arena->lock, which is let go of now and then; others' are only tried.
+ * superslab_settle is to be called after it. */
+void adopt_put_back(struct arena *arena);
+
 /* Blocks of this size and more are new pages each: where threads share an arena, others' memory of the class comes before. */
 #define ADOPT_BEFORE_PAGES_FROM ((size_t)4 * KIB)
 

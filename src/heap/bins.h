@@ -4,8 +4,8 @@
 
 #include "heap/heap.h"
 
-/* A bin that ran over so many times without a refill does not grow any more. */
-enum { OVERFLOWS_GROW = 4 };
+/* A bin that ran over so many times without a refill shrinks: its thread only frees the class. */
+enum { OVERFLOWS_SHRINK = 4 };
 
 HAK_INLINE void *bin_pop(struct bin *bin) {
   void *block = bin->head;
@@ -80,8 +80,8 @@ void bin_pass_by(struct thread_cache *cache, struct bin *bin, void *block);
 /** Adds up anew what all capacities are. */
 void bins_count(struct thread_cache *cache);
 
-/** A guest's thread begins. What it never asks for, as a thread that only frees, others want: its bins stay small until a refill. */
-void bins_begin_small(struct thread_cache *cache);
+/** A guest's thread begins, with empty bins. */
+void bins_begin(struct thread_cache *cache);
 
 /** A guest's thread ends: all that its bins hold goes to its arena, and they are as at first. */
 void bins_send_home(struct thread_cache *cache);

@@ -54,6 +54,7 @@ struct thread_cache {
   struct outgoing outgoing[OUTGOING_SLOTS];
   struct span_cache spans; /* freed Large blocks */
   size_t bin_budget_used;  /* bytes that all bins' capacities add up to */
+  size_t refilled;         /* bytes that refills have brought */
   struct bin_use use[CLASS_COUNT];
   uint8_t fallbacks; /* blocks of larger classes that may be taken before a new page (fallback.c) */
   uint8_t deferred;  /* what its thread is to ask of the purger (purger.h) */

@@ -301,7 +301,7 @@ static struct thread_cache *take_guest(struct arena *home, bool *reused) {
   struct thread_cache *cache = parked != NULL ? cache_beside(parked) : new_heap(home);
   *reused = parked != NULL;
   if (parked != NULL) cache->arena = home != NULL ? home : parked;
-  if (cache != NULL && home != NULL) bins_begin_small(cache);
+  if (cache != NULL && home != NULL) bins_begin(cache);
   return cache;
 }
 

@@ -6,7 +6,7 @@
 #include "superslab/node.h"
 
 /* With more processors than the most, threads share homes before there are as many of them. */
-enum { HOMES_LEAST = 4, HOMES_MOST = 256 };
+enum { HOMES_LEAST = 8, HOMES_MOST = 256 };
 
 /* Written under heap_list_lock; the number by release, after the place, and read by acquire. They only grow. */
 static _Atomic(struct arena *) homes[NODES][HOMES_MOST];

@@ -1,6 +1,6 @@
 /* homes.h - the heaps that own slabs, and which of them a thread's bins are filled from.
  *
- * As many heaps own slabs as threads may run at once, four at least, on each memory node. A thread that begins while there are
+ * As many heaps own slabs as threads may run at once, eight at least, on each memory node. A thread that begins while there are
  * fewer gets such a heap for its own. Each further thread is a guest: it has bins, but its arena, from whose slabs they are filled, is the
  * heap that the fewest threads use. So what many threads hold follows the processors, not the threads; and since no more
  * threads run at a moment than there are homes, a home's lock is nearly always free (docs/decisions/0040).

@@ -189,6 +189,7 @@ static bool add_slab(struct arena *arena, unsigned size_class) {
 static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
   if (is_own) arena_set_node(arena, node_now());
   bool adopted = adopt_slabs(arena, size_class, false);
+  if (!adopted) adopt_put_back(arena);
   if (!adopted && !add_slab(arena, size_class)) {
     if (refill_recommit(arena, size_class)) return true;
     adopted = node_are_many() && adopt_slabs(arena, size_class, true);
@@ -220,7 +221,7 @@ static bool sort_sent_back(struct thread_cache *cache, unsigned size_class) {
   struct arena *arena = cache->arena;
   bool due = sort_is_due(arena, size_class), more = due;
   for (unsigned i = 0; more && i < HOLDS_MOST; i++) {
-    more = slabs_put_batches(arena, size_class);
+    more = slabs_put_batches(arena, size_class, true);
     lock_release_in_turn(&arena->lock);
     lock_acquire(&arena->lock);
   }
@@ -294,5 +295,6 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   if (fell_back || list == NULL) return list;
   probe_refill(cache, class_size(size_class), count);
   to_bin(&cache->bins[size_class], list, count);
+  cache->refilled += (size_t)count * class_size(size_class);
   return list;
 }

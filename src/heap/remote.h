@@ -34,13 +34,11 @@ HAK_INLINE struct batch *batch_follow(const struct batch *batch, unsigned size_c
 
 /** Where blocks for a bin of another heap are gathered: for this one if slot->owner says so. */
 HAK_INLINE struct outgoing *remote_slot(struct thread_cache *cache, const struct inbox *owner) {
-  /* With key = address / 16 the slot's number is (key + key / 32) % OUTGOING_SLOTS, and this its place. Neighbouring classes have
-   * neighbouring slots, and a heap's are 24 behind those of the heap made before it (40 where heaps count). A sum keeps these
-   * distances wherever the heaps lie; an exclusive or did not. */
+  /* By multiplication, of which bits 20 to 25 count. The factor was looked for: heaps that lie one behind the other, four or eight, and the first one
+   * anywhere, with three to eight classes, have the fewest slots that more than two want. */
   _Static_assert(sizeof(struct inbox) == 16 && sizeof(struct outgoing) == 32, "the shifts below");
-  _Static_assert(sizeof(struct heap) / HEAP_PAGE % 2 == 1, "the next heap's slots are elsewhere");
-  uintptr_t place = (((uintptr_t)owner << 1) + ((uintptr_t)owner >> 4)) &
-                    (uintptr_t)(OUTGOING_SLOTS - 1) * sizeof(struct outgoing);
+  uint64_t product = ((uintptr_t)owner >> 4) * UINT64_C(0x39640575);
+  uintptr_t place = (uintptr_t)(product >> 15) & (OUTGOING_SLOTS - 1) * sizeof(struct outgoing);
   return (struct outgoing *)(void *)((char *)cache->outgoing + place);
 }
 

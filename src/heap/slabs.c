@@ -182,12 +182,12 @@ void slabs_put_mixed(struct arena *arena, unsigned size_class, void *list, bool 
   remote_send_misrouted(&misrouted);
 }
 
-bool slabs_put_batches(struct arena *arena, unsigned size_class) {
+bool slabs_put_batches(struct arena *arena, unsigned size_class, bool keep_last) {
   struct misrouted misrouted = {0};
   unsigned put = 0, count = 1;
   void *list;
   while (put < BLOCKS_A_HOLD && (count = remote_take_batch(arena, size_class, &list)) > 0) {
-    while (list != NULL) (void)put_some(arena, size_class, &list, true, &misrouted);
+    while (list != NULL) (void)put_some(arena, size_class, &list, keep_last, &misrouted);
     put += count;
   }
   remote_send_misrouted(&misrouted);
@@ -214,11 +214,16 @@ static bool turn_to_waiting(struct arena *arena) {
   return false;
 }
 
+bool slabs_put_next(struct arena *arena, bool keep_last) {
+  if (!turn_to_waiting(arena)) return false;
+  (void)slabs_put_batches(arena, arena->turn, keep_last);
+  return true;
+}
+
 void slabs_put_waiting(struct arena *arena, size_t bytes) {
   size_t waits = slabs_waiting(arena);
   if (waits < bytes || !is_mostly_free(arena)) return;
-  for (unsigned i = 0; i < HOLDS_MOST && turn_to_waiting(arena); i++) {
-    (void)slabs_put_batches(arena, arena->turn);
+  for (unsigned i = 0; i < HOLDS_MOST && slabs_put_next(arena, true); i++) {
     if (slabs_waiting(arena) + bytes <= waits) break;
     lock_release_in_turn(&arena->lock);
     lock_acquire(&arena->lock);

@@ -84,7 +84,9 @@ void slabs_put_mixed(struct arena *arena, unsigned size_class, void *list, bool 
 bool slabs_put_parked_bin(struct arena *arena, unsigned size_class, bool keep_last);
 
 /** Puts back what some batches of others' frees hold; false: there are no more. */
-bool slabs_put_batches(struct arena *arena, unsigned size_class);
+bool slabs_put_batches(struct arena *arena, unsigned size_class, bool keep_last);
+/** The same of the class whose turn it is; false: of no class are there any. */
+bool slabs_put_next(struct arena *arena, bool keep_last);
 
 /** Where three quarters of a large home are free, puts back about so many bytes of what others' frees hold, one class after the other. Lets go of the lock
  * now and then. superslab_settle is to be called after it. */

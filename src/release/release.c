@@ -194,7 +194,7 @@ static bool scan_heap_tidy(struct arena *arena, unsigned size_class, const struc
     bool parked = has_no_thread(arena);
     more = parked && cache_beside(arena)->bins[size_class].head != NULL;
     if (more) slabs_put_parked_bin(arena, size_class, true);
-    else more = slabs_put_batches(arena, size_class);
+    else more = slabs_put_batches(arena, size_class, true);
   }
   lock_release_in_turn(&arena->lock);
   superslab_settle();

@@ -8,7 +8,8 @@
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
  *        at_rest bins         100 threads, 40 blocks each of 1 to 60 KiB
- *        at_rest classes MB   40 threads that have used each size class, and sleep: two of three processes hold at most so much
+ *        at_rest classes MB   40 threads that have used each size class, and sleep: the process holds at most so much
+ *        at_rest classes-in-turn MB  the same, each after the one before, as on a machine that has other work
  *        at_rest crowd        2,000 threads, 40 blocks each of 16 to 796 bytes
  *        at_rest ring         200 threads in a ring: each frees small blocks of the next one
  *        at_rest little       a thread that has freed 3.5 of 7 MB, and sleeps
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BLOCKS = 300 << 10, SIZE = 1 << 10, WAIT_SECONDS = 20, MOST_MB = 40, BEFORE_MOST_MB = 80 };
@@ -277,30 +277,18 @@ static void *fill_little(void *unused) {
   return unused;
 }
 
+static bool in_turn;
+
 static int many(unsigned threads, void *(*work)(void *), size_t most_mb) {
   static pthread_t ids[CROWD_THREADS];
   pthread_barrier_init(&all_filled, NULL, threads);
-  for (uintptr_t i = 0; i < threads; i++)
+  for (uintptr_t i = 0; i < threads; i++) {
     CHECK(pthread_create(&ids[i], NULL, work, (void *)i) == 0, "cannot create thread");
+    while (in_turn && atomic_load(&freed) <= i) usleep(100);
+  }
   while (atomic_load(&freed) < threads) usleep(1000);
   come_to_rest(most_mb);
   for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
-  return 0;
-}
-
-/* How many threads meet in a slab is by chance, and each of them keeps its pages: so the median of three processes counts. */
-static int most_processes(size_t most_mb) {
-  int good = 0;
-  for (int i = 0; i < 3 && good < 2; i++) {
-    int status = 0;
-    fflush(stdout);
-    pid_t child = fork();
-    CHECK(child >= 0, "cannot fork");
-    if (child == 0) exit(many(CLASS_THREADS, use_classes, most_mb));
-    CHECK(waitpid(child, &status, 0) == child, "no child");
-    good += status == 0;
-  }
-  CHECK(good == 2, "two of three hold more");
   return 0;
 }
 
@@ -362,7 +350,9 @@ int main(int argc, char **argv) {
     return many(BIN_THREADS, fill_bins, BIN_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
   if (strcmp(mode, "ring") == 0)
     return many(RING_THREADS, go_round, RING_THREADS / THREADS_A_MB + MOST_MB_BESIDE);
-  if (strcmp(mode, "classes") == 0 && argc == 3) return most_processes(strtoul(argv[2], NULL, 10));
+  in_turn = strcmp(mode, "classes-in-turn") == 0;
+  if ((in_turn || strcmp(mode, "classes") == 0) && argc == 3)
+    return many(CLASS_THREADS, use_classes, strtoul(argv[2], NULL, 10));
   if (strcmp(mode, "crowd") == 0) return many(CROWD_THREADS, fill_little, CROWD_MOST_MB);
   if (strcmp(mode, "little") == 0) return little();
   if (strcmp(mode, "little-of-main") == 0) return little_of_main();

@@ -79,13 +79,14 @@ static void sleepers(bool trims) {
  * each, and the first few blocks of each class. The main one is one of those with slabs. Beside bins there are blocks that share a
  * page with one of theirs. */
 enum {
-  OWN_LEAST = 4,
+  OWN_LEAST = 8,
   OWN_MOST = 32,
   LATER = 32,
   EACH_MB = 8,
   TOGETHER_MB = 4,
   MOST_SIZE = 4 << 10,
-  FILLED_BYTES = 256 << 10
+  FILLED_BYTES = 256 << 10,
+  EARNED_AT_ONCE = 1 << 20
 };
 
 static unsigned threads_with_slabs(void) {
@@ -95,8 +96,18 @@ static unsigned threads_with_slabs(void) {
   return count < OWN_LEAST ? OWN_LEAST : count;
 }
 
+/* A thread may keep a sixteenth of what it was given so far. */
+static void earn_all(void) {
+  static _Thread_local char *given[EARNED_AT_ONCE / KIT_KB];
+  for (size_t bytes = 0; bytes < 16 * EACH_MB * KIT_MB; bytes += EARNED_AT_ONCE / 2) {
+    for (size_t i = 0; i < EARNED_AT_ONCE / KIT_KB; i++) given[i] = mem_malloc(KIT_KB);
+    for (size_t i = 0; i < EARNED_AT_ONCE / KIT_KB; i++) mem_free(given[i]);
+  }
+}
+
 static void *fill_bins(void *unused) {
   static _Thread_local char *mine[FILLED_BYTES / 64];
+  earn_all();
   for (size_t size = 64; size <= MOST_SIZE; size += size < 256 ? 16 : size / 8)
     for (size_t bytes = 4 * KIT_KB; bytes <= FILLED_BYTES; bytes *= 2) { /* as a bin grows */
       size_t count = bytes / size;

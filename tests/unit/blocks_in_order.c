@@ -126,7 +126,7 @@ static void misrouted_blocks_in_any_order_come_in_long_batches(void **state) {
     if (slab_has_room(slab)) slabs_enlist(third->arena, slab);
   }
   lock_release(&third->arena->lock);
-  while (slabs_put_batches(owner->arena, size_class)) continue;
+  while (slabs_put_batches(owner->arena, size_class, true)) continue;
   lock_release(&owner->arena->lock);
   lock_acquire(&third->arena->lock);
   for (void *list; (count = remote_take_batch(third->arena, size_class, &list)) > 0;

@@ -246,7 +246,7 @@ static void empty_and_sweep(void) {
   for (unsigned s = 1; s < SIZES; s++)
     while (stepped->bins[class_at(s)].head != NULL) EXPECT(hak_malloc(sizes[s]) != NULL);
   stepped->freed_in_a_row = GIB;
-  stepped->use[class_at(0)].overflows = OVERFLOWS_GROW;
+  stepped->use[class_at(0)].overflows = OVERFLOWS_SHRINK;
   for (size_t i = 0; i < BLOCKS; i++) hak_free(blocks[i]);
   EXPECT(stepped->freed_in_a_row < GIB);
 }

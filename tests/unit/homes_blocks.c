@@ -8,7 +8,7 @@
 WITHOUT_SAMPLES;
 
 static void *use_as_guest(void *of_home) {
-  static const size_t sizes[] = {32, 400, 3000, 20 * KIB};
+  static const size_t sizes[] = {32, 400, 3000};
   hak_free(hak_malloc(1));
   struct thread_cache *heap = cache_of_thread();
   assert_true(cache_is_guest(heap));
@@ -24,6 +24,12 @@ static void *use_as_guest(void *of_home) {
     assert_ptr_equal(hak_malloc(sizes[i]), block);
     hak_free(block);
   }
+  /* Larger ones are kept where they are used again and again. */
+  void *again = hak_malloc(20 * KIB);
+  hak_free(again);
+  assert_null(heap->bins[class_for(20 * KIB)].head);
+  for (unsigned i = 0; i < 1000; i++) hak_free(hak_malloc(20 * KIB));
+  assert_ptr_equal(heap->bins[class_for(20 * KIB)].head, again);
   /* What another thread of the same home has allocated stays here, too. */
   hak_free(of_home);
   assert_ptr_equal(heap->bins[class_for(32)].head, of_home);

@@ -267,7 +267,8 @@ static void batches_for_many_threads_are_long(void **state) {
     for (int c = 0; c < THREAD_CLASSES; c++) batches += batches_sent(heap, thread_sizes[c]);
   print_message("%u blocks in %u batches\n", count, batches);
   assert_true(batches > 0);
-  assert_true(count / batches >= 40);
+  /* 102 to 128, but where three want two slots: 14 on average then. 3 where each owner had one slot. */
+  assert_true(count / batches >= 10);
   for (int i = 0; i < THREADS; i++) cache_return(threads[i]);
 }
 
