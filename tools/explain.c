@@ -78,8 +78,11 @@ static int explain(const struct remote *remote, const struct arguments *argument
   struct trim trim = {0};
   int code = remote_report(remote, snapshot_take_closely(snapshot, remote));
   if (code != 0) return code;
-  bool sampled = profile_look(&profile, remote) == NULL;
-  if (explain_find(explanation, snapshot, sampled ? &profile : NULL, remote)) {
+  bool read = profile_look(&profile, remote) == NULL;
+  struct sampled *sampled = read ? calloc(1, sizeof *sampled) : NULL;
+  bool known = sampled != NULL && sampled_find(sampled, snapshot, &profile, remote);
+  if (explain_find(explanation, snapshot, read ? &profile : NULL, remote) &&
+      explain_rounding(explanation, known && sampled->known ? sampled : NULL, remote)) {
     struct symbols *symbols = symbols_open(remote_target(remote));
     if (arguments->trim) {
       code = explain_trim(&trim, remote, TRIM_SECONDS);
@@ -96,7 +99,8 @@ static int explain(const struct remote *remote, const struct arguments *argument
     complain("out of memory");
     code = 1;
   }
-  if (sampled) profile_free(&profile);
+  if (read) profile_free(&profile);
+  free(sampled);
   snapshot_free(snapshot);
   return code;
 }

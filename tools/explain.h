@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "profile.h"
+#include "sampled.h"
 #include "snapshot.h"
 
 /* What keeps memory. */
@@ -30,14 +31,21 @@ enum explain_helper {
   HELPER_LATER     /* it starts when enough waits, unless the system refuses threads */
 };
 
+enum { HOLDERS_MOST = 3, REASONS_MOST = 12, WASTES_MOST = 3, ADVICE_MOST = 8, SENTENCE = 400 };
+
 /* A place that blocks of one size were allocated at. */
 struct holder {
   const struct site *site;
-  double share; /* of all live blocks of the size, by samples */
+  double share; /* of all live blocks of the size, by samples; of what rounding adds to them */
   uint64_t samples, youngest_ms, oldest_ms;
 };
 
-enum { HOLDERS_MOST = 3, REASONS_MOST = 12, ADVICE_MOST = 8, SENTENCE = 400 };
+/* Those that hold most, of so many samples of live blocks of the size. */
+struct holders {
+  struct holder all[HOLDERS_MOST];
+  unsigned count;
+  uint64_t samples;
+};
 
 struct reason {
   enum reason_kind kind;
@@ -47,11 +55,16 @@ struct reason {
   /* REASON_PINNED */
   uint32_t size;
   uint64_t pages, blocks;
-  struct holder holders[HOLDERS_MOST];
-  unsigned holder_count;
-  uint64_t samples;      /* of live blocks of the size */
+  struct holders holders;
   int heap_thread;       /* REASON_THREAD; 0: not known */
   const char *heap_name; /* REASON_HEAP: the snapshot's; empty: it has none */
+};
+
+/* A size of blocks to which rounding adds much. */
+struct waste {
+  uint32_t size; /* 0: Large blocks */
+  struct rounding rounding;
+  struct holders holders;
 };
 
 /* An option that would change something. */
@@ -75,6 +88,9 @@ struct explanation {
   const struct profile *profile;       /* NULL: it has no sampler */
   struct reason reasons[REASONS_MOST]; /* the largest first */
   unsigned reason_count;
+  const struct sampled *sampled;    /* NULL: there are no samples */
+  struct waste wastes[WASTES_MOST]; /* the largest first */
+  unsigned waste_count;
   double more; /* bytes of reasons that are not worth a sentence */
   struct advice advice[ADVICE_MOST];
   unsigned advice_count;
@@ -88,8 +104,18 @@ double explain_worth(const struct snapshot *snapshot);
 /** Finds the reasons, and what would help. False: out of memory. */
 bool explain_find(struct explanation *explanation, const struct snapshot *snapshot,
                   const struct profile *profile, const struct remote *remote);
-/** Who allocated live blocks of a size class, as far as samples tell. False: out of memory. */
-bool explain_holders(struct reason *reason, unsigned size_class, const struct profile *profile);
+/* Of whose samples holders are told. */
+struct holders_of {
+  unsigned size_class;
+  uint32_t rounded_to; /* by what this size has more than they asked for; 0: by their bytes */
+  uint64_t most;       /* not those that are larger; 0: all */
+};
+/** Who allocated these live blocks, as far as samples tell. False: out of memory. */
+bool explain_holders(struct holders *holders, const struct holders_of *of,
+                     const struct profile *profile);
+/** Finds the sizes to which rounding adds most, and who asks for them. False: out of memory. */
+bool explain_rounding(struct explanation *explanation, const struct sampled *sampled,
+                      const struct remote *remote);
 
 /** Asks the process to give back what it can, and waits up to `seconds` for that. 0, or an exit code after a complaint. */
 int explain_trim(struct trim *trim, const struct remote *remote, unsigned seconds);

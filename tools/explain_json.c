@@ -8,11 +8,11 @@ static const char *const kinds[] = {"pinned", "loose", "huge",   "thread", "heap
 
 static const char *const helpers[] = {"runs", "off", "one_thread", "seccomp", "later"};
 
-static void put_holders(struct json *json, const struct reason *reason, struct symbols *symbols) {
+static void put_holders(struct json *json, const struct holders *holders, struct symbols *symbols) {
   char calls[SENTENCE];
   json_open_group(json, "holders", '[');
-  for (unsigned i = 0; i < reason->holder_count; i++) {
-    const struct holder *holder = &reason->holders[i];
+  for (unsigned i = 0; i < holders->count; i++) {
+    const struct holder *holder = &holders->all[i];
     json_open_group(json, NULL, '{');
     json_text(json, "calls", calls_text(holder->site, symbols, true, calls, sizeof calls));
     json_bytes(json, "percent", 100 * holder->share);
@@ -36,13 +36,38 @@ static void put_reason(struct json *json, const struct reason *reason, bool ende
     json_number(json, "size", reason->size);
     json_number(json, "pages", reason->pages);
     json_number(json, "blocks", reason->blocks);
-    json_number(json, "samples", reason->samples);
-    put_holders(json, reason, symbols);
+    json_number(json, "samples", reason->holders.samples);
+    put_holders(json, &reason->holders, symbols);
   }
   if (reason->kind == REASON_THREAD && reason->heap_thread != 0)
     json_number(json, "thread", (uint64_t)reason->heap_thread);
   if (reason->kind == REASON_HEAP && reason->heap_name[0] != 0)
     json_text(json, "heap", reason->heap_name);
+  json_close_group(json, '}');
+}
+
+static void put_rounding(struct json *json, const struct explanation *explanation,
+                         struct symbols *symbols) {
+  const struct sampled *sampled = explanation->sampled;
+  if (sampled == NULL) return;
+  json_open_group(json, "rounding", '{');
+  json_bytes(json, "bytes", sampled->rounding);
+  json_bytes(json, "error", sampled->error);
+  json_bytes(json, "asked", sampled->asked);
+  json_number(json, "samples", sampled->samples);
+  json_open_group(json, "sizes", '[');
+  for (unsigned i = 0; i < explanation->waste_count; i++) {
+    const struct waste *waste = &explanation->wastes[i];
+    json_open_group(json, NULL, '{');
+    if (waste->size > 0) json_number(json, "size", waste->size);
+    json_bytes(json, "bytes", waste->rounding.bytes - waste->rounding.slots);
+    json_bytes(json, "error", waste->rounding.error);
+    json_bytes(json, "asked", waste->rounding.asked);
+    json_number(json, "samples", waste->rounding.samples);
+    put_holders(json, &waste->holders, symbols);
+    json_close_group(json, '}');
+  }
+  json_close_group(json, ']');
   json_close_group(json, '}');
 }
 
@@ -73,6 +98,7 @@ void explain_json(const struct explanation *explanation, const struct remote *re
     put_reason(&json, &explanation->reasons[i], remote->core != NULL, symbols);
   json_close_group(&json, ']');
   json_bytes(&json, "smaller_reasons", explanation->more);
+  put_rounding(&json, explanation, symbols);
   if (remote->core == NULL) json_bytes(&json, "trim", explanation->trim);
   json_open_group(&json, "advice", '[');
   for (unsigned i = 0; i < explanation->advice_count; i++) {

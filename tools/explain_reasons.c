@@ -392,7 +392,8 @@ bool explain_find(struct explanation *explanation, const struct snapshot *snapsh
     struct reason *reason = &explanation->reasons[i];
     for (unsigned c = 0; c < CLASSES_MOST && reason->kind == REASON_PINNED; c++)
       if (snapshot->classes[c].size == reason->size)
-        done = explain_holders(reason, c, profile) && done;
+        done = explain_holders(&reason->holders, &(struct holders_of){.size_class = c}, profile) &&
+               done;
   }
   find_advice(explanation, &now);
   return done;

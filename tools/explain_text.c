@@ -5,20 +5,47 @@
 #include "explain.h"
 #include "stats.h"
 
-static void print_holders(const struct reason *reason, struct symbols *symbols, FILE *out) {
+static void print_each(const struct holders *holders, struct symbols *symbols, FILE *out) {
   char calls[SENTENCE], young[32], old[32];
-  if (reason->samples == 0) {
+  for (unsigned i = 0; i < holders->count; i++) {
+    const struct holder *holder = &holders->all[i];
+    fprintf(out, "     %3.0f%%  %s\n           the youngest %s old, the oldest %s\n",
+            100 * holder->share, calls_text(holder->site, symbols, true, calls, sizeof calls),
+            stats_age(holder->youngest_ms, young), stats_age(holder->oldest_ms, old));
+  }
+}
+
+static void print_holders(const struct holders *holders, struct symbols *symbols, FILE *out) {
+  if (holders->samples == 0) {
     fprintf(out, "     no sample of a live block of this size: who allocated them is not known "
                  "(HAKMEM_PROF_RATE, hakmem prof --rate)\n");
     return;
   }
   fprintf(out, "     live blocks of this size were allocated by (an estimate, %llu %s):\n",
-          (unsigned long long)reason->samples, reason->samples == 1 ? "sample" : "samples");
-  for (unsigned i = 0; i < reason->holder_count; i++) {
-    const struct holder *holder = &reason->holders[i];
-    fprintf(out, "     %3.0f%%  %s\n           the youngest %s old, the oldest %s\n",
-            100 * holder->share, calls_text(holder->site, symbols, true, calls, sizeof calls),
-            stats_age(holder->youngest_ms, young), stats_age(holder->oldest_ms, old));
+          (unsigned long long)holders->samples, holders->samples == 1 ? "sample" : "samples");
+  print_each(holders, symbols, out);
+}
+
+/* Of what lives: it is no reason why anything does not come back. */
+static void print_rounding(const struct explanation *explanation, struct symbols *symbols,
+                           FILE *out) {
+  const struct sampled *sampled = explanation->sampled;
+  char bytes[16], live[16], error[16];
+  if (explanation->waste_count == 0) return;
+  fprintf(out,
+          "\nrounding: %s of the %s in blocks were not asked for (in 19 of 20 cases within %s), "
+          "most in\n",
+          stats_bytes(sampled->rounding, bytes), stats_bytes(explanation->snapshot->live, live),
+          stats_bytes(sampled->error, error));
+  for (unsigned i = 0; i < explanation->waste_count; i++) {
+    const struct waste *waste = &explanation->wastes[i];
+    const struct rounding *rounding = &waste->rounding;
+    fprintf(out, "  %10s  ", stats_bytes(rounding->bytes - rounding->slots, bytes));
+    if (waste->size > 0) fprintf(out, "blocks of %u bytes, of which", waste->size);
+    else fputs("blocks above 64 KiB, which have whole slices of 64 KiB, and of which", out);
+    fprintf(out, " %.0f were asked for on average (%llu sample%s), by\n", rounding->asked,
+            (unsigned long long)rounding->samples, stats_plural(rounding->samples));
+    print_each(&waste->holders, symbols, out);
   }
 }
 
@@ -30,7 +57,7 @@ static void print_reasons(const struct explanation *explanation, bool ended,
     const struct reason *reason = &explanation->reasons[i];
     fprintf(out, "\n%2u. %s: %s\n", i + 1, stats_bytes(reason->bytes, bytes), reason->sentence);
     if (!ended) fprintf(out, "     %s\n", reason->goes_when);
-    if (reason->kind == REASON_PINNED) print_holders(reason, symbols, out);
+    if (reason->kind == REASON_PINNED) print_holders(&reason->holders, symbols, out);
   }
   if (explanation->more > 0 && explanation->reason_count > 0)
     fprintf(out, "\nand %s for smaller reasons\n", stats_bytes(explanation->more, bytes));
@@ -106,6 +133,7 @@ void explain_text(const struct explanation *explanation, const struct remote *re
             stats_bytes((double)snapshot->resident, all), are, holds,
             stats_bytes(snapshot->live, live), stats_bytes(sum, kept), are);
   print_reasons(explanation, ended, symbols, out);
+  print_rounding(explanation, symbols, out);
   print_advice(explanation, ended, out);
   print_mappings(snapshot, out);
   if (explanation->trimmed != NULL) print_trimmed(explanation->trimmed, snapshot->resident, out);

@@ -145,12 +145,22 @@ static void add_calls(struct screen *screen, const struct history *history) {
   add(screen, false, "%s", text);
 }
 
+/* What samples tell of live. */
+static void add_sampled(struct screen *screen, const struct sampled *sampled) {
+  char asked[16], rounding[16], error[16], peak[16], age[32];
+  add(screen, false, "live = asked %s + rounding %s (+-%s); peak %s %s ago",
+      stats_bytes(sampled->asked, asked), stats_bytes(sampled->rounding, rounding),
+      stats_bytes(sampled->error, error), stats_bytes(sampled->peak, peak),
+      stats_age(sampled->peak_ms, age));
+}
+
 void screen_fill(struct screen *screen, const struct snapshot *snapshot,
                  const struct remote *remote, const struct history *history,
                  const struct top_sites *sites, unsigned rows, unsigned columns) {
-  /* Lines that are always there: 1, 8, 1, 1, 1, and two empty ones; with places two more. */
+  /* Lines that are always there: 1, 8, 1, 1, 1, and two empty ones; with places two more, with samples
+   * one. */
   enum { FIXED = 14, FIXED_SITES = 2 };
-  unsigned fixed = sites->count > 0 ? FIXED + FIXED_SITES : FIXED;
+  unsigned fixed = FIXED + (sites->count > 0 ? FIXED_SITES : 0) + sites->sampled.known;
   unsigned room = rows > fixed + 3 ? rows - fixed : 3;
   unsigned places = sites->count < room / 3 ? sites->count : room / 3;
   unsigned heaps =
@@ -164,6 +174,7 @@ void screen_fill(struct screen *screen, const struct snapshot *snapshot,
       : snapshot->partial ? ", in motion"
                           : "");
   add_parts(screen, snapshot, history, columns < COLUMNS_MOST ? columns : COLUMNS_MOST - 1);
+  if (sites->sampled.known) add_sampled(screen, &sites->sampled);
   add_calls(screen, history);
   add(screen, false, "%s", "");
   add_classes(screen, snapshot, room > taken ? room - taken : 1);

@@ -81,7 +81,7 @@ static enum remote_state look(struct top *top) {
     state = snapshot_take(&top->snapshot, &top->remote);
   if (state != REMOTE_THERE) return state;
   stats_sort_heaps(&top->snapshot);
-  top_sites_look(&top->sites, &top->remote);
+  top_sites_look(&top->sites, &top->snapshot, &top->remote);
   history_add(&top->history, &top->snapshot, seconds_since(&top->started));
   return REMOTE_THERE;
 }

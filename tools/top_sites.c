@@ -21,11 +21,14 @@ static bool was_named(const struct top_sites *before, struct top_site *site) {
   return false;
 }
 
-void top_sites_look(struct top_sites *sites, const struct remote *remote) {
+void top_sites_look(struct top_sites *sites, const struct snapshot *snapshot,
+                    const struct remote *remote) {
   struct top_sites before = *sites;
   struct profile profile;
   sites->count = 0;
+  sites->sampled.known = false;
   if (profile_look(&profile, remote) != NULL) return;
+  (void)sampled_find(&sites->sampled, snapshot, &profile, remote);
   if (!sites->opened) sites->symbols = symbols_open(remote_target(remote));
   sites->opened = true;
   if (profile.site_count > 0)

@@ -68,15 +68,17 @@ static void print_sample(const struct where_sample *sample, const char *who,
 /* Who allocates blocks of its size, where nothing is known of the block itself. */
 static void print_holders(const struct where *where, const struct where_reader *reader,
                           struct symbols *symbols, FILE *out) {
-  struct reason reason = {0};
+  struct holders holders = {0};
   if (where->sample.found || reader->profile == NULL ||
-      !explain_holders(&reason, where->size_class, reader->profile) || reason.samples == 0)
+      !explain_holders(&holders, &(struct holders_of){.size_class = where->size_class},
+                       reader->profile) ||
+      holders.samples == 0)
     return;
   fprintf(out, "  live blocks of this size were allocated by (an estimate, %llu sample%s)\n",
-          (number)reason.samples, stats_plural(reason.samples));
-  for (unsigned i = 0; i < reason.holder_count; i++) {
-    fprintf(out, "    %3.0f%%  ", 100 * reason.holders[i].share);
-    print_calls(reason.holders[i].site, symbols, out);
+          (number)holders.samples, stats_plural(holders.samples));
+  for (unsigned i = 0; i < holders.count; i++) {
+    fprintf(out, "    %3.0f%%  ", 100 * holders.all[i].share);
+    print_calls(holders.all[i].site, symbols, out);
   }
 }
 
