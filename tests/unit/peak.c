@@ -75,7 +75,7 @@ static void assert_sums_agree(void) {
 /* --- places that allocate --------------------------------------------------------------------------------------- */
 
 enum { PLACES = 8, HELD = 256, LARGEST = 5000000 };
-static volatile int sink;
+static _Thread_local volatile int sink;
 
 /* A frame of its own, for each way of calling. */
 #define PLACE(name)                                                                                \
