@@ -165,6 +165,7 @@ bool sampled_find(struct sampled *sampled, const struct snapshot *snapshot,
                   const struct profile *profile, const struct remote *remote) {
   struct finder *finder = calloc(1, sizeof *finder);
   *sampled = (struct sampled){.known = profile->samples > 0 && !snapshot->counted,
+                              .ended = remote->core != NULL,
                               .peak = profile->peak_bytes,
                               .peak_samples = profile->peak_samples,
                               .peak_ms = profile->peak_ms,

@@ -22,6 +22,7 @@ enum { ROUNDING_LARGE = CLASSES_MOST, ROUNDING_HUGE, ROUNDINGS };
 
 struct sampled {
   bool known;  /* there are samples */
+  bool ended;  /* the process: times are before its last sample */
   double peak; /* the most that ever lived, by what was asked for, and by so many samples */
   uint64_t peak_samples, peak_ms; /* how long ago that was */
   uint64_t samples;               /* of blocks that live */

@@ -136,9 +136,10 @@ void stats_print_parts(const struct snapshot *snapshot, const struct sampled *sa
     if (i == 0 && sampled != NULL) print_rounding(snapshot, sampled, out);
   }
   if (sampled == NULL) return;
-  fprintf(out, "at the peak, %s ago, %s asked for (by %llu sample%s): hakmem prof --peak\n",
-          stats_age(sampled->peak_ms, age), stats_bytes(sampled->peak, text),
-          (unsigned long long)sampled->peak_samples, stats_plural(sampled->peak_samples));
+  fprintf(out, "at the peak, %s %s, %s asked for (by %llu sample%s): hakmem prof --peak\n",
+          stats_age(sampled->peak_ms, age), sampled->ended ? "before the last sample" : "ago",
+          stats_bytes(sampled->peak, text), (unsigned long long)sampled->peak_samples,
+          stats_plural(sampled->peak_samples));
 }
 
 static void print_classes(const struct snapshot *snapshot, const struct sampled *sampled,
