@@ -106,9 +106,10 @@ bool os_pages_present(int file, uintptr_t address, size_t pages, uint64_t *bits)
     long length = OS_CALL(SYS_pread64, file, entries, sizeof entries,
                           (address / os_page_size() + done) * sizeof *entries);
     if (length < 0) return false;
-    for (size_t i = 0; i < (size_t)length / sizeof *entries; i++)
-      bits[done / WORD] |= (entries[i] >> PRESENT_BIT & 1)
-                           << i; // NOLINT(clang-analyzer-*): as above
+    for (size_t i = 0; i < (size_t)length / sizeof *entries; i++) {
+      uint64_t is_present = entries[i] >> PRESENT_BIT & 1; // NOLINT(clang-analyzer-*): as above
+      bits[done / WORD] |= is_present << i;
+    }
   }
   return true;
 }

@@ -9,7 +9,7 @@
 #include "release/background.h"
 #include "superslab/unit_os.h"
 
-int (*box_write)(enum box_reason reason, size_t resident, size_t limit);
+int (*box_write)(enum box_reason reason, size_t resident, size_t limit) HAK_START_DATA;
 
 /* A new box shows a fifth more than the last one. */
 enum { GROWTH_SHARE = 5 };
