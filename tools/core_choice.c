@@ -35,7 +35,8 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
-const struct argp core_argp = {.options = options, .parser = parse};
+static const struct argp core_argp = {.options = options, .parser = parse};
+const struct argp_child core_children[] = {{&core_argp, 0, NULL, 0}, {0}};
 
 bool core_is_chosen(struct core_choice *choice, const struct words *words) {
   const char *word = words->count == 1 ? words->all[0] : "";

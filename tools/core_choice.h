@@ -10,8 +10,8 @@ struct core_choice {
   struct core_places places;
 };
 
-/** A child of a command's parser; its input is a struct core_choice. */
-extern const struct argp core_argp;
+/** The children of a command's parser: one, whose input is a struct core_choice. */
+extern const struct argp_child core_children[];
 
 /** Is it a core: --core, or the one word that names a file that begins as one? With a '/' in it a word is always a file. */
 bool core_is_chosen(struct core_choice *choice, const struct words *words);

@@ -20,8 +20,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
-
 static error_t parse(int key, char *value, struct argp_state *state) {
   struct arguments *arguments = state->input;
   switch (key) {
@@ -39,7 +37,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .children = children,
+    .children = core_children,
     .args_doc = "FILE",
     .doc =
         "Tell what a core file has: what ended the process, what the address is that it failed at, "

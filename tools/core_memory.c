@@ -9,18 +9,14 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "ordered.h"
 
 /* --- where an address is -------------------------------------------------------------------------------------- */
 
 /* The number of the first segment that ends behind it. */
 static size_t first_behind(const struct core *core, uint64_t address) {
-  size_t low = 0, high = core->segment_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (core->segments[middle].end <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return first_above(core->segments, core->segment_count, sizeof *core->segments,
+                     offsetof(struct core_segment, end), address);
 }
 
 const struct core_segment *core_segment_at(const struct core *core, uint64_t address) {
@@ -30,14 +26,10 @@ const struct core_segment *core_segment_at(const struct core *core, uint64_t add
 }
 
 const struct core_mapping *core_mapping_at(const struct core *core, uint64_t address) {
-  size_t low = 0, high = core->mapping_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (core->mappings[middle].end <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low < core->mapping_count && core->mappings[low].start <= address ? &core->mappings[low]
-                                                                           : NULL;
+  size_t at = first_above(core->mappings, core->mapping_count, sizeof *core->mappings,
+                          offsetof(struct core_mapping, end), address);
+  return at < core->mapping_count && core->mappings[at].start <= address ? &core->mappings[at]
+                                                                         : NULL;
 }
 
 struct core_file *core_file_at(struct core *core, uint64_t start) {

@@ -41,12 +41,10 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   return 0;
 }
 
-static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
-
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .children = children,
+    .children = core_children,
     .args_doc = "PID|NAME\nFILE",
     .doc = "Tell why memory of a process that runs on hakmem does not come back: the reasons with "
            "figures, the largest first, and what would help. The process is only read; with --trim "

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "ordered.h"
 #include "remote.h"
 
 /* A program of ours has some 100,000 functions at most; who writes more gets the first of them. */
@@ -190,15 +191,12 @@ static bool split_v8(char *text, struct perf_name *name) {
 
 /* The last entry that starts there or before. Older code may reach over younger, but not over much of it. */
 bool perf_map_find(struct perf_map *map, uint64_t address, struct perf_name *name) {
-  size_t low = 0, high = map != NULL ? map->count : 0;
   const struct entry *found = NULL;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (map->entries[middle].start <= address) low = middle + 1;
-    else high = middle;
-  }
-  for (size_t i = 0; i < OVERLAPS_MOST && i < low; i++) {
-    const struct entry *entry = &map->entries[low - 1 - i];
+  if (map == NULL) return false;
+  size_t above = first_above(map->entries, map->count, sizeof *map->entries,
+                             offsetof(struct entry, start), address);
+  for (size_t i = 0; i < OVERLAPS_MOST && i < above; i++) {
+    const struct entry *entry = &map->entries[above - 1 - i];
     if (address < entry->end && (found == NULL || entry->number > found->number)) found = entry;
   }
   if (found == NULL) return false;

@@ -124,12 +124,10 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
-static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
-
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .children = children,
+    .children = core_children,
     .args_doc = "PID|NAME\nFILE\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
     .doc =
         "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "

@@ -10,6 +10,7 @@
 
 #include "core.h"
 #include "mapped.h"
+#include "ordered.h"
 
 /* Entries of pagemap that are read at once: a unit of 2 MiB. */
 enum { AT_ONCE = 512, SMAPS_BUFFER = 64 * 1024 };
@@ -158,13 +159,8 @@ void resident_close(struct resident *resident) {
 
 /* The first area that ends behind `address`. */
 static size_t find(const struct resident *resident, uint64_t address) {
-  size_t low = 0, high = resident->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (resident->areas[middle].end <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return first_above(resident->areas, resident->count, sizeof *resident->areas,
+                     offsetof(struct area, end), address);
 }
 
 /* Entries of `count` pages; false: it cannot be told. */

@@ -273,12 +273,10 @@ static error_t parse(int key, char *value, struct argp_state *state) {
   }
 }
 
-static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
-
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .children = children,
+    .children = core_children,
     .args_doc = "[PID|NAME...]\nFILE",
     .doc = "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
            "part, by "

@@ -27,8 +27,6 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static const struct argp_child children[] = {{&core_argp, 0, NULL, 0}, {0}};
-
 /* Addresses begin with 0x, so that no number of a process is one. */
 static error_t take_word(struct arguments *arguments, char *word) {
   char *end;
@@ -72,7 +70,7 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .children = children,
+    .children = core_children,
     .args_doc = "PID|NAME ADDRESS...\nFILE ADDRESS...",
     .doc = "Tell what addresses in a process that runs on hakmem are: a block, live or free, its "
            "size, the blocks beside it, and who allocated it if it is a sample; a stack, code or "
