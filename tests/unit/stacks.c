@@ -161,7 +161,8 @@ static void code_without_a_table_is_followed(void **state) {
   unsigned outside = ours_count;
   uintptr_t beyond = ours[2]; /* the caller of this function */
   for (size_t i = 0; i < 3; i++) {
-    void (*volatile call)(void (*)(void)) = (void (*)(void (*)(void)))(pages + places[i]);
+    void (*volatile call)(void (*)(void)) =
+        (void (*)(void (*)(void)))(uintptr_t)(pages + places[i]);
     call(take_ours);
     assert_int_equal(ours_count, outside + 1);
     assert_ptr_equal((void *)ours[1], pages + places[i] + BEHIND_CALL);
