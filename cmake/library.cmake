@@ -26,14 +26,14 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/src/api/nothrow.cc PROPERTIES 
 # small library's code into each process that loads it, and every 4 KiB count there.
 set(HAK_COLD_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_COLD_SOURCES INCLUDE REGEX
-     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|locked|place|guard_pages|libc|loaded|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|dense|warm|aligned|figures|guard_pages|random_place|lock_parts|huge_advice)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps|blackbox|box_parts)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
+     "/src/(policy|observe|release|stack|sample)/|/src/os/(os|locked|place|guard_pages|libc|loaded|file|message|signal|fault_handler|thread|lock|call|clock)\\.c|/src/superslab/(unit|unit_os|unit_move|map|meta|huge|dense|warm|aligned|figures|guard_pages|random_place|lock_parts|huge_advice)\\.c|/src/slab/holes\\.c|/src/api/(totals|atexit|statistics|json|shared|directory|heaps|blackbox|box_files|box_parts)\\.c|/src/heap/(fork|heap|start|samples|named|named_walk)\\.c|/src/front/named_front\\.c")
 set_source_files_properties(${HAK_COLD_SOURCES} PROPERTIES COMPILE_OPTIONS -Os)
 
 # Files that read what others wrote (the environment, /proc, tables for unwinding, stacks) or write text
 # (docs/decisions/0022).
 set(HAK_GUARDED_SOURCES ${HAK_CORE_SOURCES})
 list(FILTER HAK_GUARDED_SOURCES INCLUDE REGEX
-     "/src/(policy|observe|os|sample|stack)/|/src/api/(totals|atexit|statistics|json|shared|directory|blackbox|box_parts)\\.c")
+     "/src/(policy|observe|os|sample|stack)/|/src/api/(totals|atexit|statistics|json|shared|directory|blackbox|box_files|box_parts)\\.c")
 set_property(SOURCE ${HAK_GUARDED_SOURCES} APPEND PROPERTY COMPILE_OPTIONS -fstack-protector-strong)
 
 add_library(hakmem_core OBJECT ${HAK_CORE_SOURCES} ${HAK_HEADERS})

@@ -12,18 +12,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "api/box_files.h"
 #include "api/box_parts.h"
 #include "hakmem.h"
 #include "observe/report.h"
-#include "observe/sheet.h"
 #include "os/file.h"
-#include "os/text.h"
 #include "policy/options.h"
 #include "release/box.h"
 
 #if !HAK_FAST
 
-enum { SPECIAL = 3, PATH_ROOM = 1200 };
+enum { SPECIAL = 3 };
 
 static struct box box;
 /* The process of which a thread writes; 0: none. In the child of a fork that thread is not. */
@@ -160,52 +159,11 @@ static void put_headers(void) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* DIR/hakmem-PID-N.box, or where `number` is below 0 DIR/hakmem-PID.tmp. */
-static void put_path(char path[PATH_ROOM], int number) {
-  struct sheet sheet = {.text = path, .room = PATH_ROOM};
-  struct report name;
-  report_start_bare(&name);
-  report_text(&name, "/" BOX_NAME);
-  report_number(&name, (uint64_t)os_process());
-  if (number >= 0) {
-    report_text(&name, "-");
-    report_number(&name, (uint64_t)number);
-  }
-  report_text(&name, number >= 0 ? BOX_ENDING : BOX_UNFINISHED);
-  sheet_put(&sheet, option_blackbox(), text_length(option_blackbox()));
-  sheet_put(&sheet, name.text, name.length);
-  path[sheet.length] = 0;
-}
-
-/* When the box of that number was written; 0: there is none. Also where a process of the same number has written it, as each first one of a
- * container has: what the last one left is overwritten last. */
-static uint64_t written_when(const char *path) {
-  struct box_facts facts = {0};
-  int file = os_file_open(path, OS_FILE_READ);
-  if (file < 0) return 0;
-  if (!os_file_get_at(file, &facts, sizeof facts, BOX_FACTS_AT)) facts.written_ns = 0;
-  os_file_close(file);
-  return facts.written_ns;
-}
-
-static int oldest(char path[PATH_ROOM]) {
-  uint64_t least = UINT64_MAX;
-  int found = 0;
-  for (int i = 0; i < BOX_FILES && least > 0; i++) {
-    put_path(path, i);
-    uint64_t when = written_when(path);
-    if (when >= least) continue;
-    least = when;
-    found = i;
-  }
-  return found;
-}
-
 static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   static const char zeros[BOX_FACTS_AT];
-  char unfinished[PATH_ROOM], path[PATH_ROOM];
+  char unfinished[BOX_PATH_ROOM], path[BOX_PATH_ROOM];
   if (os_limit(RLIMIT_FSIZE) < BOX_BYTES_MOST) return EFBIG; /* it would be a signal */
-  put_path(unfinished, -1);
+  box_put_unfinished(unfinished);
   box.file = os_file_make(unfinished);
   if (box.file < 0) return -box.file;
   box.at = box.planned = box.cut = 0;
@@ -223,10 +181,11 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   int error = os_file_finish(box.file);
   if (box.error != 0) error = box.error;
   if (error == 0) {
-    put_path(path, oldest(path));
+    box_put_oldest(path);
     error = os_file_rename(unfinished, path);
   }
   if (error != 0) os_file_remove(unfinished);
+  else box_bound(box.text, sizeof box.text);
   return error;
 }
 

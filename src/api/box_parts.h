@@ -21,7 +21,7 @@ struct box {
   struct box_facts facts;
   int maps;
   size_t text_at, text_end; /* what of the text is not read yet */
-  char text[BOX_TEXT];
+  _Alignas(8) char text[BOX_TEXT];
 };
 
 struct box_mapping {

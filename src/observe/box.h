@@ -20,7 +20,8 @@
 #define BOX_ENDING ".box"
 #define BOX_UNFINISHED ".tmp"
 
-enum { BOX_VERSION = 1, BOX_FILES = 4, BOX_FACTS_AT = 64 };
+/* Of a process four files stay; of the directory 32, the last one of each process before others. */
+enum { BOX_VERSION = 1, BOX_FILES = 4, BOX_FILES_ALL = 32, BOX_FACTS_AT = 64 };
 /* The most that a file takes: about what the tables of 20 GiB of small blocks need. */
 #define BOX_BYTES_MOST (32 * 1024 * 1024)
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 
@@ -195,7 +196,39 @@ void *os_file_share(const char *path, size_t bytes, int *error) {
   return mapped;
 }
 
-void os_file_remove(const char *path) { (void)OS_CALL(SYS_unlinkat, AT_FDCWD, path, 0); }
+void os_file_remove(const char *path) { os_file_remove_from(AT_FDCWD, path); }
+
+void os_file_remove_from(int directory, const char *name) {
+  (void)OS_CALL(SYS_unlinkat, directory, name, 0);
+}
+
+_Static_assert(offsetof(struct os_file_entry, name) == 19, "as the kernel's linux_dirent64");
+
+ptrdiff_t os_file_entries(int directory, void *into, size_t bytes) {
+  if (os_fault_now()) return -1;
+  return OS_CALL(SYS_getdents64, directory, into, bytes);
+}
+
+bool os_file_status(int directory, const char *name, struct stat *status, int flags) {
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv) || defined(__powerpc64__)
+  return OS_CALL(SYS_newfstatat, directory, name, status, flags) == 0;
+#else
+  int saved = errno;
+  bool known = fstatat(directory, name, status, flags) == 0;
+  errno = saved;
+  return known;
+#endif
+}
+
+bool os_file_changed(int directory, const char *name, uint64_t *nanoseconds) {
+  const uint64_t second = 1000000000;
+  struct stat status = {0};
+  if (os_fault_now() || !os_file_status(directory, name, &status, AT_SYMLINK_NOFOLLOW) ||
+      !S_ISREG(status.st_mode))
+    return false;
+  *nanoseconds = (uint64_t)status.st_mtim.tv_sec * second + (uint64_t)status.st_mtim.tv_nsec;
+  return true;
+}
 
 void os_file_close(int file) {
   (void)OS_CALL(SYS_close, file); /* not again on EINTR: the descriptor is gone then too */

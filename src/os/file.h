@@ -60,6 +60,31 @@ void *os_file_share(const char *path, size_t bytes, int *error);
 /** Removes a name. */
 void os_file_remove(const char *path);
 
+/** A name in a directory, as the kernel tells it. */
+struct os_file_entry {
+  uint64_t number;
+  int64_t offset;
+  uint16_t bytes; /* to the next one */
+  uint8_t kind;
+  char name[];
+};
+
+/** The next names of a directory that was opened to be read, into a buffer that is aligned as they are. How many bytes; 0: there are no more;
+ * below 0 on failure. */
+ptrdiff_t os_file_entries(int directory, void *into, size_t bytes);
+
+struct stat;
+/** fstatat. Past libc's wrapper, which programs replace: an allocation in it would come back here. Never made to fail by the tests. False on
+ * failure. */
+bool os_file_status(int directory, const char *name, struct stat *status, int flags);
+
+/** When what that file has was changed last, in nanoseconds since 1970. False: it is no ordinary file, but a link, a directory or a pipe, or
+ * nothing is known of it. */
+bool os_file_changed(int directory, const char *name, uint64_t *nanoseconds);
+
+/** Removes a name from a directory that is open; no directory. */
+void os_file_remove_from(int directory, const char *name);
+
 /** Never made to fail by the tests: no caller could do anything about it. */
 void os_file_close(int file);
 

@@ -72,19 +72,12 @@ enum os_welcome os_thread_is_welcome(void) {
   return threads >= 2 ? OS_THREAD_WELCOME : OS_THREAD_NOT_NOW;
 }
 
-/* A directory has a link for each one in it, and two of its own. One call, and no descriptor. Past libc's wrapper, which programs
- * replace: an allocation in it would come back here. */
+/* A directory has a link for each one in it, and two of its own. One call, and no descriptor. */
 unsigned long os_process_threads(void) {
   enum { OWN_LINKS = 2 };
   static const char path[] = "/proc/self/task";
   struct stat tasks = {0};
-#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv) || defined(__powerpc64__)
-  bool known = OS_CALL(SYS_newfstatat, AT_FDCWD, path, &tasks, 0) == 0;
-#else
-  int saved = errno;
-  bool known = fstatat(AT_FDCWD, path, &tasks, 0) == 0;
-  errno = saved;
-#endif
+  bool known = os_file_status(AT_FDCWD, path, &tasks, 0);
   return known && tasks.st_nlink > OWN_LINKS ? tasks.st_nlink - OWN_LINKS : 0;
 }
 

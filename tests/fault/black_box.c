@@ -69,13 +69,14 @@ static unsigned check_folder(uint64_t *newest, bool may_have_unfinished) {
   return count;
 }
 
-static void empty_folder(void) {
+/* Of files whose names have `ending`. */
+static void empty_folder(const char *ending) {
   char path[512];
   DIR *directory = opendir(folder);
   CHECK(directory != NULL, "opendir");
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    unlink(path);
+    if (strstr(entry->d_name, ending) != NULL) unlink(path);
   }
   closedir(directory);
 }
@@ -152,9 +153,13 @@ static void kill_at_each_step(void) {
     (void)check_folder(&after, true);
     CHECK(after >= before, "the newest file has gone");
     before = after;
+    empty_folder(BOX_UNFINISHED); /* of each child one, at which each next one would look */
     steps++;
   }
-  printf("killed at %u steps\n", steps);
+  CHECK(write_box() == 0, "a box is not written");
+  unsigned left = check_folder(&after, true);
+  printf("killed at %u steps, %u boxes are left\n", steps, left);
+  CHECK(after >= before && left <= BOX_FILES_ALL, "nothing bounds the boxes of all children");
   CHECK(steps > 20, "hardly any step");
 }
 
@@ -167,7 +172,7 @@ int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "killed") == 0) kill_at_each_step();
   else refuse_each();
   hak_free(block);
-  empty_folder();
+  empty_folder("");
   CHECK(rmdir(folder) == 0, "rmdir");
   return 0;
 }

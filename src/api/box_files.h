@@ -1,0 +1,18 @@
+/* box_files.h - the files of black boxes in their directory (blackbox.c). */
+#ifndef HAK_BOX_FILES_H
+#define HAK_BOX_FILES_H
+
+#include <stddef.h>
+
+#include "observe/box.h"
+
+enum { BOX_PATH_ROOM = 1200 };
+
+/** DIR/hakmem-PID.tmp, in which a box of this process is written. */
+void box_put_unfinished(char path[BOX_PATH_ROOM]);
+/** The name that it gets: DIR/hakmem-PID-N.box, a new one or that of the oldest of this process. */
+void box_put_oldest(char path[BOX_PATH_ROOM]);
+/** Removes boxes until the directory has BOX_FILES_ALL. `buffer`: for names, of a size that holds one at least. */
+void box_bound(char *buffer, size_t bytes);
+
+#endif
