@@ -20,10 +20,14 @@
 #include "release/marks.h"
 #include "release/release.h"
 
-static HAK_COLD void *fail(void) {
-  box_write_failure();
+HAK_COLD void *front_refuse(void) {
   errno = ENOMEM;
   return NULL;
+}
+
+HAK_COLD void *front_no_memory(void) {
+  box_write_failure();
+  return front_refuse();
 }
 
 /* A thread that has a heap never does. Reads the options, if nobody did. */
@@ -57,7 +61,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   struct thread_cache *cache = cache_of_thread(), *borrowed = NULL;
   if (HAK_UNLIKELY(cache == NULL)) {
     cache = borrowed = cache_borrow();
-    if (cache == NULL) return fail();
+    if (cache == NULL) return front_no_memory();
   } else {
     release_count_call();
   }
@@ -67,7 +71,7 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   if (HAK_UNLIKELY(block == NULL) && borrowed == NULL && release_for_refused())
     block = pop_or_refill(cache, size_class, any_larger, zeroed);
   if (borrowed != NULL) cache_return(borrowed);
-  if (HAK_UNLIKELY(block == NULL)) return fail();
+  if (HAK_UNLIKELY(block == NULL)) return front_no_memory();
   /* Lent, it is of another class; untouched, it was in no list. */
   if (zeroed == NULL || !*zeroed) guard_allocated(block, map_slab(block)->size_class);
   return block;
@@ -85,7 +89,7 @@ static struct span_cache *span_cache_of(struct thread_cache *cache) {
 }
 
 static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
-  if (size > PTRDIFF_MAX) return fail();
+  if (size > PTRDIFF_MAX) return front_refuse();
   struct thread_cache *cache = cache_of_thread();
   struct span_cache *spans = span_cache_of(cache);
   void *block = large_allocate(spans, size, alignment, zeroed);
@@ -93,7 +97,7 @@ static void *allocate_large(size_t size, size_t alignment, bool *zeroed) {
     block = large_allocate(spans, size, alignment, zeroed);
     if (block == NULL) block = large_allocate_left(size, alignment, zeroed);
   }
-  if (HAK_UNLIKELY(block == NULL)) return fail();
+  if (HAK_UNLIKELY(block == NULL)) return front_no_memory();
   bool huge = large_is_huge(size, alignment);
   count(cache, huge ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
   if (huge) unit_take(size);

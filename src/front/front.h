@@ -29,6 +29,11 @@ void *front_allocate_unsampled(size_t size);
 /** A block that is a sample (is_sample was asked), as far as there is memory for that. */
 void *front_allocate_as_sample(size_t size);
 
+/** NULL with ENOMEM, and a black box (release/box.h): there is no memory. Holds no lock. */
+void *front_no_memory(void);
+/** NULL with ENOMEM, and no black box: it is no want of memory. Nothing has so many bytes, or a heap is at its own limit. */
+void *front_refuse(void);
+
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */
 void *front_reallocate(void *pointer, const struct block *block, size_t size);
 

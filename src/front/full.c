@@ -3,7 +3,6 @@
 
 #if HAK_HARDENED
 
-#include <errno.h>
 #include <string.h>
 
 #include "heap/named.h"
@@ -149,10 +148,7 @@ size_t full_room(size_t size) {
 
 void *full_allocate(size_t alignment, size_t size, bool zero) {
   size_t room = full_room(size);
-  if (room == 0) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (room == 0) return front_refuse();
   void *block = zero                           ? front_allocate_zeroed(room)
                 : alignment <= BLOCK_ALIGNMENT ? front_allocate(room)
                                                : front_allocate_aligned(alignment, room);
@@ -241,10 +237,7 @@ static void clear_end(const struct block *block, char *pointer, size_t size) {
 
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {
   size_t new_room = full_room(size);
-  if (new_room == 0) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (new_room == 0) return front_refuse();
   size_t old = full_size("realloc", block, pointer);
   clear_end(block, pointer, old);
   void *moved = front_reallocate(pointer, block, new_room);

@@ -1,7 +1,6 @@
 /* named_front.c - see named_front.h. */
 #include "front/named_front.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "front/front.h"
@@ -9,11 +8,6 @@
 #include "policy/options.h"
 #include "release/background.h"
 #include "release/release.h"
-
-static void *fail(void) {
-  errno = ENOMEM;
-  return NULL;
-}
 
 struct hak_heap *front_named_of(const struct block *block, const void *pointer) {
   if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED)
@@ -27,9 +21,9 @@ static void *allocate_small(struct hak_heap *named, unsigned size_class, bool ze
   bool refused;
   void *block = named_take(named, size_class, &refused);
   if (HAK_UNLIKELY(block == NULL)) {
-    if (refused || named->lost || !release_for_refused()) return fail();
-    block = named_take(named, size_class, &refused);
-    if (block == NULL) return fail();
+    if (!refused && !named->lost && release_for_refused())
+      block = named_take(named, size_class, &refused);
+    if (block == NULL) return refused ? front_refuse() : front_no_memory();
   }
   if (option_counting()) counters_add_shared(size_class, COUNT_SLOW);
   guard_allocated(block, size_class);
@@ -48,22 +42,23 @@ static void *take_large(size_t alignment, size_t size, bool *zeroed) {
 
 static void *allocate_large(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
   bool zeroed;
-  void *pointer = named_may_grow(named, size) ? take_large(alignment, size, &zeroed) : NULL;
-  if (pointer == NULL) return fail();
+  if (!named_may_grow(named, size)) return front_refuse();
+  void *pointer = take_large(alignment, size, &zeroed);
+  if (pointer == NULL) return front_no_memory();
   if (option_counting())
     counters_add_shared(large_is_huge(size, alignment) ? COUNTED_HUGE : COUNTED_LARGE, COUNT_SLOW);
   release_get_ready(false);
   struct block block = block_find(pointer);
   if (!named_keep(named, descriptor_of(&block), block.usable)) {
     front_free(pointer);
-    return fail();
+    return front_refuse();
   }
   if (zero && !zeroed) memset(pointer, 0, size);
   return pointer;
 }
 
 void *front_named_allocate(struct hak_heap *named, size_t alignment, size_t size, bool zero) {
-  if (size > PTRDIFF_MAX) return fail();
+  if (size > PTRDIFF_MAX) return front_refuse();
   bool ordinary = alignment <= BLOCK_ALIGNMENT && size <= SMALL_MAX;
   unsigned size_class = ordinary ? class_for(size) : class_for_aligned(size, alignment);
   return size_class < CLASS_COUNT ? allocate_small(named, size_class, zero)

@@ -105,10 +105,7 @@ static bool grows_where_it_is(const struct block *block, size_t usable, size_t s
 static void *reallocate_named(struct hak_heap *named, void *pointer, const struct block *block,
                               size_t usable, size_t size) {
   struct slab *descriptor = descriptor_of(block);
-  if (size > usable && !named_may_grow(named, size - usable)) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (size > usable && !named_may_grow(named, size - usable)) return front_refuse();
   if (descriptor != NULL) named_forget(named, descriptor, usable);
   void *same = resize_in_place(pointer, block, size);
   if (descriptor != NULL) {
@@ -122,10 +119,7 @@ static void *reallocate_named(struct hak_heap *named, void *pointer, const struc
 }
 
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
-  if (size > PTRDIFF_MAX) {
-    errno = ENOMEM;
-    return NULL;
-  }
+  if (size > PTRDIFF_MAX) return front_refuse();
   size_t usable = block_usable(block, pointer);
   struct hak_heap *named = front_named_of(block, pointer);
   if (HAK_UNLIKELY(named != NULL)) return reallocate_named(named, pointer, block, usable, size);

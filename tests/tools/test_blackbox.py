@@ -123,6 +123,17 @@ class Written(BoxCase):
         for box in boxes:
             self.assertIn("refused()", self.first_place(box))
 
+    def test_when_a_block_cannot_grow_or_a_heap(self):
+        for how in "grown", "heap":
+            self.serve(how)
+            self.assertEqual(self.listed()[0]["reason"], "failure", how)
+            for box in self.listed():
+                os.unlink(os.path.join(self.boxes, box["file"]))
+
+    def test_not_of_sizes_that_nothing_has(self):
+        self.serve("impossible")
+        self.assertEqual(self.listed(), [])
+
     def test_when_a_message_ends_it(self):
         for background in "0", "1":
             self.serve("message", "20", code=-signal.SIGABRT, said="hakmem: free.*\n", HAKMEM_BACKGROUND=background)
