@@ -113,6 +113,7 @@ int main(int argc, char **argv) {
   if (std::strcmp(how, "impossible") == 0) return impossible();
   if (std::strcmp(how, "threads") == 0) {
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int i = 0; i < 4; i++) threads.emplace_back(serve, mib / 4);
     for (std::thread &thread : threads) thread.join();
     return 0;
