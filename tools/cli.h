@@ -21,6 +21,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** From now on complaints go to `out`, without the command; NULL: to stderr again. */
 void collect_complaints(FILE *out);
 
+/** False: complaints are dropped, until it is called again. */
+void let_complain(bool on);
+
 /** Milliseconds of a clock that nobody sets. */
 uint64_t now_ms(void);
 

@@ -87,11 +87,15 @@ int take_argument(int key, char *value, char **argument) {
 }
 
 static FILE *complaints; /* NULL: stderr */
+static bool complains = true;
 
 void collect_complaints(FILE *out) { complaints = out; }
 
+void let_complain(bool on) { complains = on; }
+
 void complain(const char *format, ...) {
   va_list arguments;
+  if (!complains) return;
   va_start(arguments, format);
   if (complaints == NULL)
     fprintf(stderr, "hakmem%s%s: ", command_name[0] != 0 ? " " : "", command_name);

@@ -231,18 +231,20 @@ static int complain_of_none(const struct remote *remote, const struct found *fou
   return EXIT_CANNOT_RUN;
 }
 
-/* A box says where it is. */
+/* A box says where it is. One that was damaged may have mappings of terabytes, which nobody looks through. */
 static void find_in_box(const struct core *core, struct found *found) {
-  const struct core_mapping *mapping = core_mapping_at(core, core->box.directory);
+  const uint64_t most = UINT64_C(1) << 30, at = core->box.directory;
+  const struct core_mapping *mapping = core_mapping_at(core, at);
   struct place *place = &found->places[0];
   if (mapping == NULL) return;
   const struct core_file *file = &core->files[mapping->file];
   snprintf(place->path, sizeof place->path, "%s", file->path);
   place->is_library = strncmp(base_name(file->path), "libhakmem", 9) == 0;
-  place->directory = core->box.directory;
-  place->start = file->base;
+  place->directory = at;
+  place->start = at > most && file->base < at - most ? at - most : file->base;
   for (size_t i = 0; i < core->mapping_count; i++)
     if (core->mappings[i].file == mapping->file) place->end = core->mappings[i].end;
+  if (place->end > at && place->end - at > most) place->end = at + most;
   found->count = 1;
 }
 
@@ -311,6 +313,11 @@ int remote_of_core(struct remote *remote, struct core *core) {
     complain("note: %s is cut: %llu bytes of %llu are missing, and figures are of what is there",
              core->path, (unsigned long long)core->missing,
              (unsigned long long)core->size + core->missing);
+  else if (code == 0 && core->is_box && core->page_count == 0)
+    complain(
+        "note: %s does not say which pages were resident: the process may not read that of "
+        "itself (it has changed its user, or has privileges); of the sum only 'resident' is known",
+        core->path);
   return code;
 }
 

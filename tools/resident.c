@@ -185,6 +185,10 @@ static void weigh(const struct resident *resident, struct area *area) {
   size_t page = resident->page;
   area->own = area->other = 0;
   if (area->resident == 0) return;
+  if (resident->target.core != NULL) { /* it was counted by these pages */
+    area->own = 1;
+    return;
+  }
   for (uint64_t at = area->start; at < area->end; at += AT_ONCE * page) {
     size_t count = (area->end - at) / page < AT_ONCE ? (area->end - at) / page : AT_ONCE;
     if (!read_entries(resident, at, entries, count)) return;

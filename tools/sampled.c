@@ -158,6 +158,7 @@ static void estimate_all(struct finder *finder) {
   add_rounding(sampled, ROUNDING_HUGE,
                estimate(&finder->sums[ROUNDING_HUGE], snapshot->huge_resident, 0, huge));
   sampled->error = sqrt(sampled->error);
+  if (sampled->rounding > snapshot->live) sampled->rounding = snapshot->live;
   sampled->asked = snapshot->live - sampled->rounding;
 }
 

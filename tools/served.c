@@ -255,7 +255,9 @@ static void open_again(struct served_process *process) {
 void served_refresh(struct served *served, struct left_out *left_out, uint64_t late_ms) {
   struct served_process *process = NULL;
   if (served->name != NULL || served->all) {
+    let_complain(!served->all); /* of all, most are on another allocator: that is no news */
     find_all(served, left_out, late_ms);
+    let_complain(true);
     return;
   }
   while ((process = served_next(served, process)) != NULL)

@@ -160,6 +160,9 @@ class All(AllCase):
             self.assertIn(words, response.text)
         for query, status in (("?pid=1", 404), ("?name=" + name + "x", 404), ("?name=", 400), ("?name=" + "x" * 300, 400), ("?pid=0", 400)):
             self.assertEqual(self.ask(server, "/debug/pprof/heap" + query).status, status, query)
+        # Processes that are on no hakmem at all are not told of.
+        other_server = self.serve()
+        self.assertEqual(self.ask(other_server, f"/debug/pprof/heap?name={name}x").text, f"no process called {name}x is served\n")
 
     def test_containers_are_labels(self):
         top = next((d for d in ("/sys/fs/cgroup/name=systemd", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.access(d, os.W_OK)), None)
