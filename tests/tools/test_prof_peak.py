@@ -95,6 +95,12 @@ class Peak(CoreCase):
         self.assert_code(result, 0)
         self.check(result.out.partition("\n")[2], now="now")
 
+    def test_without_samples_no_peak_is_told(self):
+        pid = self.launch(program=self.program, HAKMEM_PROF_RATE="0").pid
+        result = hakmem("prof", "--peak", "--format=json", str(pid))
+        self.assert_code(result, 0)
+        self.assertNotIn("peak_ms_ago", json.loads(result.out))
+
     def test_other_formats_have_the_same(self):
         pid = self.launch(program=self.program, **self.rate).pid
         data = json.loads(self.prof(pid, "--peak", "--format=json"))
