@@ -5,6 +5,7 @@ from cores import *
 from common import *
 
 MODES = ("light", "full")
+BOXED = os.environ.get("HAKMEM_TEST_BOXED", "")
 
 
 class Hardened(CoreCase):
@@ -59,6 +60,25 @@ class Hardened(CoreCase):
                     self.assertGreater(dead["equation"]["live"], int(done.out.split()[2]))
                     if NAMES:
                         self.assertIn("forget_to_free (fallen.c:", self.prof(core))
+
+    def test_a_box_has_all_tables_of_400_megabytes(self):
+        """It has no byte for each block, with which tables had no room from 250 MB on."""
+        boxes = self.path("boxes")
+        for mode in MODES:
+            with self.subTest(mode=mode):
+                os.makedirs(boxes, exist_ok=True)
+                env = environment(LD_PRELOAD=LIBRARY, HAKMEM_GUARD=mode, HAKMEM_BLACKBOX=boxes, HAKMEM_BLACKBOX_MB="400")
+                done = execute([BOXED, "leak", "380"], env=env, cwd=self.directory)
+                self.assertEqual((done.code, done.err), (0, ""), done)
+                listed = hakmem("blackbox", "--format=json", boxes)
+                self.assert_code(listed, 0)
+                for box in json.loads(listed.out)["boxes"]:
+                    self.assertEqual((box["reason"], box["cut"]), ("at", 0))
+                    self.assertLess(box["size"], box["resident"] / 50)
+                    figures = self.figures(os.path.join(boxes, box["file"]))
+                    self.assertFalse(figures["partial"])
+                    self.assertGreater(figures["equation"]["live"], 0.8 * box["resident"])
+                    os.unlink(os.path.join(boxes, box["file"]))
 
     def test_a_message_leaves_a_box(self):
         boxes = self.path("boxes")
