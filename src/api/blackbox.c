@@ -96,10 +96,9 @@ static void put_pages_of(uintptr_t start, uintptr_t end) {
   uintptr_t page = os_page_size();
   for (; start < end && box.at < BOX_BYTES_MOST / 2; start += BOX_PAGES_EACH * page) {
     uint64_t any = 0;
-    pages.start = start;
-    if (!os_pages_present(box.pagemap, start, BOX_PAGES_EACH, pages.present)) return;
-    for (uintptr_t i = (end - start) / page; i < BOX_PAGES_EACH; i++)
-      pages.present[i / BOX_WORD] &= ~(UINT64_C(1) << i % BOX_WORD);
+    size_t count = (end - start) / page < BOX_PAGES_EACH ? (end - start) / page : BOX_PAGES_EACH;
+    pages = (struct box_pages){.start = start};
+    if (!os_pages_present(box.pages, start, count, pages.present)) return;
     for (unsigned i = 0; i < BOX_PAGES_WORDS; i++) any |= pages.present[i];
     if (any != 0) put_known(&pages, sizeof pages);
   }
@@ -117,7 +116,7 @@ static void put_pages(void) {
   if (box_maps_open(&box)) {
     while (box.error == 0 && box_next_mapping(&box, &mapping)) {
       uint64_t windows = (mapping.end - mapping.start) / window + 1;
-      if (mapping.inode == 0 && mapping.readable && box.pagemap >= 0 && windows <= left) {
+      if (mapping.inode == 0 && mapping.readable && windows <= left) {
         left -= windows;
         put_pages_of(mapping.start, mapping.end);
       }
@@ -169,7 +168,7 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   box.at = box.planned = box.cut = 0;
   box.count = SPECIAL;
   box.error = 0;
-  box.pagemap = os_open_pagemap();
+  box.pages = os_open_pages();
   put_known(zeros, sizeof zeros);
   put_facts(reason, resident, limit);
   box_keep_tables(&box); /* before the maps are read, which have all of them then */
@@ -177,7 +176,7 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   put_pages();
   put_tables();
   put_headers();
-  if (box.pagemap >= 0) os_file_close(box.pagemap);
+  os_close_pages(box.pages);
   int error = os_file_finish(box.file);
   if (box.error != 0) error = box.error;
   if (error == 0) {

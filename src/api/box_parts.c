@@ -84,11 +84,11 @@ static void keep_present(struct box *box, const void *address, size_t bytes) {
   uintptr_t end = ((uintptr_t)address + bytes + page - 1) / page * page;
   uint64_t bits[BOX_PAGES_WORDS];
   for (; start < end; start += BOX_PAGES_EACH * page) {
-    if (!os_pages_present(box->pagemap, start, BOX_PAGES_EACH, bits)) {
+    size_t pages = (end - start) / page < BOX_PAGES_EACH ? (end - start) / page : BOX_PAGES_EACH;
+    if (!os_pages_present(box->pages, start, pages, bits)) {
       keep(box, start, end);
       return;
     }
-    size_t pages = (end - start) / page < BOX_PAGES_EACH ? (end - start) / page : BOX_PAGES_EACH;
     for (size_t i = 0; i < pages; i++)
       if ((bits[i / BOX_WORD] >> i % BOX_WORD & 1) != 0)
         keep(box, start + i * page, start + (i + 1) * page);
@@ -161,8 +161,9 @@ static void keep_descriptors(struct box *box, const struct map_leaf *leaf) {
 static void keep_map(struct box *box) {
   uint64_t bits[BOX_PAGES_WORDS];
   const size_t each = os_page_size() / sizeof map.root[0];
-  _Static_assert(sizeof map.root <= BOX_PAGES_EACH * 4 * KIB, "one look is enough");
-  if (!os_pages_present(box->pagemap, (uintptr_t)map.root, BOX_PAGES_EACH, bits))
+  _Static_assert(sizeof map.root < BOX_PAGES_EACH * 4 * KIB, "one look is enough");
+  if (!os_pages_present(box->pages, (uintptr_t)map.root, sizeof map.root / os_page_size() + 1,
+                        bits))
     memset(bits, -1, sizeof bits);
   KEEP(map.root);
   for (size_t i = 0; i < MAP_LEAVES; i++) {

@@ -13,10 +13,10 @@ enum { BOX_HEADERS = 4096, BOX_TEXT = 16 * 1024 };
 
 /* One that is being written. */
 struct box {
-  int file, pagemap, error; /* pagemap: below 0, it is refused */
-  uint64_t at;              /* bytes of the file so far */
-  uint64_t planned, cut;    /* bytes of tables that are kept, and that have no room */
-  size_t count;             /* of headers: three special ones, then pieces by address */
+  int file, pages, error; /* pages: of os_open_pages */
+  uint64_t at;            /* bytes of the file so far */
+  uint64_t planned, cut;  /* bytes of tables that are kept, and that have no room */
+  size_t count;           /* of headers: three special ones, then pieces by address */
   Elf64_Phdr headers[BOX_HEADERS];
   struct box_facts facts;
   int maps;

@@ -7,6 +7,7 @@
 #ifndef HAK_OS_H
 #define HAK_OS_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,12 +108,13 @@ bool os_decommit_lazily(void *address, size_t bytes);
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
-/** A bit for each page from `address` on that is in memory, lowest first, of `pages` (a multiple of 64, OS_PAGES_AT_ONCE at most) pages. `file`: the process' pagemap, open. False:
- * the system does not say. */
-enum { OS_PAGES_AT_ONCE = 512 };
-bool os_pages_present(int file, uintptr_t address, size_t pages, uint64_t *bits);
-/** That file, open; below 0: it is refused. */
-int os_open_pagemap(void);
+/** A bit for each page from `address` on that is in memory, lowest first, of `pages` pages; the bits behind them in the last word are 0. `source` is of os_open_pages.
+ * False: the system does not say. */
+bool os_pages_present(int source, uintptr_t address, size_t pages, uint64_t *bits);
+/** The process' pagemap, open, or OS_PAGES_BY_CALL, where that is refused but mincore(2) may be called. Below 0 otherwise. */
+enum { OS_PAGES_BY_CALL = INT_MAX };
+int os_open_pages(void);
+void os_close_pages(int source);
 
 struct os_range {
   void *address;

@@ -1,6 +1,7 @@
 /* place.c - where things of the process lie, and what of them can be read. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -65,7 +66,7 @@ bool os_is_mapped(const void *page) {
 }
 
 /* Where it is refused for good it is asked for once: a system that watches its services would write down each try. */
-int os_open_pagemap(void) {
+static int open_pagemap(void) {
   static atomic_bool is_refused; /* relaxed: a hint */
   if (atomic_load_explicit(&is_refused, memory_order_relaxed)) return -EACCES;
   /* Of this thread: /proc/self tells nothing once the first one has ended. */
@@ -81,7 +82,7 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
-  int file = os_open_pagemap();
+  int file = open_pagemap();
   *resident = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
@@ -97,21 +98,66 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   return done == pages;
 }
 
-bool os_pages_present(int file, uintptr_t address, size_t pages, uint64_t *bits) {
-  enum { PRESENT_BIT = 63, WORD = 64 };
+enum { PRESENT_BIT = 63, WORD = 64 };
+
+static bool word_of_pagemap(int file, uintptr_t address, size_t pages, uint64_t *word) {
   uint64_t entries[WORD];
-  if (os_fault_now()) return false;
-  for (size_t done = 0; done < pages; done += WORD) {
-    bits[done / WORD] = 0;
-    long length = OS_CALL(SYS_pread64, file, entries, sizeof entries,
-                          (address / os_page_size() + done) * sizeof *entries);
-    if (length < 0) return false;
-    for (size_t i = 0; i < (size_t)length / sizeof *entries; i++) {
-      uint64_t is_present = entries[i] >> PRESENT_BIT & 1; // NOLINT(clang-analyzer-*): as above
-      bits[done / WORD] |= is_present << i;
-    }
+  long length = OS_CALL(SYS_pread64, file, entries, pages * sizeof *entries,
+                        address / os_page_size() * sizeof *entries);
+  if (length < 0) return false;
+  for (size_t i = 0; i < (size_t)length / sizeof *entries; i++) {
+    uint64_t is_present = entries[i] >> PRESENT_BIT & 1; // NOLINT(clang-analyzer-*): as above
+    *word |= is_present << i;
   }
   return true;
+}
+
+/* A hole among the pages fails the whole call; then each page is asked for. A page that was swapped out does not count, as in a pagemap. */
+static bool word_by_call(uintptr_t address, size_t pages, uint64_t *word) {
+  unsigned char present[WORD] = {0};
+  long error = OS_CALL(SYS_mincore, address, pages * os_page_size(), present);
+  if (error != 0 && error != -ENOMEM) return false;
+  for (size_t i = 0; i < pages; i++) {
+    if (error != 0 &&
+        OS_CALL(SYS_mincore, address + i * os_page_size(), os_page_size(), &present[i]) != 0)
+      continue;
+    *word |= (uint64_t)(present[i] & 1) << i; // NOLINT(clang-analyzer-*): as above
+  }
+  return true;
+}
+
+bool os_pages_present(int source, uintptr_t address, size_t pages, uint64_t *bits) {
+  if (source < 0 || os_fault_now()) return false;
+  for (size_t done = 0; done < pages; done += WORD) {
+    size_t count = pages - done < WORD ? pages - done : WORD;
+    uintptr_t start = address + done * os_page_size();
+    uint64_t *word = &bits[done / WORD];
+    *word = 0;
+    if (source == OS_PAGES_BY_CALL ? !word_by_call(start, count, word)
+                                   : !word_of_pagemap(source, start, count, word))
+      return false;
+  }
+  return true;
+}
+
+/* The file tells it without risk (thread.c). Groups come before it: where there are hundreds it is not seen. */
+static bool has_no_filter(void) {
+  char text[2 * KIB];
+  int file = os_file_open("/proc/thread-self/status", OS_FILE_READ);
+  if (file < 0) return false;
+  ptrdiff_t length = os_file_read(file, text, sizeof text - 1);
+  os_file_close(file);
+  text[length > 0 ? length : 0] = 0;
+  return strstr(text, "\nSeccomp:\t0\n") != NULL;
+}
+
+int os_open_pages(void) {
+  int file = open_pagemap();
+  return file < 0 && has_no_filter() ? OS_PAGES_BY_CALL : file;
+}
+
+void os_close_pages(int source) {
+  if (source >= 0 && source != OS_PAGES_BY_CALL) os_file_close(source);
 }
 
 enum { PAGES_IN_RANGE = 16 };
@@ -119,7 +165,7 @@ enum { PAGES_IN_RANGE = 16 };
 /* What others have put in a file's place lies in memory of no file (Documentation/admin-guide/mm/pagemap.rst): tables of a program that
  * unpacked itself would be lost. */
 static bool is_of_file(uint64_t entry) {
-  enum { FILE_BIT = 61, PRESENT_BIT = 63 };
+  enum { FILE_BIT = 61 };
   return (entry >> PRESENT_BIT & 1) != 0 && (entry >> FILE_BIT & 1) != 0;
 }
 
@@ -138,7 +184,7 @@ static void drop_file_pages(int file, struct os_range range) {
 }
 
 void os_drop_file_pages(const struct os_range *ranges, size_t count) {
-  int file = os_open_pagemap();
+  int file = open_pagemap();
   if (file < 0) return;
   for (size_t i = 0; i < count; i++) drop_file_pages(file, ranges[i]);
   os_file_close(file);
