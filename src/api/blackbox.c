@@ -162,8 +162,7 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   static const char zeros[BOX_FACTS_AT];
   char unfinished[BOX_PATH_ROOM], path[BOX_PATH_ROOM];
   if (os_limit(RLIMIT_FSIZE) < BOX_BYTES_MOST) return EFBIG; /* it would be a signal */
-  box_put_unfinished(unfinished);
-  box.file = os_file_make(unfinished);
+  box.file = box_make_unfinished(unfinished);
   if (box.file < 0) return -box.file;
   box.at = box.planned = box.cut = 0;
   box.count = SPECIAL;

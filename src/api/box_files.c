@@ -13,26 +13,40 @@
 
 #if !HAK_FAST
 
+enum { CHANCE_DIGITS = 8 };
+
 /* --- of this process -------------------------------------------------------------------------------------------- */
 
-/* Where `number` is below 0 that of the file that is not whole yet. */
-static void put_path(char path[BOX_PATH_ROOM], int number) {
+static void put_path(char path[BOX_PATH_ROOM], const char *behind, size_t length,
+                     const char *ending) {
   struct sheet sheet = {.text = path, .room = BOX_PATH_ROOM};
   struct report name;
   report_start_bare(&name);
   report_text(&name, "/" BOX_NAME);
   report_number(&name, (uint64_t)os_process());
-  if (number >= 0) {
-    report_text(&name, "-");
-    report_number(&name, (uint64_t)number);
-  }
-  report_text(&name, number >= 0 ? BOX_ENDING : BOX_UNFINISHED);
+  report_text(&name, "-");
+  report_bytes(&name, behind, length);
+  report_text(&name, ending);
   sheet_put(&sheet, option_blackbox(), text_length(option_blackbox()));
   sheet_put(&sheet, name.text, name.length);
   path[sheet.length] = 0;
 }
 
-void box_put_unfinished(char path[BOX_PATH_ROOM]) { put_path(path, -1); }
+static void put_numbered(char path[BOX_PATH_ROOM], int number) {
+  char digit = (char)('0' + number);
+  put_path(path, &digit, 1, BOX_ENDING);
+}
+
+/* Containers that share a directory have processes of one number, which would write into each other's file. */
+int box_make_unfinished(char path[BOX_PATH_ROOM]) {
+  static const char digits[] = "0123456789abcdef";
+  char chance[CHANCE_DIGITS];
+  uint64_t numbers[2] = {0};
+  os_random(numbers);
+  for (unsigned i = 0; i < CHANCE_DIGITS; i++) chance[i] = digits[numbers[0] >> 4 * i & 15];
+  put_path(path, chance, CHANCE_DIGITS, BOX_UNFINISHED);
+  return os_file_make(path);
+}
 
 /* When the box of that number was written; 0: there is none. Also where a process of the same number has written it, as each first one of a
  * container has: what the last one left is overwritten last. */
@@ -49,13 +63,13 @@ void box_put_oldest(char path[BOX_PATH_ROOM]) {
   uint64_t least = UINT64_MAX;
   int found = 0;
   for (int i = 0; i < BOX_FILES && least > 0; i++) {
-    put_path(path, i);
+    put_numbered(path, i);
     uint64_t when = written_when(path);
     if (when >= least) continue;
     least = when;
     found = i;
   }
-  put_path(path, found);
+  put_numbered(path, found);
 }
 
 /* --- of all ------------------------------------------------------------------------------------------------------- */
@@ -70,14 +84,16 @@ struct kept {
 /* Reads a name that a process gives its files. False: it is another's. */
 static bool take_name(struct kept *file, const char *name, bool *is_whole) {
   enum { DECIMAL = 10, DIGITS_MOST = 10 };
-  const char *at = name + sizeof BOX_NAME - 1, *digits = at;
   if (!text_begins(name, BOX_NAME, sizeof BOX_NAME - 1)) return false;
-  for (file->process = 0; *at >= '0' && *at <= '9' && at - digits < DIGITS_MOST; at++)
+  const char *at = name + sizeof BOX_NAME - 1;
+  size_t digits = strspn(at, "0123456789");
+  if (digits == 0 || digits > DIGITS_MOST || at[digits] != '-') return false;
+  for (file->process = 0; *at != '-'; at++)
     file->process = file->process * DECIMAL + (uint64_t)(*at - '0');
-  *is_whole = *at == '-';
-  if (at == digits) return false;
-  if (*is_whole && (at[1] < '0' || at[1] >= '0' + BOX_FILES)) return false;
-  if (*is_whole) at += 2;
+  size_t length = strspn(++at, "0123456789abcdef");
+  *is_whole = length == 1 && *at < '0' + BOX_FILES;
+  if (!*is_whole && length != CHANCE_DIGITS) return false;
+  at += length;
   if (!text_begins(at, *is_whole ? BOX_ENDING : BOX_UNFINISHED, SIZE_MAX)) return false;
   memcpy(file->name, name, (size_t)(at - name) + sizeof BOX_ENDING);
   return true;

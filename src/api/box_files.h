@@ -8,8 +8,9 @@
 
 enum { BOX_PATH_ROOM = 1200 };
 
-/** DIR/hakmem-PID.tmp, in which a box of this process is written. */
-void box_put_unfinished(char path[BOX_PATH_ROOM]);
+/** Makes DIR/hakmem-PID-XXXXXXXX.tmp, in which a box of this process is written, with eight digits by chance. Its descriptor, or the errno
+ * below 0. */
+int box_make_unfinished(char path[BOX_PATH_ROOM]);
 /** The name that it gets: DIR/hakmem-PID-N.box, a new one or that of the oldest of this process. */
 void box_put_oldest(char path[BOX_PATH_ROOM]);
 /** Removes boxes until the directory has BOX_FILES_ALL. `buffer`: for names, of a size that holds one at least. */

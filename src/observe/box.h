@@ -16,7 +16,8 @@
 #define BOX_MAPS 0x68616b02U  /* /proc/PID/maps, as the kernel wrote it */
 #define BOX_PAGES 0x68616b03U /* struct box_pages, by address: memory that no file has */
 
-#define BOX_NAME "hakmem-" /* DIR/hakmem-PID-N.box, and while it is written DIR/hakmem-PID.tmp */
+#define BOX_NAME                                                                                   \
+  "hakmem-" /* DIR/hakmem-PID-N.box, and while it is written DIR/hakmem-PID-XXXXXXXX.tmp */
 #define BOX_ENDING ".box"
 #define BOX_UNFINISHED ".tmp"
 

@@ -151,7 +151,7 @@ static long open_anew(const char *path) {
 
 int os_file_make(const char *path) {
   if (os_fault_now()) return -EIO;
-  return (int)open_anew(path);
+  return (int)open_new(path);
 }
 
 int os_file_put(int file, const void *from, size_t bytes, size_t *written) {

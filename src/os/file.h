@@ -35,7 +35,7 @@ bool os_file_write(int file, const void *from, size_t bytes);
  * that what several processes append does not mix. `follow`: also where the name is a symbolic link. 0, or the errno. */
 int os_file_append(const char *path, bool follow, const void *from, size_t bytes);
 
-/** Makes a file for this user alone (0600), in place of one of that name. Its descriptor, or the errno below 0. */
+/** Makes a file for this user alone (0600). Its descriptor, or the errno below 0: EEXIST if there is one of that name. */
 int os_file_make(const char *path);
 
 /** Writes all of `bytes`, and says how many were written. 0, or the errno: EFAULT if not all of them can be read. */

@@ -208,14 +208,14 @@ class Bounded(BoxCase):
         self.assertEqual(self.names(), {f"hakmem-{pid}-0.box" for pid in range(9000000, 9000031)} | own)
 
     def test_only_our_files_go(self):
-        others = ["hakmem-1-4.box", "hakmem-1-.box", "hakmem--1.box", "hakmem-1-0.box.gz", "hakmem-12345678901-0.box", "hakmem-1-00.box", "notes", "hakmem-1.tmp2"]
+        others = ["hakmem-1-4.box", "hakmem-1-.box", "hakmem--1.box", "hakmem-1-0.box.gz", "hakmem-12345678901-0.box", "hakmem-1-00.box", "notes", "hakmem-1-12345678.tmp2", "hakmem-1-1234567.tmp", "hakmem-1-123456789.tmp", "hakmem-1-1.tmp", "hakmem-1-12345678.box", "hakmem-1.tmp"]
         for name in others:
             self.put(name, 90000)
         os.symlink("notes", os.path.join(self.boxes, "hakmem-2-0.box"))
         os.mkdir(os.path.join(self.boxes, "hakmem-3-0.box"))
         os.mkfifo(os.path.join(self.boxes, "hakmem-4-0.box"))
-        os.symlink("notes", os.path.join(self.boxes, "hakmem-2.tmp"))
-        others += ["hakmem-2-0.box", "hakmem-3-0.box", "hakmem-4-0.box", "hakmem-2.tmp"]
+        os.symlink("notes", os.path.join(self.boxes, "hakmem-2-12345678.tmp"))
+        others += ["hakmem-2-0.box", "hakmem-3-0.box", "hakmem-4-0.box", "hakmem-2-12345678.tmp"]
         for pid in range(9000000, 9000040):
             self.put(f"hakmem-{pid}-0.box", 100)
         self.write_one()
@@ -223,11 +223,29 @@ class Bounded(BoxCase):
         self.assertEqual(len(self.names()), len(others) + 32)
 
     def test_what_was_never_finished_goes(self):
-        self.put("hakmem-9000000.tmp", 100)
-        self.put("hakmem-9000001.tmp", 5)  # somebody may be writing it
+        self.put("hakmem-9000000-0123abcd.tmp", 100)
+        self.put("hakmem-9000001-0123abcd.tmp", 5)  # somebody may be writing it
         self.write_one()
-        self.assertNotIn("hakmem-9000000.tmp", self.names())
-        self.assertIn("hakmem-9000001.tmp", self.names())
+        self.assertNotIn("hakmem-9000000-0123abcd.tmp", self.names())
+        self.assertIn("hakmem-9000001-0123abcd.tmp", self.names())
+
+
+class OfOneNumber(BoxCase):
+    """Containers that share a directory: the first process of each has number 1."""
+
+    def test_they_do_not_disturb_each_other(self):
+        alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if os.geteuid() != 0 or execute([*alone, "true"]).code != 0:
+            self.skipTest("no namespace of processes may be made here")
+        command = [*alone, "env", f"LD_PRELOAD={LIBRARY}", BOXED, "leak", "60"]
+        variables = environment(HAKMEM_BLACKBOX=self.boxes, HAKMEM_BLACKBOX_MB="8")
+        for _ in range(8):
+            processes = [subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+            for process in processes:
+                self.assertEqual(process.communicate(), ("served\n", ""))
+            self.assertLessEqual({box["pid"] for box in self.listed()}, {1})  # none is torn
+        for box in self.listed():
+            self.assertGreater(self.figures(box)["equation"]["live"], 0)
 
 
 class CannotBeWritten(BoxCase):
