@@ -158,7 +158,7 @@ static void put_headers(void) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-static int write_file(enum box_reason reason, size_t resident, size_t limit) {
+static int write_once(enum box_reason reason, size_t resident, size_t limit) {
   static const char zeros[BOX_FACTS_AT];
   char unfinished[BOX_PATH_ROOM], path[BOX_PATH_ROOM];
   if (os_limit(RLIMIT_FSIZE) < BOX_BYTES_MOST) return EFBIG; /* it would be a signal */
@@ -183,8 +183,14 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
     error = os_file_rename(unfinished, path);
   }
   if (error != 0) os_file_remove(unfinished);
-  else box_bound(box.text, sizeof box.text);
   return error;
+}
+
+/* What processes left that were killed while they wrote may be what has filled the disk. */
+static int write_file(enum box_reason reason, size_t resident, size_t limit) {
+  int error = write_once(reason, resident, limit);
+  box_bound(box.text, sizeof box.text);
+  return error == ENOSPC || error == EDQUOT ? write_once(reason, resident, limit) : error;
 }
 
 /* A message ends the process: it waits for a thread that writes just now, which then has written what there is. */

@@ -119,12 +119,14 @@ static size_t least_useful(const struct kept *files, size_t count) {
   return least;
 }
 
-/* A process was killed while it wrote: nobody has written to the file for so long. Clocks of a network's file systems differ by less. */
+/* A process was killed while it wrote: nobody has written to the file for so long. Clocks of a network's file systems differ by less. A file from
+ * the future is from before the clock was set back. */
 static bool is_abandoned(const struct kept *file) {
   const uint64_t second = 1000000000, patience = 60;
   struct timespec now = {0};
   os_time(CLOCK_REALTIME, &now);
-  return file->changed_ns / second + patience < (uint64_t)now.tv_sec;
+  uint64_t changed = file->changed_ns / second, seconds = (uint64_t)now.tv_sec;
+  return changed + patience < seconds || seconds + patience < changed;
 }
 
 /* Keeps at most BOX_FILES_ALL of those that have come: however many there are, few are remembered. */

@@ -225,9 +225,26 @@ class Bounded(BoxCase):
     def test_what_was_never_finished_goes(self):
         self.put("hakmem-9000000-0123abcd.tmp", 100)
         self.put("hakmem-9000001-0123abcd.tmp", 5)  # somebody may be writing it
+        self.put("hakmem-9000002-0123abcd.tmp", -5000)  # before the clock was set back
         self.write_one()
+        self.assertNotIn("hakmem-9000002-0123abcd.tmp", self.names())
         self.assertNotIn("hakmem-9000000-0123abcd.tmp", self.names())
         self.assertIn("hakmem-9000001-0123abcd.tmp", self.names())
+
+
+    def test_what_was_never_finished_fills_no_disk(self):
+        if os.geteuid() != 0 or execute(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.boxes]).code != 0:
+            self.skipTest("no tmpfs may be mounted here")
+        try:
+            self.put("hakmem-9000000-0123abcd.tmp", 100)
+            path = os.path.join(self.boxes, "hakmem-9000000-0123abcd.tmp")
+            with open(path, "wb") as file:
+                file.write(bytes(MIB))
+            os.utime(path, (1, 1))
+            self.write_one()
+            self.assertEqual(len(self.listed()), 1)
+        finally:
+            execute(["umount", "-l", self.boxes])
 
 
 class OfOneNumber(BoxCase):
