@@ -15,6 +15,7 @@
 #include "api/box_files.h"
 #include "api/box_parts.h"
 #include "hakmem.h"
+#include "heap/heap.h"
 #include "observe/report.h"
 #include "os/file.h"
 #include "policy/options.h"
@@ -222,10 +223,17 @@ static void write_last(void) {
   if (box_is_on()) (void)box_write_now(BOX_MESSAGE, os_resident_bytes(), 0);
 }
 
+/* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then. */
+static void note_relative_directory(void) {
+  const char *directory = os_env("HAKMEM_BLACKBOX");
+  if (directory != NULL && directory[0] != '/' && directory[0] != 0) (void)heap_start();
+}
+
 __attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
   box_write = box_write_now;
   atomic_store_explicit(&os_last_words, write_last,
                         memory_order_relaxed); /* a function, and no data */
+  note_relative_directory();
 }
 
 #endif

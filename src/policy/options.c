@@ -109,7 +109,7 @@ static bool parse_path(const struct option *option, const char *text, int32_t *o
   /* The program may go elsewhere. A % of the directory's own would be taken for one of the user's. */
   if (text[0] != '/') used = os_working_directory(path, PATH_ROOM - length - 1);
   if (used > 0 && has_process(option) && text_find(path, '%') != NULL) used = 0;
-  if (used > 0) path[used++] = '/';
+  if (used > 0 && path[used - 1] != '/') path[used++] = '/';
   memcpy(path + used, text, length + 1);
   *out = 1;
   return true;

@@ -9,6 +9,16 @@ from profiles import ProfCase
 
 BOXED = os.environ.get("HAKMEM_TEST_BOXED", "")
 MIB = 1 << 20
+DAEMON = """
+#include <stdlib.h>
+#include <unistd.h>
+static int none;
+int main(void) {
+  int *volatile foreign = &none;
+  if (chdir("/") == 0) free(foreign);
+  return 0;
+}
+"""
 
 
 class BoxCase(ProfCase):
@@ -141,6 +151,14 @@ class Written(BoxCase):
             self.assertEqual(box["reason"], "message")
             self.assertRegex(box["said"], r"^hakmem: free\(\): 0x[0-9a-f]+: not a block of this allocator$")
             self.assert_tells_the_leak(box)
+
+    def test_in_a_directory_of_the_start(self):
+        """A daemon goes to / before it allocates anything."""
+        source = self.write("daemon.c", DAEMON)
+        self.assert_code(execute([CC, "-fno-builtin", "-o", self.path("daemon"), source]), 0)
+        done = execute([self.path("daemon")], env=self.variables(HAKMEM_BLACKBOX="boxes"), cwd=self.directory)
+        self.assertEqual(done.code, -signal.SIGABRT, done)
+        self.assertEqual(len(self.listed()), 1)
 
     def test_it_rests(self):
         """A helper that has written does not wake again."""
