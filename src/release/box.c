@@ -20,7 +20,8 @@ static _Atomic int process;
 /* What the helper has to write: the reason, and the limit that was reached. Relaxed: the call of the helper orders them. */
 static _Atomic uint32_t asked;
 static _Atomic size_t asked_limit;
-/* The errno of a box that could not be written, which nobody has been told of. The helper has no stderr. */
+/* Why a box could not be written, an errno or one of these, which nobody has been told of. The helper has no stderr. */
+enum { NO_HELPER = -1, NO_FIGURES = -2 };
 static _Atomic int failed;
 
 static void notice_process(void) {
@@ -57,12 +58,22 @@ static struct due look(struct container *container) {
   size_t at = (size_t)option_value(BLACKBOX_MB) * MIB, space = os_address_space_limit();
   struct container_room room = container_room(container, 0);
   uint64_t limit = container->limit_bytes != 0 ? container->limit_bytes : container->high_bytes;
-  if (resident == 0) return due;
+  if (resident == 0) {
+    atomic_store_explicit(&failed, NO_FIGURES, memory_order_relaxed);
+    return due;
+  }
   if (at > 0) add(&due, BOX_AT, rest(at, resident), at, resident);
   if (space != SIZE_MAX)
     add(&due, BOX_ADDRESS_SPACE, rest(space - space / 10, mapped), space, resident);
   if (room.tight != UINT64_MAX) add(&due, BOX_LIMIT, room.tight, limit, resident);
   return due;
+}
+
+/* Not one that is still to come, at 8 MiB. */
+static bool has_no_helper(void) {
+  return atomic_load_explicit(&purger_helper, memory_order_relaxed) == HELPER_NONE &&
+         (!purger_may_have_helper() ||
+          atomic_load_explicit(&purger_refused_ms, memory_order_relaxed) != 0);
 }
 
 /* A program at full speed would be killed before the helper has written: the thread waits, with all that come to look. */
@@ -77,7 +88,6 @@ static void wait_for_helper(uint32_t reason) {
 size_t box_look(struct container *container) {
   if (!box_is_on()) return SIZE_MAX;
   notice_process();
-  box_complain();
   struct due due = look(container);
   if (due.left == 0) {
     /* Here, so that the next look does not ask for it again while the helper writes it. */
@@ -86,7 +96,9 @@ size_t box_look(struct container *container) {
     atomic_store_explicit(&asked, due.reason, memory_order_relaxed);
     release_call();
     wait_for_helper(due.reason);
+    if (has_no_helper()) atomic_store_explicit(&failed, NO_HELPER, memory_order_relaxed);
   }
+  box_complain();
   /* Where no limit is there is one may be set. */
   if (due.left == SIZE_MAX) return unit_taken() > RELEASE_MOST ? unit_taken() : RELEASE_MOST;
   return due.left / 2 > UNIT_BYTES ? due.left / 2 : UNIT_BYTES;
@@ -120,6 +132,11 @@ void box_write_failure(void) {
   box_complain();
 }
 
+static const char *reason_of(int error) {
+  if (error == NO_HELPER) return "there is no helper thread";
+  return error == NO_FIGURES ? "/proc/thread-self/statm cannot be read" : os_error_text(error);
+}
+
 void box_complain(void) {
   static atomic_bool told; /* relaxed: once is enough; of its children, too */
   int error = atomic_exchange_explicit(&failed, 0, memory_order_relaxed);
@@ -129,9 +146,11 @@ void box_complain(void) {
   report_text(&line, "HAKMEM_BLACKBOX: nothing was written to ");
   report_foreign_text(&line, option_blackbox(), text_length(option_blackbox()));
   report_text(&line, ": ");
-  report_text(&line, os_error_text(error));
-  report_text(&line, " (error ");
-  report_number(&line, (uint64_t)error);
-  report_text(&line, ")");
+  report_text(&line, reason_of(error));
+  if (error > 0) {
+    report_text(&line, " (error ");
+    report_number(&line, (uint64_t)error);
+    report_text(&line, ")");
+  }
   report_end(&line);
 }

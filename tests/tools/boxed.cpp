@@ -1,9 +1,10 @@
 // boxed.cpp - a server with a planted leak, and other ends, for tests of black boxes (HAKMEM_BLACKBOX).
 //
-// Usage: boxed leak MIB | threads MIB | rest MIB | refused | grown | heap | impossible | message | fork MIB | resting MIB
+// Usage: boxed leak MIB | threads MIB | rest MIB | refused | grown | heap | impossible | message | fork MIB | few MIB
 // "leak" leaks as many MiB; "threads" in four threads; "rest" then waits until its standard input ends; "refused" allocates under RLIMIT_AS until
 // it gets no more; "grown" grows a block until then, and "heap" takes blocks from a heap of its own; "impossible" asks for what is no want of
-// memory: sizes beyond all, and more than a heap may have; "message" frees what is no block; "fork" leaks, and so does its child, a third more.
+// memory: sizes beyond all, and more than a heap may have; "message" frees what is no block; "fork" leaks, and so does its child, a third more;
+// "few" leaks without a descriptor to open anything.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -118,6 +119,8 @@ int main(int argc, char **argv) {
     for (std::thread &thread : threads) thread.join();
     return 0;
   }
+  struct rlimit none = {3, 3};
+  if (std::strcmp(how, "few") == 0 && setrlimit(RLIMIT_NOFILE, &none) != 0) return 3;
   serve(mib);
   int *volatile foreign = &sink; // which the compiler does not know
   if (std::strcmp(how, "message") == 0) std::free(foreign);
