@@ -215,7 +215,7 @@ static bool turn_to_waiting(struct arena *arena) {
 }
 
 bool slabs_put_next(struct arena *arena, bool keep_last) {
-  if (!turn_to_waiting(arena)) return false;
+  if (slabs_waiting(arena) == 0 || !turn_to_waiting(arena)) return false;
   (void)slabs_put_batches(arena, arena->turn, keep_last);
   return true;
 }
