@@ -161,7 +161,7 @@ static void put_headers(void) {
 
 static int write_once(enum box_reason reason, size_t resident, size_t limit) {
   static const char zeros[BOX_FACTS_AT];
-  char unfinished[BOX_PATH_ROOM], path[BOX_PATH_ROOM];
+  char unfinished[BOX_PATH_ROOM];
   if (os_limit(RLIMIT_FSIZE) < BOX_BYTES_MOST) return EFBIG; /* it would be a signal */
   box.file = box_make_unfinished(unfinished);
   if (box.file < 0) return -box.file;
@@ -179,10 +179,7 @@ static int write_once(enum box_reason reason, size_t resident, size_t limit) {
   os_close_pages(box.pages);
   int error = os_file_finish(box.file);
   if (box.error != 0) error = box.error;
-  if (error == 0) {
-    box_put_oldest(path);
-    error = os_file_rename(unfinished, path);
-  }
+  if (error == 0) error = box_finish(unfinished);
   if (error != 0) os_file_remove(unfinished);
   return error;
 }
@@ -219,10 +216,6 @@ int box_write_now(enum box_reason reason, size_t resident, size_t limit) {
   return error;
 }
 
-static void write_last(void) {
-  if (box_is_on()) (void)box_write_now(BOX_MESSAGE, os_resident_bytes(), 0);
-}
-
 /* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then. */
 static void note_relative_directory(void) {
   const char *directory = os_env("HAKMEM_BLACKBOX");
@@ -231,7 +224,7 @@ static void note_relative_directory(void) {
 
 __attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
   box_write = box_write_now;
-  atomic_store_explicit(&os_last_words, write_last,
+  atomic_store_explicit(&os_last_words, box_write_last,
                         memory_order_relaxed); /* a function, and no data */
   note_relative_directory();
 }

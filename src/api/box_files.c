@@ -1,6 +1,7 @@
 /* box_files.c - see box_files.h. */
 #include "api/box_files.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,9 +50,11 @@ int box_make_unfinished(char path[BOX_PATH_ROOM]) {
 }
 
 /* When the box of that number was written; 0: there is none. Also where a process of the same number has written it, as each first one of a
- * container has: what the last one left is overwritten last. */
+ * container has: what the last one left is overwritten last. UINT64_MAX: the name is a link's, a directory's or a pipe's, which stays. */
 static uint64_t written_when(const char *path) {
   struct box_facts facts = {0};
+  uint64_t changed;
+  if (os_file_changed(OS_FILE_HERE, path, &changed) == OS_FILE_OTHER) return UINT64_MAX;
   int file = os_file_open(path, OS_FILE_READ);
   if (file < 0) return 0;
   if (!os_file_get_at(file, &facts, sizeof facts, BOX_FACTS_AT)) facts.written_ns = 0;
@@ -59,17 +62,32 @@ static uint64_t written_when(const char *path) {
   return facts.written_ns;
 }
 
-void box_put_oldest(char path[BOX_PATH_ROOM]) {
+/* The number that was written first, of those that were not `tried`; below 0: none is left. */
+static int oldest(unsigned tried) {
+  char path[BOX_PATH_ROOM];
   uint64_t least = UINT64_MAX;
-  int found = 0;
+  int found = -1;
   for (int i = 0; i < BOX_FILES && least > 0; i++) {
+    if ((tried >> i & 1) != 0) continue;
     put_numbered(path, i);
     uint64_t when = written_when(path);
     if (when >= least) continue;
     least = when;
     found = i;
   }
-  put_numbered(path, found);
+  return found;
+}
+
+/* Where a name may not be taken, as another user's where the directory is sticky, the next one is. */
+int box_finish(const char *unfinished) {
+  char path[BOX_PATH_ROOM];
+  int error = EEXIST, number;
+  for (unsigned tried = 0; (number = oldest(tried)) >= 0; tried |= 1U << number) {
+    put_numbered(path, number);
+    error = os_file_rename(unfinished, path);
+    if (error == 0) return 0;
+  }
+  return error;
 }
 
 /* --- of all ------------------------------------------------------------------------------------------------------- */
@@ -135,7 +153,7 @@ static void take(int directory, const char *name, struct kept files[BOX_FILES_AL
   struct kept *file = &files[*count];
   bool is_whole;
   if (!take_name(file, name, &is_whole) ||
-      !os_file_changed(directory, file->name, &file->changed_ns))
+      os_file_changed(directory, file->name, &file->changed_ns) != OS_FILE_ORDINARY)
     return;
   if (!is_whole) {
     if (is_abandoned(file)) os_file_remove_from(directory, file->name);

@@ -11,8 +11,8 @@ enum { BOX_PATH_ROOM = 1200 };
 /** Makes DIR/hakmem-PID-XXXXXXXX.tmp, in which a box of this process is written, with eight digits by chance. Its descriptor, or the errno
  * below 0. */
 int box_make_unfinished(char path[BOX_PATH_ROOM]);
-/** The name that it gets: DIR/hakmem-PID-N.box, a new one or that of the oldest of this process. */
-void box_put_oldest(char path[BOX_PATH_ROOM]);
+/** Gives it its name, when it is whole: DIR/hakmem-PID-N.box, a new one or that of the oldest of this process. 0, or the errno. */
+int box_finish(const char *unfinished);
 /** Removes boxes until the directory has BOX_FILES_ALL. `buffer`: for names, of a size that holds one at least. */
 void box_bound(char *buffer, size_t bytes);
 

@@ -220,14 +220,16 @@ bool os_file_status(int directory, const char *name, struct stat *status, int fl
 #endif
 }
 
-bool os_file_changed(int directory, const char *name, uint64_t *nanoseconds) {
+_Static_assert(OS_FILE_HERE == AT_FDCWD, "as the kernel counts it");
+
+enum os_file_kind os_file_changed(int directory, const char *name, uint64_t *nanoseconds) {
   const uint64_t second = 1000000000;
   struct stat status = {0};
-  if (os_fault_now() || !os_file_status(directory, name, &status, AT_SYMLINK_NOFOLLOW) ||
-      !S_ISREG(status.st_mode))
-    return false;
+  if (os_fault_now()) return OS_FILE_OTHER;
+  if (!os_file_status(directory, name, &status, AT_SYMLINK_NOFOLLOW)) return OS_FILE_NONE;
+  if (!S_ISREG(status.st_mode)) return OS_FILE_OTHER;
   *nanoseconds = (uint64_t)status.st_mtim.tv_sec * second + (uint64_t)status.st_mtim.tv_nsec;
-  return true;
+  return OS_FILE_ORDINARY;
 }
 
 void os_file_close(int file) {

@@ -78,9 +78,12 @@ struct stat;
  * failure. */
 bool os_file_status(int directory, const char *name, struct stat *status, int flags);
 
-/** When what that file has was changed last, in nanoseconds since 1970. False: it is no ordinary file, but a link, a directory or a pipe, or
- * nothing is known of it. */
-bool os_file_changed(int directory, const char *name, uint64_t *nanoseconds);
+enum os_file_kind { OS_FILE_NONE, OS_FILE_ORDINARY, OS_FILE_OTHER };
+
+/** What has that name: nothing, or nothing that can be looked at; an ordinary file, and when it was changed last, in nanoseconds since 1970; or a link, a
+ * directory or a pipe. `directory`: OS_FILE_HERE where the name is a path. */
+enum { OS_FILE_HERE = -100 };
+enum os_file_kind os_file_changed(int directory, const char *name, uint64_t *nanoseconds);
 
 /** Removes a name from a directory that is open; no directory. */
 void os_file_remove_from(int directory, const char *name);

@@ -93,6 +93,8 @@ const char *os_error_text(int error) {
   case ENOENT:
   case ENOTDIR:
     return "no such directory";
+  case EEXIST:
+    return "something else has the name";
   case EISDIR:
     return "it is a directory";
   case ELOOP:

@@ -132,6 +132,12 @@ void box_write_failure(void) {
   box_complain();
 }
 
+void box_write_last(void) {
+  if (!box_is_on()) return;
+  write_one(BOX_MESSAGE, 0, os_resident_bytes());
+  box_complain();
+}
+
 static const char *reason_of(int error) {
   if (error == NO_HELPER) return "there is no helper thread";
   return error == NO_FIGURES ? "/proc/thread-self/statm cannot be read" : os_error_text(error);

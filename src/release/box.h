@@ -23,6 +23,8 @@ size_t box_look(struct container *container);
 void box_serve(void);
 /** An allocation has failed: the thread writes a box itself, since the process may end before the helper comes. Holds no lock. Keeps errno. */
 void box_write_failure(void);
+/** A message ends the process: the thread writes one as well. */
+void box_write_last(void);
 /** One of the program's threads says that a box could not be written. */
 void box_complain(void);
 

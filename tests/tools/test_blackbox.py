@@ -290,6 +290,11 @@ class CannotBeWritten(BoxCase):
         self.assertEqual(done.out, "served\n")
         self.assertRegex(done.err, rf"^hakmem: HAKMEM_BLACKBOX: nothing was written to [^\n]*: {why}\n$")
 
+    def test_a_message_without_a_directory(self):
+        os.rmdir(self.boxes)
+        said = "hakmem: free.*\nhakmem: HAKMEM_BLACKBOX: nothing was written to .*: no such directory .*\n"
+        self.serve("message", "1", code=-signal.SIGABRT, said=said, HAKMEM_BACKGROUND="0")
+
     def test_no_directory(self):
         os.rmdir(self.boxes)
         self.assert_said(r"no such directory \(error \d+\)")
@@ -298,6 +303,31 @@ class CannotBeWritten(BoxCase):
         os.rmdir(self.boxes)
         self.write("boxes", "")
         self.assert_said(r"no such directory \(error \d+\)")
+
+    def with_names_taken(self, count):
+        """The child that writes has a number that is not known before."""
+        script = f"""
+import os, sys
+makers = [os.mkdir, os.mkfifo, lambda name: os.symlink("nothing", name), os.mkdir]
+for number in range({count}):
+    makers[number](f"{{sys.argv[1]}}/hakmem-{{os.getpid()}}-{{number}}.box")
+os.environ["LD_PRELOAD"] = sys.argv[2]
+os.execv(sys.argv[3], [sys.argv[3], "message", "1"])
+"""
+        variables = self.variables(HAKMEM_BACKGROUND="0")
+        del variables["LD_PRELOAD"]
+        done = execute([sys.executable, "-c", script, self.boxes, LIBRARY, BOXED], env=variables)
+        self.assertEqual(done.code, -signal.SIGABRT, done)
+        return done
+
+    def test_names_of_what_is_no_file(self):
+        self.with_names_taken(3)
+        kinds = sorted((name[-5], os.lstat(os.path.join(self.boxes, name)).st_mode >> 12) for name in os.listdir(self.boxes))
+        self.assertEqual(kinds, [("0", 4), ("1", 1), ("2", 10), ("3", 8)])
+
+    def test_each_name_is_of_what_is_no_file(self):
+        self.assertIn("something else has the name", self.with_names_taken(4).err)
+        self.assertEqual(len(os.listdir(self.boxes)), 4)
 
     def test_without_proc(self):
         if os.geteuid() != 0:
