@@ -195,7 +195,8 @@ int command_blackbox(int argc, char **argv) {
   if (code == 0 && !is_json && boxes.count == 0)
     printf("no black box is in %s\n", arguments.directory);
   if (code == 0 && boxes.unfinished + boxes.unreadable > 0)
-    complain("note: %u files were not written to their end, %u cannot be read", boxes.unfinished,
+    complain("note: %u file%s not written to %s end, %u cannot be read", boxes.unfinished,
+             boxes.unfinished == 1 ? " was" : "s were", boxes.unfinished == 1 ? "its" : "their",
              boxes.unreadable);
   free(boxes.all);
   return code;

@@ -21,7 +21,7 @@ enum { SHARES = 4 };
 struct arguments {
   const char *name, *host, *port, *socket, *token_file;
   bool all, classes, remote;
-  unsigned mode;
+  int mode;       /* of the socket; -1: not said */
   double seconds; /* 0: not said */
   size_t most;
   char **processes;
@@ -81,7 +81,7 @@ static error_t set_mode(struct arguments *arguments, const char *text) {
     complain("--mode=%s: accepted: 0..777, octal", text);
     return EINVAL;
   }
-  arguments->mode = (unsigned)mode;
+  arguments->mode = (int)mode;
   return 0;
 }
 
@@ -161,7 +161,7 @@ static bool is_right(const struct arguments *arguments) {
   if (port == (arguments->socket != NULL))
     complain("say where to listen, either by --port=PORT or by --socket=PATH");
   else if (!port && arguments->host != NULL) complain("--host goes with --port, not with --socket");
-  else if (port && arguments->mode != 0600) complain("--mode goes with --socket, not with --port");
+  else if (port && arguments->mode >= 0) complain("--mode goes with --socket, not with --port");
   else if (arguments->all + (arguments->name != NULL) + (arguments->count > 0) != 1)
     complain("name processes, either by their numbers or by --name=PROGRAM, or take --all");
   else if (!arguments->all && (arguments->classes || arguments->seconds > 0))
@@ -248,10 +248,10 @@ static int serve(struct served *served, const struct arguments *arguments) {
   signal(SIGCHLD,
          SIG_DFL); /* the parent may have ignored it, and then its children leave no status */
   int fd = arguments->socket != NULL
-               ? listen_at_path(arguments->socket, arguments->mode)
+               ? listen_at_path(arguments->socket, arguments->mode >= 0 ? arguments->mode : 0600)
                : listen_at(arguments->host != NULL ? arguments->host : "127.0.0.1", arguments->port,
                            arguments->remote);
-  if (fd < 0) return 1;
+  if (fd < 0) return -fd;
   int code = 1, signals = signalfd(-1, &awaited, SFD_CLOEXEC | SFD_NONBLOCK);
   struct http http = {served, arguments->token_file};
   struct MHD_Daemon *daemon = http_start(fd, &http);
@@ -267,7 +267,7 @@ static int serve(struct served *served, const struct arguments *arguments) {
 }
 
 int command_serve(int argc, char **argv) {
-  struct arguments arguments = {.mode = 0600, .most = 1000};
+  struct arguments arguments = {.mode = -1, .most = 1000};
   if (argp_parse(&parser, argc, argv, 0, NULL, &arguments) != 0 || !is_right(&arguments))
     return EXIT_USAGE;
   struct served served = {.name = arguments.name,

@@ -88,16 +88,16 @@ extern const char metrics_path[], profile_path[], allocs_path[];
 
 /* --- sockets (serve_listen.c) ----------------------------------------------------------------------------- */
 
-/** A socket that listens, or -1 after a complaint. `port`: 0 takes a free one. `remote`: it need not be one that this machine alone reaches. */
+/** A socket that listens; less than 0 after a complaint: the exit code, negated. `port`: 0 takes a free one. `remote`: it need not be one that this machine alone reaches. */
 int listen_at(const char *host, const char *port, bool remote);
 /** The same at a path, whose permissions are `mode`. A socket there that nobody listens at is replaced. */
-int listen_at_path(const char *path, unsigned mode);
+int listen_at_path(const char *path, int mode);
 /** Prints "http://127.0.0.1:9105/metrics" or "unix:/path". Returns `text`. */
 char *listen_address(int fd, char *text, size_t room);
 
 /* --- who may ask (serve_access.c) ------------------------------------------------------------------------- */
 
-/** Can a token be read there? Else complains. */
+/** Can a token be read there, and not by others? Else complains. */
 bool access_check_file(const char *path);
 /** Is `authorization` "Bearer " and what the file has now? Without a file everybody may ask. */
 bool access_is_granted(const char *path, const char *authorization);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -11,12 +12,20 @@
 
 enum { TOKEN_LEAST = 16, TOKEN_MOST = 1024 };
 
-/* Its first line without blanks at its end; how long it is, or -1. */
+/* As PostgreSQL judges a key: root's may be for a group, as systemd and Kubernetes hand them over, all others for their owner alone. */
+static bool others_may_read(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return true;
+  return (status.st_mode & (status.st_uid == 0 ? S_IRWXO : S_IRWXG | S_IRWXO)) != 0;
+}
+
+/* Its first line without blanks at its end; how long it is, or -1, with EPERM where others may read it. */
 static int read_token(const char *path, char token[TOKEN_MOST + 2]) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return -1;
-  ssize_t got = read(fd, token, TOKEN_MOST + 1);
-  int error = errno;
+  bool open_to_others = others_may_read(fd);
+  ssize_t got = open_to_others ? -1 : read(fd, token, TOKEN_MOST + 1);
+  int error = open_to_others ? EPERM : errno;
   close(fd);
   errno = error;
   if (got < 0) return -1;
@@ -27,11 +36,16 @@ static int read_token(const char *path, char token[TOKEN_MOST + 2]) {
   return (int)length;
 }
 
+static void complain_of_others(const char *path) {
+  complain("--token-file=%s: others than its owner may read it: chmod 600", path);
+}
+
 bool access_check_file(const char *path) {
   char token[TOKEN_MOST + 2];
   int length = read_token(path, token);
   if (length >= TOKEN_LEAST && length <= TOKEN_MOST) return true;
-  if (length < 0) complain("--token-file=%s: %s", path, strerror(errno));
+  if (length < 0 && errno == EPERM) complain_of_others(path);
+  else if (length < 0) complain("--token-file=%s: %s", path, strerror(errno));
   else
     complain("--token-file=%s: its first line has %d bytes; a token has %d to %d", path, length,
              TOKEN_LEAST, TOKEN_MOST);
@@ -54,6 +68,10 @@ bool access_is_granted(const char *path, const char *authorization) {
   const char *told = authorization + sizeof scheme - 1;
   told += strspn(told, " ");
   int length = read_token(path, token);
+  static bool complained; /* once, not at each request */
+  bool open_to_others = length < 0 && errno == EPERM;
+  if (open_to_others && !complained) complain_of_others(path);
+  complained = open_to_others;
   if (length < TOKEN_LEAST || length > TOKEN_MOST || strlen(told) != (size_t)length) return false;
   return is_same(told, token, (size_t)length);
 }

@@ -53,7 +53,7 @@ int listen_at(const char *host, const char *port, bool remote) {
     complain("--host=%s: other machines may reach it: --allow-remote, with --token-file", host);
   else if (fd < 0) complain("cannot listen at %s, port %s: %s", host, port, strerror(errno));
   freeaddrinfo(found);
-  return fd;
+  return refused && fd < 0 ? -EXIT_USAGE : fd;
 }
 
 /* One that a server left behind which was killed. */
@@ -67,13 +67,13 @@ static void remove_left_over(const struct sockaddr_un *address) {
   close(fd);
 }
 
-int listen_at_path(const char *path, unsigned mode) {
+int listen_at_path(const char *path, int mode) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct addrinfo at = {
       .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&address, .ai_addrlen = sizeof address};
   if (path[0] == 0 || strlen(path) >= sizeof address.sun_path) {
     complain("--socket=%s: a path of 1 to %zu bytes", path, sizeof address.sun_path - 1);
-    return -1;
+    return -EXIT_USAGE;
   }
   strcpy(address.sun_path, path);
   remove_left_over(&address);

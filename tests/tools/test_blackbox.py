@@ -400,7 +400,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(317, 1, 1, filter) == 0 
                 file.write(content)
         result = hakmem("blackbox", self.boxes)
         self.assert_code(result, 0)
-        self.assertIn("1 files were not written to their end, 2 cannot be read", result.err)
+        self.assertIn("1 file was not written to its end, 2 cannot be read", result.err)
         self.assert_code(hakmem("blackbox"), 2)
         self.assert_code(hakmem("blackbox", self.path("nothing")), 127)
 

@@ -227,7 +227,7 @@ class Unit(TestCase):
             return found
 
         allowed = calls("@system-service") - {"process_vm_writev", "ptrace"} - calls("@privileged") - calls("@resources")
-        token, trace = self.write("token", TOKEN), self.path("trace")
+        token, trace = self.write("token", TOKEN, 0o600), self.path("trace")
         held = subprocess.Popen([HELD, "threads"], env=environment(LD_PRELOAD=LIBRARY), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         held.stdout.readline()
         server = subprocess.Popen(["strace", "-f", "-q", "-o", trace, TOOL, "serve", "--all", "--port=0", "--token-file", token],

@@ -149,7 +149,7 @@ class Prometheus(PromtoolCase):
         os.kill(first, signal.SIGKILL)
         self.wait(lambda: str(first) not in {row[0]["pid"] for row in self.query("hakmem_resident_bytes")})
         # Without the token it is down.
-        self.write("token", "another token that Prometheus will read, too\n")
+        self.write("token", "another token that Prometheus will read, too\n", 0o600)
         self.wait(lambda: [value for _, value in self.query("up")] == [1])
         os.rename(token, token + ".gone")
         self.wait(lambda: [value for _, value in self.query("up")] == [0])

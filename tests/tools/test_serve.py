@@ -371,7 +371,11 @@ class Places(ServeCase):
             self.assertIn(says, result.err)
         [(pid, _)] = self.start(HELD, "small")
         self.assert_code(hakmem("serve", str(pid), "--port=0", "--host=256.0.0.1"), 1)
-        self.assertIn("1 to 107 bytes", hakmem("serve", str(pid), "--socket=" + "x" * 200).err)
+        for arguments, says in ((["--socket=" + "x" * 200], "1 to 107 bytes"), (["--port=0", "--host=0.0.0.0"], "--allow-remote"),
+                                (["--port=0", "--mode=600"], "--mode goes with --socket")):  # fmt: skip
+            result = hakmem("serve", str(pid), *arguments)
+            self.assert_code(result, 2)
+            self.assertIn(says, result.err)
 
 
 class Processes(ServeCase):
