@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 
 from common import *
@@ -160,6 +161,23 @@ class Written(BoxCase):
         done = execute([self.path("daemon")], env=self.variables(HAKMEM_BLACKBOX="boxes"), cwd=self.directory)
         self.assertEqual(done.code, -signal.SIGABRT, done)
         self.assertEqual(len(self.listed()), 1)
+
+    def test_system_calls_are_in_the_manual(self):
+        if shutil.which("strace") is None:
+            self.skipTest("strace is not installed")
+        with open(os.path.join(SOURCE, "docs/man/hakmem.5.scd"), encoding="utf-8") as file:
+            told = set(re.findall(r"\*(\w+)\*", re.search(r"^A black box takes ([^:]*):", file.read(), re.MULTILINE)[1]))
+        for _ in range(2):
+            log = self.path("log")
+            command = ["strace", "-f", "-qq", "-o", log, "-E", f"LD_PRELOAD={LIBRARY}", BOXED, "message", "10"]
+            variables = self.variables(HAKMEM_BACKGROUND="0")
+            del variables["LD_PRELOAD"]
+            if execute(command, env=variables).code != -signal.SIGABRT:
+                self.skipTest("no program may be traced here")
+            with open(log, encoding="utf-8", errors="replace") as file:
+                calls = re.findall(r"^\d+ +(\w+)\(", file.read().split("hakmem: free")[1], re.MULTILINE)
+            self.assertIn("renameat2", calls)
+            self.assertLessEqual(set(calls) - {"gettid", "rt_sigprocmask", "tgkill"}, told)  # these are abort's
 
     def test_it_rests(self):
         """A helper that has written does not wake again."""
