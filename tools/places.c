@@ -234,13 +234,13 @@ struct places *places_make(const struct profile *profile, const struct remote *r
 char *frame_text(const struct frame *frame, bool short_name, char *text, size_t room) {
   const struct object *object = frame->object;
   unsigned long long address = frame->address;
-  if (frame->function != NULL && short_name) snprintf(text, room, "%s", frame->function);
+  bool alone = short_name || (frame->file == NULL && frame->made);
+  if (frame->function != NULL && alone) snprintf(text, room, "%s", frame->function);
   else if (frame->function != NULL && frame->file != NULL && frame->line == 0)
     snprintf(text, room, "%s (%s)", frame->function, base_name(frame->file));
   else if (frame->function != NULL && frame->file != NULL)
     snprintf(text, room, "%s (%s:%lld)", frame->function, base_name(frame->file),
              (long long)frame->line);
-  else if (frame->function != NULL && frame->made) snprintf(text, room, "%s", frame->function);
   else if (frame->function != NULL)
     snprintf(text, room, "%s (%s)", frame->function,
              object != NULL ? base_name(object->path) : "?");
