@@ -216,9 +216,10 @@ int box_write_now(enum box_reason reason, size_t resident, size_t limit) {
   return error;
 }
 
-/* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then. */
+/* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then.
+ * The name is the table's, whose page each program reads: one of this file's would map 64 KB of the library more. */
 static void note_relative_directory(void) {
-  const char *directory = os_env("HAKMEM_BLACKBOX");
+  const char *directory = os_env(option_table[OPTION_BLACKBOX].name);
   if (directory != NULL && directory[0] != '/' && directory[0] != 0) (void)heap_start();
 }
 
