@@ -23,7 +23,9 @@ const struct family metric_families[FAMILIES] = {
                         "The same by size of blocks."},
     [PEAK] = {"hakmem_peak_bytes", "gauge", "bytes",
               "The most bytes in live blocks that the program ever had asked for, estimated by "
-              "samples."},
+              "samples; not below hakmem_in_use_bytes."},
+    [PEAK_ERROR] = {"hakmem_peak_error_bytes", "gauge", "bytes",
+                    "In 19 of 20 cases hakmem_peak_bytes is no farther from the truth."},
     [PEAK_AT] = {"hakmem_peak_timestamp_seconds", "gauge", "seconds",
                  "When that was, in seconds since 1970."},
     [MAPPED] = {"hakmem_mapped_bytes", "gauge", "bytes",

@@ -13,6 +13,7 @@ enum family_id {
   ROUNDING_ERROR,
   CLASS_ROUNDING,
   PEAK,
+  PEAK_ERROR,
   PEAK_AT,
   MAPPED,
   SWAPPED,

@@ -226,8 +226,9 @@ static void put_sampled(struct metrics *metrics, const struct snapshot *snapshot
       if (snapshot->classes[c].slabs > 0)
         put_labels(metrics, CLASS_ROUNDING, sampled->classes[c].bytes, "size", size, NULL);
     }
-    put(metrics, PEAK, sampled->peak);
-    put(metrics, PEAK_AT, (double)time(NULL) - (double)sampled->peak_ms / 1000);
+    put(metrics, PEAK, sampled->peak.bytes);
+    put(metrics, PEAK_ERROR, sampled->peak.error);
+    put(metrics, PEAK_AT, (double)time(NULL) - (double)sampled->peak.ms / 1000);
   }
   free(sampled);
 }

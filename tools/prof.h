@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "peak.h"
 #include "places.h"
 
 enum prof_view { VIEW_LIVE, VIEW_ALLOCATED, VIEW_GROWTH, VIEW_LEAKS, VIEW_PEAK };
@@ -62,7 +63,7 @@ struct report {
   double sum;
   double less; /* of VIEW_GROWTH: what other places have less, as a positive number */
   unsigned suspects;
-  uint64_t peak_ms; /* of VIEW_PEAK: how long ago it was */
+  struct peak peak; /* of VIEW_PEAK */
 };
 
 /** Makes a report of a process that is there; 0, or an exit code after a complaint. In each case prof_forget may follow. */

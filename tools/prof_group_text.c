@@ -81,8 +81,11 @@ void prof_group_json(const struct report *report, FILE *out) {
   json_number(&json, "live", report->live);
   json_bytes(&json, "covered", report->covered);
   json_bytes(&json, "bytes", report->sum);
-  if (report->order->view == VIEW_PEAK && report->sum > 0)
-    json_number(&json, "peak_ms_ago", report->peak_ms); /* without a sample nobody knows */
+  if (report->order->view == VIEW_PEAK && report->sum > 0) { /* without a sample nobody knows */
+    json_bytes(&json, "peak", report->peak.bytes);
+    json_bytes(&json, "peak_error", report->peak.error);
+    json_number(&json, "peak_ms_ago", report->peak.ms);
+  }
   json_open_group(&json, "groups", '[');
   if (report->order->by == BY_STACKS)
     for (size_t i = 0; i < report->count; i++) put_place(&json, report, &report->rows[i]);

@@ -42,17 +42,17 @@ static void write_rate(const struct profile *profile, FILE *out) {
     fprintf(out, ", so far one in %s", stats_bytes(profile->live_rate, now));
 }
 
-/* "peak 226.0 MiB live bytes 12 s ago, by 113 samples (one in 2.0 MiB); 90.0 MiB live now" */
-static void write_peak(const struct source *source, FILE *out) {
+/* "peak 226.0 MiB live bytes (in 19 of 20 cases within 44.6 MiB) 12 s ago, by 113 samples (one in 2.0 MiB); 90.0 MiB live now" */
+static void write_peak(const struct peak *peak, const struct source *source, FILE *out) {
   const struct profile *profile = source->profile;
   bool core = source->remote->core != NULL;
-  char peak[16], live[16], age[32];
-  if (profile->peak_samples == 0) fputs("peak not known: no block was sampled (", out);
+  char bytes[16], error[16], live[16], age[32];
+  if (peak->samples == 0) fputs("peak not known: no block was sampled (", out);
   else
-    fprintf(out, "peak %s live bytes %s %s, by %llu sample%s (",
-            stats_bytes(profile->peak_bytes, peak), stats_age(profile->peak_ms, age),
-            core ? "before the last sample" : "ago", (unsigned long long)profile->peak_samples,
-            stats_plural(profile->peak_samples));
+    fprintf(out, "peak %s live bytes (in 19 of 20 cases within %s) %s %s, by %llu sample%s (",
+            stats_bytes(peak->bytes, bytes), stats_bytes(peak->error, error),
+            stats_age(peak->ms, age), core ? "before the last sample" : "ago",
+            (unsigned long long)peak->samples, stats_plural(peak->samples));
   write_rate(profile, out);
   fprintf(out, "); %s live %s\n", stats_bytes((double)source->snapshot->in_use, live),
           core ? "at the end" : "now");
@@ -78,7 +78,8 @@ static void write_head(const struct report *report, const struct source *source,
   const struct prof_order *order = report->order;
   double live = (double)source->snapshot->in_use;
   const double much = 1.1; /* less is not worth a word */
-  (order->view == VIEW_PEAK ? write_peak : write_covers)(source, out);
+  if (order->view == VIEW_PEAK) write_peak(&report->peak, source, out);
+  else write_covers(source, out);
   fprintf(out, "%s (%d): %s %s", remote->program, remote->pid, stats_bytes(report->sum, sum),
           titles[order->view]);
   if (order->view == VIEW_GROWTH)
@@ -93,6 +94,8 @@ static void write_head(const struct report *report, const struct source *source,
             (unsigned long long)profile->dropped, profile->dropped == 1 ? " was" : "s were");
   if (profile->live_bytes > much * live && (order->view == VIEW_LIVE || order->view == VIEW_LEAKS))
     fprintf(out, "; an estimate by few samples, above what lives");
+  if (order->view == VIEW_PEAK && report->peak.sampled < report->peak.bytes)
+    fprintf(out, "; an estimate by few samples, below what lives");
   fprintf(out, "\n");
 }
 
@@ -141,10 +144,7 @@ static int fill(struct report *report, const struct source *source) {
 int prof_take(struct report *report, const struct prof_order *order, const struct remote *remote,
               const struct profile *profile) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-  *report = (struct report){.order = order,
-                            .pid = remote->pid,
-                            .covered = profile->live_bytes,
-                            .peak_ms = profile->peak_ms};
+  *report = (struct report){.order = order, .pid = remote->pid, .covered = profile->live_bytes};
   snprintf(report->program, sizeof report->program, "%s", remote->program);
   if (snapshot == NULL) {
     complain("out of memory");
@@ -153,6 +153,7 @@ int prof_take(struct report *report, const struct prof_order *order, const struc
   int code = remote_report(remote, snapshot_take(snapshot, remote));
   if (code == 0) {
     report->live = snapshot->in_use;
+    report->peak = peak_find(profile, (double)report->live);
     code = fill(report, &(struct source){profile, snapshot, remote});
     snapshot_free(snapshot);
   }

@@ -167,9 +167,7 @@ bool sampled_find(struct sampled *sampled, const struct snapshot *snapshot,
   struct finder *finder = calloc(1, sizeof *finder);
   *sampled = (struct sampled){.known = profile->samples > 0 && !snapshot->counted,
                               .ended = remote->core != NULL,
-                              .peak = profile->peak_bytes,
-                              .peak_samples = profile->peak_samples,
-                              .peak_ms = profile->peak_ms,
+                              .peak = peak_find(profile, (double)snapshot->in_use),
                               .samples = profile->live_samples};
   if (finder == NULL) return false;
   finder->sampled = sampled;

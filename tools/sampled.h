@@ -6,6 +6,7 @@
 #ifndef HAKMEM_SAMPLED_H
 #define HAKMEM_SAMPLED_H
 
+#include "peak.h"
 #include "profile.h"
 #include "snapshot.h"
 
@@ -21,12 +22,11 @@ struct rounding {
 enum { ROUNDING_LARGE = CLASSES_MOST, ROUNDING_HUGE, ROUNDINGS };
 
 struct sampled {
-  bool known;  /* there are samples */
-  bool ended;  /* the process: times are before its last sample */
-  double peak; /* the most that ever lived, by what was asked for, and by so many samples */
-  uint64_t peak_samples, peak_ms; /* how long ago that was */
-  uint64_t samples;               /* of blocks that live */
-  double rounding, error, asked;  /* of live: rounding + asked */
+  bool known;                    /* there are samples */
+  bool ended;                    /* the process: times are before its last sample */
+  struct peak peak;              /* by what was asked for */
+  uint64_t samples;              /* of blocks that live */
+  double rounding, error, asked; /* of live: rounding + asked */
   struct rounding classes[ROUNDINGS];
 };
 

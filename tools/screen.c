@@ -147,20 +147,21 @@ static void add_calls(struct screen *screen, const struct history *history) {
 
 /* What samples tell of live. */
 static void add_sampled(struct screen *screen, const struct sampled *sampled) {
-  char asked[16], rounding[16], error[16], peak[16], age[32];
-  add(screen, false, "live = asked %s + rounding %s (+-%s); peak %s %s ago",
-      stats_bytes(sampled->asked, asked), stats_bytes(sampled->rounding, rounding),
-      stats_bytes(sampled->error, error), stats_bytes(sampled->peak, peak),
-      stats_age(sampled->peak_ms, age));
+  char asked[16], rounding[16], error[16], peak[16], off[16], age[32];
+  add(screen, false, "live = asked %s + rounding %s (+-%s)", stats_bytes(sampled->asked, asked),
+      stats_bytes(sampled->rounding, rounding), stats_bytes(sampled->error, error));
+  add(screen, false, "peak %s (+-%s) %s ago", stats_bytes(sampled->peak.bytes, peak),
+      stats_bytes(sampled->peak.error, off), stats_age(sampled->peak.ms, age));
 }
 
 void screen_fill(struct screen *screen, const struct snapshot *snapshot,
                  const struct remote *remote, const struct history *history,
                  const struct top_sites *sites, unsigned rows, unsigned columns) {
   /* Lines that are always there: 1, 8, 1, 1, 1, and two empty ones; with places two more, with samples
-   * one. */
-  enum { FIXED = 14, FIXED_SITES = 2 };
-  unsigned fixed = FIXED + (sites->count > 0 ? FIXED_SITES : 0) + sites->sampled.known;
+   * two. */
+  enum { FIXED = 14, FIXED_SITES = 2, FIXED_SAMPLED = 2 };
+  unsigned fixed =
+      FIXED + (sites->count > 0 ? FIXED_SITES : 0) + (sites->sampled.known ? FIXED_SAMPLED : 0);
   unsigned room = rows > fixed + 3 ? rows - fixed : 3;
   unsigned places = sites->count < room / 3 ? sites->count : room / 3;
   unsigned heaps =

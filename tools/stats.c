@@ -128,18 +128,21 @@ static void print_rounding(const struct snapshot *snapshot, const struct sampled
 
 void stats_print_parts(const struct snapshot *snapshot, const struct sampled *sampled, FILE *out) {
   struct part parts[PARTS];
-  char text[16], age[32];
+  char text[16], error[16], age[32];
+  const struct peak *peak = sampled != NULL ? &sampled->peak : NULL;
   stats_parts(snapshot, parts);
   for (int i = 0; i < PARTS; i++) {
     fprintf(out, "  %-13s %10s %5.1f%%  %s\n", parts[i].text, stats_bytes(parts[i].bytes, text),
             share(snapshot, parts[i].bytes), parts[i].what);
     if (i == 0 && sampled != NULL) print_rounding(snapshot, sampled, out);
   }
-  if (sampled == NULL) return;
-  fprintf(out, "at the peak, %s %s, %s asked for (by %llu sample%s): hakmem prof --peak\n",
-          stats_age(sampled->peak_ms, age), sampled->ended ? "before the last sample" : "ago",
-          stats_bytes(sampled->peak, text), (unsigned long long)sampled->peak_samples,
-          stats_plural(sampled->peak_samples));
+  if (peak == NULL) return;
+  fprintf(out,
+          "at the peak, %s %s, %s asked for (by %llu sample%s; in 19 of 20 cases within %s): "
+          "hakmem prof --peak\n",
+          stats_age(peak->ms, age), sampled->ended ? "before the last sample" : "ago",
+          stats_bytes(peak->bytes, text), (unsigned long long)peak->samples,
+          stats_plural(peak->samples), stats_bytes(peak->error, error));
 }
 
 static void print_classes(const struct snapshot *snapshot, const struct sampled *sampled,

@@ -108,9 +108,10 @@ static void put_totals(struct json *json, const struct snapshot *s, const struct
   json_number(json, "cached", s->cached_bytes);
   json_number(json, "given", s->given_bytes);
   json_number(json, "lost", s->lost);
-  json_bytes(json, "peak", sampled != NULL ? sampled->peak : 0);
-  json_number(json, "peak_samples", sampled != NULL ? sampled->peak_samples : 0);
-  json_number(json, "peak_ms", sampled != NULL ? sampled->peak_ms : 0);
+  json_bytes(json, "peak", sampled != NULL ? sampled->peak.bytes : 0);
+  json_bytes(json, "peak_error", sampled != NULL ? sampled->peak.error : 0);
+  json_number(json, "peak_samples", sampled != NULL ? sampled->peak.samples : 0);
+  json_number(json, "peak_ms", sampled != NULL ? sampled->peak.ms : 0);
   json_close_group(json, '}');
 }
 

@@ -57,6 +57,8 @@ static void fill(struct totals *totals, bool deep) {
   uint64_t not_live = totals->in_bins + totals->lost;
   totals->in_use = (out > not_live ? out - not_live : 0) + s->large_bytes + s->huge_bytes;
   totals->in_use += guarded_live_bytes();
+  /* few samples may stand for less than lives now, which is counted */
+  if (totals->peak_samples > 0 && totals->peak < totals->in_use) totals->peak = totals->in_use;
   totals->given = s->hole_bytes + s->decommitted_bytes;
   totals->pinned = s->block_bytes_free > s->hole_bytes ? s->block_bytes_free - s->hole_bytes : 0;
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);

@@ -114,7 +114,7 @@ class Rounding(CoreCase):
         pid, _, _ = self.run_it()
         out = hakmem("top", "--once", str(pid)).out
         amount = r"[\d.]+ [KMG]iB"
-        self.assertRegex(out, rf"\nlive = asked {amount} \+ rounding {amount} \(\+-{amount}\); peak {amount} \d+ s ago\n")
+        self.assertRegex(out, rf"\nlive = asked {amount} \+ rounding {amount} \(\+-{amount}\)\npeak {amount} \(\+-{amount}\) \d+ s ago\n")
         self.assertLessEqual(len(out.splitlines()), 24)
         pid, _, _ = self.run_it(HAKMEM_PROF_RATE="0")
         self.assertNotIn("asked", hakmem("top", "--once", str(pid)).out)

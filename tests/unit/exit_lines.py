@@ -228,6 +228,8 @@ def peak_is_there_with_samples():
         return
     memory = json.loads(run(HAKMEM_STATS="json", HAKMEM_PROF_RATE="1000", HAKMEM_PROF_MOST="0")[1])["memory"]
     check("peak: what lives is less", 0 < memory["live"] / 2 < memory["peak"], memory)
+    few = json.loads(run(HAKMEM_STATS="json", HAKMEM_PROF_RATE="100000", HAKMEM_PROF_MOST="0")[1])["memory"]
+    check("peak: not below what lives", few["peak_samples"] == 0 or few["peak"] >= few["live"], few)
     check("peak: samples, and when", memory["peak_samples"] > 10 and memory["peak_ms"] < 60000, memory)
     text = run(HAKMEM_STATS="text", HAKMEM_PROF_RATE="1000", HAKMEM_PROF_MOST="0")[1]
     form = rf"\n  live +{SIZE} in blocks of the program; at the peak, \d+ s ago, {SIZE} asked for \(by \d+ samples\)\n"
