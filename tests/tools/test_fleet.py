@@ -6,7 +6,7 @@ import shlex
 
 import metrics
 from common import *
-from test_serve_all import TOKEN, AllCase
+from serving import TOKEN, AllCase
 from test_stats import HELD
 
 CONTRIB = os.path.join(SOURCE, "contrib")

@@ -7,7 +7,7 @@ import urllib.parse
 import urllib.request
 
 from common import *
-from test_serve import ServeCase
+from serving import ServeCase
 from test_stats import HELD
 from test_stats_redis import start_redis
 
