@@ -287,7 +287,18 @@ int http_timeout(struct MHD_Daemon *daemon, int most) {
   return (int)timeout;
 }
 
-void http_work(struct MHD_Daemon *daemon) { MHD_run(daemon); }
+static unsigned connections_of(struct MHD_Daemon *daemon) {
+  return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
+}
+
+/* At its limit libmicrohttpd no longer waits for new connections. The run after one that has closed some does again: without it nobody would wake us. */
+void http_work(struct MHD_Daemon *daemon) {
+  unsigned before;
+  do {
+    before = connections_of(daemon);
+    MHD_run(daemon);
+  } while (connections_of(daemon) < before);
+}
 
 void http_resume(void) {
   job_reap();
