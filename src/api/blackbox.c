@@ -216,11 +216,22 @@ int box_write_now(enum box_reason reason, size_t resident, size_t limit) {
   return error;
 }
 
-/* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then.
- * The name is the table's, whose page each program reads: one of this file's would map 64 KB of the library more. */
-static void note_relative_directory(void) {
-  const char *directory = os_env(option_table[OPTION_BLACKBOX].name);
-  if (directory != NULL && directory[0] != '/' && directory[0] != 0) (void)heap_start();
+/* Is it "HAKMEM_BLACKBOX=" with a relative directory? The name is in the code: programs that never allocate would map 64 KB of the library for a
+ * constant, or for os_env. */
+static inline bool is_relative_directory(const char *entry) {
+  enum { HALF = 8, BITS = 8 };
+  const uint64_t first = UINT64_C(0x425f4d454d4b4148), second = UINT64_C(0x3d584f424b43414c);
+  for (unsigned i = 0; i < 2 * HALF; i++)
+    if ((unsigned char)entry[i] != (unsigned char)((i < HALF ? first : second) >> i % HALF * BITS))
+      return false;
+  return entry[2 * HALF] != '/' && entry[2 * HALF] != 0;
+}
+
+/* A directory is made absolute when options are read, at the first block: a daemon without one may have left for / by then. */
+HAK_AT_LOAD static void note_relative_directory(void) {
+  extern char **environ;
+  for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+    if (is_relative_directory(*entry)) (void)heap_start();
 }
 
 __attribute__((constructor)) HAK_AT_LOAD static void at_load(void) {
