@@ -205,9 +205,12 @@ static bool take_again(struct snapshot *snapshot, const struct remote *remote, e
     free(other);
     return false;
   }
-  bool nearer = !other->partial || snapshot_difference(other) < snapshot_difference(snapshot);
-  snapshot_free(nearer ? snapshot : other);
-  if (nearer) *snapshot = *other;
+  if (!other->partial || snapshot_difference(other) < snapshot_difference(snapshot)) {
+    struct heap_figures *former = snapshot->heaps;
+    *snapshot = *other;
+    other->heaps = former;
+  }
+  snapshot_free(other);
   free(other);
   return true;
 }
