@@ -207,7 +207,7 @@ static bool take_again(struct snapshot *snapshot, const struct remote *remote, e
   }
   if (!other->partial || snapshot_difference(other) < snapshot_difference(snapshot)) {
     struct heap_figures *former = snapshot->heaps;
-    *snapshot = *other;
+    memcpy(snapshot, other, sizeof *snapshot);
     other->heaps = former;
   }
   snapshot_free(other);
