@@ -44,7 +44,8 @@ FORMS = {
     "hakmem stats $PID | head -2": SUM + r"\nyour-program \(\d+\), hakmem \d\S* \(\w+\)$",
     "hakmem stats $PID | head -1": SUM,
     "hakmem stats $PID | head -1; sleep 5; hakmem stats $PID | head -1": SUM + "\n" + SUM[1:],
-    "hakmem stats $PID | head -8": SUM + r"\n.*\n  live .*\n  slack .*\n  caches .*\n  fragmentation .*\n  metadata .*\n  not ours .*$",
+    "hakmem stats $PID | head -10": SUM
+    + r"\n.*\n  live .*\n    asked for .*\n    rounding .*\n  slack .*\n  caches .*\n  fragmentation .*\n  metadata .*\n  not ours .*$",
     "hakmem doctor -- your-program": r"^ok    library: .*(\n(ok   |skip ).*)+$",
     "hakmem prof -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?",
     "hakmem prof --growth=5 $PID": PLACES + r"\nyour-program \(\d+\): .* grown in \d+ s, at \d+ places?",
