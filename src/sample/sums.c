@@ -32,9 +32,13 @@ static void save_for_peak(struct sample_stack *stack) {
   atomic_store_explicit(&stack->saved_for, number, memory_order_release);
 }
 
+/* How many samples the figures of all stacks stand for; under the samples' lock. Not samples.live: a block that grows elsewhere is out of the
+ * records while it moves. */
+static uint64_t counted;
+
 static void begin_peak(uint64_t bytes, uint64_t now_ms) {
   STORE(samples.peak.bytes, bytes);
-  STORE(samples.peak.samples, LOAD(samples.live));
+  STORE(samples.peak.samples, counted);
   STORE(samples.peak.since_ms, now_ms);
   STORE(samples.peak.number, LOAD(samples.peak.number) + 1);
 }
@@ -51,6 +55,7 @@ static void change_live(struct sample_stack *stack, uint64_t live, uint64_t now_
 void sums_add(const struct sample_record *record) {
   struct sample_stack *stack = stack_of(record);
   uint64_t weight = LOAD(record->weight);
+  counted++;
   change_live(stack, LOAD(samples.live_bytes) + weight, LOAD(record->since_ms));
   if (stack != NULL) add(&stack->allocated, 1, blocks_of(record), weight);
 }
@@ -70,6 +75,7 @@ void sums_grow(const struct sample_record *from, const struct sample_record *to)
 void sums_free(const struct sample_record *record) {
   struct sample_stack *stack = stack_of(record);
   uint64_t weight = LOAD(record->weight);
+  counted--;
   change_live(stack, LOAD(samples.live_bytes) - weight, 0);
   if (stack != NULL) add(&stack->freed, 1, blocks_of(record), weight);
 }
