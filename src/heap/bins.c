@@ -117,8 +117,8 @@ enum { SHARED_PART = 2 };
 /* Blocks larger than a bin's first capacity take more time to write than to get. */
 enum { LARGER_PART = 4 };
 
-/* A thread may keep a part of what it was given so far: one that used each class once, and sleeps, keeps little. A sixteenth costs no row of
- * the suite anything; four threads that own slabs and begin before 36 others kept 3.2 MB each without it, 0.6 with it (docs/decisions/0040). */
+/* A thread may keep a part of what it was given so far: one that used each class once, and sleeps, keeps little (docs/decisions/0040 has the
+ * parts that were tried). */
 enum { EARNED_PART = 16 };
 
 static size_t budget_of(const struct thread_cache *cache, unsigned users, uint32_t size) {
