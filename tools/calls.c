@@ -4,16 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli.h"
+
 enum { CALLS_MOST = 4 };
 
 /* "server+0x12 (build-id 3a)". */
 static void put_unread(const struct unread *unread, uint64_t address, const char *behind,
                        char *text, size_t room) {
-  const char *slash = strrchr(unread->name, '/');
   bool has_id = unread->build_id[0] != 0;
-  snprintf(text, room, "%s%s+0x%llx%s%s%s", behind, slash != NULL ? slash + 1 : unread->name,
+  snprintf(text, room, "%s%s+0x%llx%s%s%s", behind, base_name(unread->name),
            (unsigned long long)(address - unread->base), has_id ? " (build-id " : "",
            unread->build_id, has_id ? ")" : "");
+}
+
+char *symbol_text(const struct symbol *symbol, char *text, size_t room) {
+  const char *file = symbol->file != NULL ? base_name(symbol->file) : NULL;
+  if (file == NULL) snprintf(text, room, "%s", symbol->function);
+  else if (symbol->line == 0) snprintf(text, room, "%s (%s)", symbol->function, file);
+  else snprintf(text, room, "%s (%s:%d)", symbol->function, file, symbol->line);
+  make_printable(text, room);
+  return text;
 }
 
 char *calls_text(const struct site *site, struct symbols *symbols, bool with_line, char *text,
@@ -27,14 +37,11 @@ char *calls_text(const struct site *site, struct symbols *symbols, bool with_lin
     const struct unread *unread =
         symbol.function == NULL ? symbols_unread_at(symbols, address) : NULL;
     const char *behind = i > 0 ? " < " : "";
-    const char *slash = symbol.file != NULL ? strrchr(symbol.file, '/') : NULL;
     if (unread != NULL) put_unread(unread, address, behind, text + length, room - length);
     else if (symbol.function == NULL)
       snprintf(text + length, room - length, "%s0x%llx", behind,
                (unsigned long long)site->addresses[i]);
-    else if (with_line && i == 0 && symbol.file != NULL && symbol.line > 0)
-      snprintf(text, room, "%s (%s:%d)", symbol.function, slash != NULL ? slash + 1 : symbol.file,
-               symbol.line);
+    else if (with_line && i == 0) symbol_text(&symbol, text, room);
     else snprintf(text + length, room - length, "%s%s", behind, symbol.function);
     length = strlen(text);
   }

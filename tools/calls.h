@@ -12,4 +12,7 @@
 char *calls_text(const struct site *site, struct symbols *symbols, bool with_line, char *text,
                  size_t room);
 
+/** A function that has a name, and its line, or its file alone, as far as they are known: "read_line (a.c:3)". Returns `text`. */
+char *symbol_text(const struct symbol *symbol, char *text, size_t room);
+
 #endif

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "calls.h"
 #include "cli.h"
 
 /* Those that end a process with a core. */
@@ -68,7 +69,7 @@ char *core_place_text(const struct core_report *report, uint64_t address, char *
   if (symbol.function == NULL) {
     name_mapping(report->core, address, text, room);
   } else if (symbol.file != NULL) {
-    snprintf(text, room, "%s (%s:%d)", symbol.function, base_name(symbol.file), symbol.line);
+    symbol_text(&symbol, text, room);
   } else {
     const struct core_mapping *mapping = core_mapping_at(report->core, address);
     const char *path = mapping != NULL ? report->core->files[mapping->file].path : "?";

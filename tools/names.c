@@ -75,8 +75,7 @@ static void tell(struct symbol symbol) {
   if (symbol.function == NULL) return;
   printf("  %s", symbol.function);
   if (symbol.file == NULL) return;
-  const char *slash = strrchr(symbol.file, '/');
-  printf(" (%s:%d)", slash != NULL ? slash + 1 : symbol.file, symbol.line);
+  printf(" (%s:%d)", base_name(symbol.file), symbol.line);
 }
 
 static void copy(FILE *in) {

@@ -1,13 +1,13 @@
 /* profile.c - see profile.h. */
 #define _GNU_SOURCE
 #include "profile.h"
-#include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli.h"
+#include "core.h"
 
 enum { WORDS_A_CHUNK = SAMPLE_STACK_CHUNK_BYTES / 8, HEAD_WORDS = sizeof(struct sample_stack) / 8 };
 
@@ -16,6 +16,24 @@ static uint64_t now_of_samples(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* --- where they begin --------------------------------------------------------------------------------- */
+
+/* The sampler's head; NULL: why not is in `wrong`. Of version 0 it has taken no sample. */
+static struct samples *read_head(const struct remote *remote, const char **wrong) {
+  *wrong = "may not be read: try as its user, or as root";
+  if (remote->shared) return NULL;
+  *wrong = "this build of hakmem has no sampler (the variant fast): run it on another one";
+  if (remote->samples == 0) return NULL;
+  struct samples *head = calloc(1, sizeof *head);
+  *wrong = "its samples cannot be read";
+  if (head != NULL && remote_read(remote, remote->samples, head, sizeof *head)) {
+    *wrong = "its samples are of another version than this tool";
+    if (head->version == 0 || head->version == SAMPLES_VERSION) return head;
+  }
+  free(head);
+  return NULL;
 }
 
 /* --- stacks ------------------------------------------------------------------------------------------ */
@@ -231,9 +249,9 @@ bool profile_each_chunk(const struct remote *remote,
                                      uint32_t count),
                         void *context) {
   static struct sample_record chunk[SAMPLE_RECORDS_A_CHUNK];
-  struct samples *head = calloc(1, sizeof *head);
-  bool ok = head != NULL && remote->samples != 0 &&
-            remote_read(remote, remote->samples, head, sizeof *head) &&
+  const char *wrong;
+  struct samples *head = read_head(remote, &wrong);
+  bool ok = head != NULL &&
             atomic_load(&head->records) <= (uint32_t)SAMPLE_RECORD_CHUNKS * SAMPLE_RECORDS_A_CHUNK;
   uint32_t count = ok ? atomic_load(&head->records) : 0;
   for (uint32_t first = 0; first < count && ok; first += SAMPLE_RECORDS_A_CHUNK) {
@@ -251,19 +269,10 @@ bool profile_each_chunk(const struct remote *remote,
 const char *profile_look(struct profile *profile, const struct remote *remote) {
   memset(profile, 0, sizeof *profile);
   profile->read_ms = now_ms();
-  if (remote->shared) return "may not be read: try as its user, or as root";
-  if (remote->samples == 0)
-    return "this build of hakmem has no sampler (the variant fast): run it on another one";
-  struct samples *head = calloc(1, sizeof *head);
-  if (head == NULL || !remote_read(remote, remote->samples, head, sizeof *head)) {
-    free(head);
-    return "its samples cannot be read";
-  }
+  const char *wrong;
+  struct samples *head = read_head(remote, &wrong);
+  if (head == NULL) return wrong;
   uint32_t end = atomic_load(&head->stacks_end);
-  /* 0: it has taken none. */
-  const char *wrong = head->version == 0 || head->version == SAMPLES_VERSION
-                          ? NULL
-                          : "its samples are of another version than this tool";
   profile->rate = atomic_load(&head->rate);
   int32_t option;
   if (profile->rate == 0 && remote_option(remote, "HAKMEM_PROF_RATE", &option))
@@ -271,22 +280,21 @@ const char *profile_look(struct profile *profile, const struct remote *remote) {
   profile->lost = atomic_load(&head->lost) != 0;
   profile->samples = atomic_load(&head->samples);
   profile->dropped = atomic_load(&head->dropped);
-  if (wrong == NULL && head->version > 0 && profile->samples > 0 &&
-      !(read_words(profile, remote, head, end) &&
-        find_sites(profile, end, atomic_load(&head->peak.number)) &&
-        read_records(profile, remote, head)))
-    wrong = "its samples make no sense, or there is no memory here";
+  bool ok = head->version == 0 || profile->samples == 0 ||
+            (read_words(profile, remote, head, end) &&
+             find_sites(profile, end, atomic_load(&head->peak.number)) &&
+             read_records(profile, remote, head));
   free(head);
-  if (wrong != NULL) profile_free(profile);
-  return wrong;
+  if (ok) return NULL;
+  profile_free(profile);
+  return "its samples make no sense, or there is no memory here";
 }
 
 bool profile_allocated(const struct remote *remote, double *bytes) {
   struct profile profile = {0};
-  struct samples *head = calloc(1, sizeof *head);
-  bool ok = head != NULL && !remote->shared && remote->samples != 0 &&
-            remote_read(remote, remote->samples, head, sizeof *head) &&
-            head->version <= SAMPLES_VERSION;
+  const char *wrong;
+  struct samples *head = read_head(remote, &wrong);
+  bool ok = head != NULL;
   uint32_t end = ok ? atomic_load(&head->stacks_end) : 0;
   if (ok && head->version > 0 && atomic_load(&head->samples) > 0)
     ok = read_words(&profile, remote, head, end) && find_sites(&profile, end, 0);

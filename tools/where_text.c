@@ -144,6 +144,7 @@ static void print_guarded(const struct where *where, struct symbols *symbols, FI
 static void print_mapping(const struct where *where, const struct where_reader *reader,
                           struct symbols *symbols, FILE *out) {
   struct symbol symbol = symbols_find(symbols, where->address);
+  char text[SENTENCE];
   const char *name = base_name(where->name);
   if (where->stack_of != 0) fprintf(out, "in the stack of thread %d", where->stack_of);
   else if (name[0] == 0) fputs("in a mapping of the program without a name", out);
@@ -151,9 +152,7 @@ static void print_mapping(const struct where *where, const struct where_reader *
   else
     fprintf(out, "in %s+0x%llx", name,
             (number)where->address - where->mapping.start + where->mapping.offset);
-  if (symbol.function != NULL) fprintf(out, ", %s", symbol.function);
-  if (symbol.function != NULL && symbol.file != NULL)
-    fprintf(out, " (%s:%d)", base_name(symbol.file), symbol.line);
+  if (symbol.function != NULL) fprintf(out, ", %s", symbol_text(&symbol, text, sizeof text));
   fprintf(out, "\n  mapped from 0x%llx to 0x%llx, %s%s\n", (number)where->mapping.start,
           (number)where->mapping.end, where->mapping.rights,
           reader->remote->core != NULL && !where->kept ? "; the core does not have this memory"

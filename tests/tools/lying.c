@@ -1,6 +1,6 @@
 /* lying.c - a program with the library in it that changes what this says of itself, as any program may, for tests of the tool.
  *
- * Usage: lying stacks|slices|units|name|heaps|bins. heaps and bins are no lies: heaps that the program has made, and such whose bins are
+ * Usage: lying stacks|old|slices|units|name|heaps|bins. heaps and bins are no lies: heaps that the program has made, and such whose bins are
  * full. Prints "ready PID 0" and ends when its standard input does.
  */
 #include <stdio.h>
@@ -42,6 +42,12 @@ int main(int argc, char **argv) {
     samples->version = SAMPLES_VERSION;
     samples->samples = 1;
     samples->stacks_end = 0xffffffff;
+  }
+  if (strcmp(argv[1], "old") == 0) {
+    struct samples *samples = (void *)(start + directory->samples);
+    samples->version = SAMPLES_VERSION - 1;
+    samples->samples = 1;
+    samples->stacks_end = 1;
   }
   if (strcmp(argv[1], "units") == 0) {
     char *pool = start + directory->pool, *run = pool + layout->pool.runs.at;

@@ -180,6 +180,12 @@ class Hostile(MachineCase):
         self.assertRegex(lines[pid], rf"^ +{pid} +[\d.]+ [KM]iB +- +- +-  \S+ +- +{re.escape(LYING)} slices$")
         self.assertRegex(lines[other], r"^ +\d+ +[\d.]+ [KM]iB +[\d.]+ [KM]?i?B ")
 
+    def test_one_whose_samples_are_of_another_version(self):
+        pid = self.start(LYING, "old", preload=None).pid
+        row = self.json()[0][pid]
+        self.assertIn("live", row)
+        self.assertNotIn("allocated", row)
+
     def test_one_that_lies_about_much_is_given_up(self):
         pid = self.start(LYING, "units", preload=None).pid
         name = self.start(LYING, "name", preload=None).pid
