@@ -40,8 +40,7 @@ static const struct argp parser = {
     .args_doc = "DIR",
     .doc = "List the black boxes that processes have written into a directory "
            "(HAKMEM_BLACKBOX=DIR), the newest first: when, which process, its resident memory "
-           "then, why, and "
-           "how large the file is. 'hakmem prof', 'stats' and 'explain' read one.",
+           "then, how large the file is, and why. 'hakmem prof', 'stats' and 'explain' read one.",
 };
 
 struct listed_box {
@@ -168,8 +167,9 @@ static int read_directory(const char *path, struct boxes *boxes) {
   DIR *directory = opendir(path);
   bool ok = true;
   if (directory == NULL) {
-    complain("%s: %s", path, strerror(errno));
-    return errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+    int error = errno;
+    complain("%s: %s", path, strerror(error));
+    return error == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
   }
   for (struct dirent *entry; ok && (entry = readdir(directory)) != NULL;)
     ok = add(boxes, dirfd(directory), entry->d_name);

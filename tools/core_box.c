@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "core.h"
 #include "mapped.h"
+#include "ordered.h"
 #include "remote.h"
 
 /* --- its parts --------------------------------------------------------------------------------------------------- */
@@ -102,30 +103,25 @@ bool core_read_box(struct core *core) {
 
 /* --- pages ------------------------------------------------------------------------------------------------------- */
 
-/* The last entry that begins at `address` or before it; page_count: there is none. */
-static size_t entry_of(const struct core *core, uint64_t address) {
-  size_t low = 0, high = core->page_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (core->pages[middle].start <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 ? low - 1 : core->page_count;
+/* How many entries begin at `address` or before it. */
+static size_t entries_to(const struct core *core, uint64_t address) {
+  return first_above(core->pages, core->page_count, sizeof *core->pages,
+                     offsetof(struct box_pages, start), address);
 }
 
 bool core_box_has_page(const struct core *core, uint64_t address) {
-  size_t at = entry_of(core, address);
-  if (at == core->page_count) return false;
-  uint64_t page = (address - core->pages[at].start) / core->page;
-  return page < BOX_PAGES_EACH &&
-         (core->pages[at].present[page / BOX_WORD] >> page % BOX_WORD & 1) != 0;
+  size_t above = entries_to(core, address);
+  if (above == 0) return false;
+  const struct box_pages *entry = &core->pages[above - 1];
+  uint64_t page = (address - entry->start) / core->page;
+  return page < BOX_PAGES_EACH && (entry->present[page / BOX_WORD] >> page % BOX_WORD & 1) != 0;
 }
 
 uint64_t core_box_pages(const struct core *core, uint64_t start, uint64_t end) {
   uint64_t pages = 0, each = BOX_PAGES_EACH * core->page;
-  size_t at = entry_of(core, start);
-  if (at == core->page_count) at = 0;
-  for (; at < core->page_count && core->pages[at].start < end; at++) {
+  size_t above = entries_to(core, start);
+  for (size_t at = above > 0 ? above - 1 : 0; at < core->page_count && core->pages[at].start < end;
+       at++) {
     uint64_t first = core->pages[at].start;
     for (uint64_t page = first > start ? first : start; page < end && page - first < each;
          page += core->page)
