@@ -26,7 +26,8 @@ class Written(BoxCase):
         for newer, older in zip(boxes, boxes[1:]):
             self.assertGreaterEqual(newer["resident"], older["resident"] * 1.19)
         self.assertEqual({box["reason"] for box in boxes}, {"at"})
-        self.assertLess(max(box["size"] for box in boxes), 1 * MIB)
+        for box in boxes:
+            self.assertLess(box["size"], 0.005 * box["resident"])
         self.assertEqual(os.stat(self.file(boxes[0])).st_mode & 0o777, 0o600)
         self.assertFalse([name for name in os.listdir(self.boxes) if name.endswith(".tmp")])
         self.assert_tells_the_leak(boxes[0])

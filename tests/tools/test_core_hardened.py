@@ -72,7 +72,9 @@ class Hardened(CoreCase):
                 self.assertEqual((done.code, done.err), (0, ""), done)
                 listed = hakmem("blackbox", "--format=json", boxes)
                 self.assert_code(listed, 0)
-                for box in json.loads(listed.out)["boxes"]:
+                listed = json.loads(listed.out)["boxes"]
+                self.assertGreater(len(listed), 0)
+                for box in listed:
                     self.assertEqual((box["reason"], box["cut"]), ("at", 0))
                     self.assertLess(box["size"], box["resident"] / 50)
                     figures = self.figures(os.path.join(boxes, box["file"]))
