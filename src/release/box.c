@@ -106,8 +106,8 @@ size_t box_look(struct container *container) {
 
 /* What could not be written is not tried again before the next growth. */
 static void write_one(enum box_reason reason, size_t limit, size_t resident) {
-  /* Again: it may have grown since it was asked for. */
-  atomic_store_explicit(&last[reason], resident, memory_order_relaxed);
+  /* Again: it may have grown since it was asked for. Not 0, which says that none was written: the figure is 0 where /proc cannot be read. */
+  atomic_store_explicit(&last[reason], resident > 0 ? resident : 1, memory_order_relaxed);
   int error = box_write(reason, resident, limit);
   if (error != 0 && error != EBUSY) atomic_store_explicit(&failed, error, memory_order_relaxed);
 }

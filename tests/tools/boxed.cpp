@@ -2,7 +2,7 @@
 //
 // Usage: boxed leak MIB | threads MIB | rest MIB | refused | grown | heap | impossible | message | fork MIB | few MIB
 // "leak" leaks as many MiB; "threads" in four threads; "rest" then waits until its standard input ends; "refused" allocates under RLIMIT_AS until
-// it gets no more; "grown" grows a block until then, and "heap" takes blocks from a heap of its own; "impossible" asks for what is no want of
+// it gets no more, and some times more; "grown" grows a block until then, and "heap" takes blocks from a heap of its own; "impossible" asks for what is no want of
 // memory: sizes beyond all, and more than a heap may have; "message" frees what is no block; "fork" leaks, and so does its child, a third more;
 // "few" leaks without a descriptor to open anything.
 #include <dlfcn.h>
@@ -99,6 +99,7 @@ __attribute__((noinline)) int refused() {
   std::size_t count = 0;
   while (count < blocks.size() && (blocks[count] = std::malloc(50000)) != nullptr)
     std::memset(blocks[count++], 1, 50000);
+  for (int i = 0; i < 20; i++) sink += std::malloc(50000) != nullptr;
   std::puts("refused");
   return count < blocks.size() ? 0 : 3;
 }

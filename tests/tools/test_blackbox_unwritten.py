@@ -59,6 +59,9 @@ os.execv(sys.argv[3], [sys.argv[3], "message", "1"])
         done = execute([*command, "env", f"LD_PRELOAD={LIBRARY}", BOXED, "leak", "100"], env=environment(HAKMEM_BLACKBOX=self.boxes, HAKMEM_BLACKBOX_MB="50"))
         self.assertEqual(done.code, 0, done)
         self.assertRegex(done.err, "^hakmem: HAKMEM_BLACKBOX: nothing was written to .*: /proc/thread-self/statm cannot be read\n$")
+        # No size is known by which memory could have grown: one box, of all the allocations that fail.
+        execute([*command, "env", f"LD_PRELOAD={LIBRARY}", BOXED, "refused"], env=environment(HAKMEM_BLACKBOX=self.boxes))
+        self.assertEqual([name[-6:] for name in os.listdir(self.boxes)], ["-0.box"])
 
     def test_without_a_descriptor(self):
         done = self.serve("few", "100", said=None, HAKMEM_BLACKBOX_MB="50")
