@@ -86,7 +86,6 @@ static void wait_for_helper(uint32_t reason) {
 }
 
 size_t box_look(struct container *container) {
-  if (!box_is_on()) return SIZE_MAX;
   notice_process();
   struct due due = look(container);
   if (due.left == 0) {
@@ -99,9 +98,7 @@ size_t box_look(struct container *container) {
     if (has_no_helper()) atomic_store_explicit(&failed, NO_HELPER, memory_order_relaxed);
   }
   box_complain();
-  /* Where no limit is there is one may be set. */
-  if (due.left == SIZE_MAX) return unit_taken() > RELEASE_MOST ? unit_taken() : RELEASE_MOST;
-  return due.left / 2 > UNIT_BYTES ? due.left / 2 : UNIT_BYTES;
+  return due.left;
 }
 
 /* What could not be written is not tried again before the next growth. */

@@ -16,8 +16,8 @@ extern int (*box_write)(enum box_reason reason, size_t resident, size_t limit)
 
 static inline bool box_is_on(void) { return option_value(BLACKBOX) && box_write != NULL; }
 
-/** Bytes that the process may take before it has to look again; SIZE_MAX: there is no box. Where one is due the helper is called. Holds
- * no lock but purger_limit_lock. Keeps errno. */
+/** If box_is_on(): bytes that the process may take until a box is due. 0: one was, and the helper was called; SIZE_MAX: none is in sight. Holds no lock but
+ * purger_limit_lock. Keeps errno. */
 size_t box_look(struct container *container);
 /** The helper: writes what is due. */
 void box_serve(void);

@@ -25,10 +25,8 @@ static void find_groups(void) {
 }
 
 /* Half of what is left, for what the program gets is touched later, and others may take memory, too. Not by less than is taken at
- * once. Without a limit one may be set, or the process be moved: that is looked at whenever twice as much was taken. No group at all, since
- * the files are refused, say, stays none. */
+ * once. Without a limit one may be set, or the process be moved: that is looked at whenever twice as much was taken. */
 static size_t next_after(uint64_t left, size_t taken) {
-  if (container.directory[0] == 0) return SIZE_MAX;
   if (left == UINT64_MAX) return 2 * taken;
   return taken + (size_t)(left / 2 > UNIT_BYTES ? left / 2 : UNIT_BYTES);
 }
@@ -43,8 +41,12 @@ static void check_room(size_t coming) {
     /* Where all of it lives, another purge helps only when much was freed again. */
     left = room.tight > 0 ? room.tight : room.limit;
   }
-  size_t next = next_after(left, unit_taken()), box = box_look(&container);
-  if (box < SIZE_MAX && unit_taken() + box < next) next = unit_taken() + box;
+  /* No group at all, since the files are refused, say, stays none. */
+  size_t next = container.directory[0] == 0 ? SIZE_MAX : next_after(left, unit_taken());
+  if (box_is_on()) {
+    size_t for_box = next_after(box_look(&container), unit_taken());
+    if (for_box < next) next = for_box;
+  }
   atomic_store_explicit(&purger_limit_due, next, memory_order_relaxed);
 }
 
