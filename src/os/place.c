@@ -76,19 +76,25 @@ static int open_pagemap(void) {
   return file;
 }
 
+/* How many pages from `address` on the file told of; below 0: it is refused. */
+static ptrdiff_t read_pagemap(int file, uintptr_t address, uint64_t *entries, size_t pages) {
+  long length = OS_CALL(SYS_pread64, file, entries, pages * sizeof *entries,
+                        address / os_page_size() * sizeof *entries);
+  return length < 0 ? length : length / (ptrdiff_t)sizeof *entries;
+}
+
 /* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
   enum { PAGES_AT_ONCE = 64 };
   const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
-  size_t pages = bytes / os_page_size(), first = (uintptr_t)address / os_page_size(), done = 0;
+  size_t pages = bytes / os_page_size(), done = 0;
   int file = open_pagemap();
   *resident = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
-    long length = OS_CALL(SYS_pread64, file, entries, count * sizeof *entries,
-                          (first + done) * sizeof *entries);
-    if (length != (long)(count * sizeof *entries)) break;
+    uintptr_t start = (uintptr_t)address + done * os_page_size();
+    if (read_pagemap(file, start, entries, count) != (ptrdiff_t)count) break;
     for (size_t i = 0; i < count; i++)
       if ((entries[i] & in_memory_or_swapped) != 0) // NOLINT(clang-analyzer-*): the kernel wrote it
         *resident += os_page_size();
@@ -102,14 +108,12 @@ enum { PRESENT_BIT = 63, WORD = 64 };
 
 static bool word_of_pagemap(int file, uintptr_t address, size_t pages, uint64_t *word) {
   uint64_t entries[WORD];
-  long length = OS_CALL(SYS_pread64, file, entries, pages * sizeof *entries,
-                        address / os_page_size() * sizeof *entries);
-  if (length < 0) return false;
-  for (size_t i = 0; i < (size_t)length / sizeof *entries; i++) {
+  ptrdiff_t told = read_pagemap(file, address, entries, pages);
+  for (ptrdiff_t i = 0; i < told; i++) {
     uint64_t is_present = entries[i] >> PRESENT_BIT & 1; // NOLINT(clang-analyzer-*): as above
     *word |= is_present << i;
   }
-  return true;
+  return told >= 0;
 }
 
 /* A hole among the pages fails the whole call; then each page is asked for. A page that was swapped out does not count, as in a pagemap. */
@@ -171,15 +175,14 @@ static bool is_of_file(uint64_t entry) {
 
 static void drop_file_pages(int file, struct os_range range) {
   uint64_t entries[PAGES_IN_RANGE];
-  uintptr_t page = os_page_size(), first = (uintptr_t)range.address / page;
+  uintptr_t page = os_page_size(), start = (uintptr_t)range.address / page * page;
   size_t pages = range.bytes / page;
-  if (pages > PAGES_IN_RANGE || OS_CALL(SYS_pread64, file, entries, pages * sizeof *entries,
-                                        first * sizeof *entries) != (long)(pages * sizeof *entries))
+  if (pages > PAGES_IN_RANGE || read_pagemap(file, start, entries, pages) != (ptrdiff_t)pages)
     return;
   for (size_t from = 0, to; from < pages; from = to + 1) {
     to = from;
     while (to < pages && is_of_file(entries[to])) to++; // NOLINT(clang-analyzer-*): as above
-    if (to > from) OS_CALL(SYS_madvise, (first + from) * page, (to - from) * page, MADV_DONTNEED);
+    if (to > from) OS_CALL(SYS_madvise, start + from * page, (to - from) * page, MADV_DONTNEED);
   }
 }
 
