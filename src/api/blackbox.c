@@ -23,8 +23,6 @@
 
 #if !HAK_FAST
 
-enum { SPECIAL = 3 };
-
 static struct box box;
 /* The process of which a thread writes; 0: none. In the child of a fork that thread is not. */
 static _Atomic uint32_t writer;
@@ -82,13 +80,14 @@ static void put_facts(enum box_reason reason, size_t resident, size_t limit) {
 
 static void put_maps(void) {
   begin_part(1, BOX_MAPS);
-  int file = os_file_open("/proc/thread-self/maps", OS_FILE_READ);
-  ptrdiff_t length = 1;
-  while (file >= 0 && length > 0 && box.error == 0 && box.at < BOX_BYTES_MOST / 2) {
-    length = os_file_read(file, box.text, sizeof box.text);
-    if (length > 0) put_known(box.text, (size_t)length);
+  if (box_maps_open(&box)) {
+    ptrdiff_t length = 1;
+    while (length > 0 && box.error == 0 && box.at < BOX_BYTES_MOST / 2) {
+      length = os_file_read(box.maps, box.text, sizeof box.text);
+      if (length > 0) put_known(box.text, (size_t)length);
+    }
+    box_maps_close(&box);
   }
-  if (file >= 0) os_file_close(file);
   end_part(1);
 }
 
@@ -131,7 +130,7 @@ static void put_pages(void) {
 }
 
 static void put_tables(void) {
-  for (size_t i = SPECIAL; i < box.count && box.error == 0; i++) {
+  for (size_t i = BOX_SPECIAL; i < box.count && box.error == 0; i++) {
     Elf64_Phdr *header = &box.headers[i];
     header->p_offset = box.at;
     header->p_filesz = put((const void *)(uintptr_t)header->p_vaddr, header->p_memsz); // NOLINT
@@ -166,7 +165,7 @@ static int write_once(enum box_reason reason, size_t resident, size_t limit) {
   box.file = box_make_unfinished(unfinished);
   if (box.file < 0) return -box.file;
   box.at = box.planned = box.cut = 0;
-  box.count = SPECIAL;
+  box.count = BOX_SPECIAL;
   box.error = 0;
   box.pages = os_open_pages();
   put_known(zeros, sizeof zeros);
@@ -191,7 +190,7 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   return error == ENOSPC || error == EDQUOT ? write_once(reason, resident, limit) : error;
 }
 
-/* A message ends the process: it waits for a thread that writes just now, which then has written what there is. */
+/* Where a message ends the process it waits for a thread that is writing, and then writes the message's own. */
 static bool claim(enum box_reason reason) {
   enum { PATIENCE_MS = 1000 };
   uint32_t self = (uint32_t)os_process();

@@ -42,7 +42,7 @@ uint16_t box_machine(void) {
 
 /* The first piece that ends at `start` or behind it. */
 static size_t first_behind(const struct box *box, uint64_t start) {
-  size_t low = 3, high = box->count;
+  size_t low = BOX_SPECIAL, high = box->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
     const Elf64_Phdr *piece = &box->headers[middle];
@@ -64,7 +64,7 @@ static void keep(struct box *box, uint64_t start, uint64_t end) {
   }
   uint64_t more = end - start - had;
   bool full = first == behind && box->count == BOX_HEADERS;
-  if (full || box->planned + more > BOX_BYTES_MOST / 2) {
+  if (full || box->planned + more > BOX_TABLES_MOST) {
     box->cut += more;
     return;
   }

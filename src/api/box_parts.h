@@ -9,20 +9,23 @@
 
 #include "observe/box.h"
 
-enum { BOX_HEADERS = 4096, BOX_TEXT = 16 * 1024 };
+enum { BOX_SPECIAL = 3, BOX_HEADERS = 4096, BOX_TEXT = 16 * 1024 };
 
 /* One that is being written. */
 struct box {
   int file, pages, error; /* pages: of os_open_pages */
   uint64_t at;            /* bytes of the file so far */
   uint64_t planned, cut;  /* bytes of tables that are kept, and that have no room */
-  size_t count;           /* of headers: three special ones, then pieces by address */
+  size_t count;           /* of headers: BOX_SPECIAL ones, then pieces by address */
   Elf64_Phdr headers[BOX_HEADERS];
   struct box_facts facts;
   int maps;
   size_t text_at, text_end; /* what of the text is not read yet */
   _Alignas(8) char text[BOX_TEXT];
 };
+
+/* Tables get half of the room, but for the headers and the last piece of text. */
+#define BOX_TABLES_MOST (BOX_BYTES_MOST / 2 - sizeof(struct box))
 
 struct box_mapping {
   uintptr_t start, end;

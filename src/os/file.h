@@ -80,9 +80,9 @@ bool os_file_status(int directory, const char *name, struct stat *status, int fl
 
 enum os_file_kind { OS_FILE_NONE, OS_FILE_ORDINARY, OS_FILE_OTHER };
 
-/** What has that name: nothing, or nothing that can be looked at; an ordinary file, and when it was changed last, in nanoseconds since 1970; or a link, a
- * directory or a pipe. `directory`: OS_FILE_HERE where the name is a path. */
 enum { OS_FILE_HERE = -100 };
+/** What has that name: nothing that can be looked at; an ordinary file, and when it was changed last, in nanoseconds since 1970; or a link, a directory or
+ * a pipe. `directory`: OS_FILE_HERE where the name is a path. */
 enum os_file_kind os_file_changed(int directory, const char *name, uint64_t *nanoseconds);
 
 /** Removes a name from a directory that is open; no directory. */

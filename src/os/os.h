@@ -111,8 +111,8 @@ bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 /** A bit for each page from `address` on that is in memory, lowest first, of `pages` pages; the bits behind them in the last word are 0. `source` is of os_open_pages.
  * False: the system does not say. */
 bool os_pages_present(int source, uintptr_t address, size_t pages, uint64_t *bits);
-/** The process' pagemap, open, or OS_PAGES_BY_CALL, where that is refused but mincore(2) may be called. Below 0 otherwise. */
 enum { OS_PAGES_BY_CALL = INT_MAX };
+/** The process' pagemap, open, or OS_PAGES_BY_CALL, where that is refused but mincore(2) may be called. Below 0 otherwise. */
 int os_open_pages(void);
 void os_close_pages(int source);
 
@@ -290,9 +290,9 @@ void os_write_error_here(const char *text, size_t length);
 
 /** Ends the program by SIGABRT, whose handler may allocate. */
 _Noreturn void os_abort(void);
-/** What os_abort calls first, in the thread that ends the program: what takes leave, and what writes down what is known. Either may be NULL. */
-extern _Atomic(void (*)(void)) os_last_words HAK_HIDDEN;
+/** os_abort calls these first, in the thread that ends the program: the first takes leave, the second writes down what is known. Either may be NULL. */
 extern _Atomic(void (*)(void)) os_when_dying HAK_HIDDEN;
+extern _Atomic(void (*)(void)) os_last_words HAK_HIDDEN;
 /** Is the calling thread there? Then locks that it holds let it in again, and keep others out to the end. */
 extern _Thread_local bool os_dying HAK_HIDDEN __attribute__((tls_model("initial-exec")));
 
