@@ -2,8 +2,9 @@
 """What `hakmem serve --all` costs a machine and a process, with so many processes on hakmem.
 
 Usage: bench/fleet.py [--processes 1,100,1000] [--scrapes 10] [--build build/standard]
-Each process is a `sleep`, or what --command says. Processor time is that of the server and its children, per scrape; memory is resident,
-the child's the most that was seen. Figures of the process are those of one of them, before and after all scrapes.
+Each process is a `sleep`, or what --command says; it begins when the first of them rests. Processor time is that of the server and its
+children, per scrape. Memory is resident, of the child the most that was seen. Figures of the process are those of the first one, before and
+after all scrapes. It ends with 1 where an answer has not all of them.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import glob
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -36,8 +38,8 @@ def processor(pid):
     return sum(fields(pid)[10:14]) / os.sysconf("SC_CLK_TCK")
 
 
-def resident(pid):
-    found = re.search(r"VmRSS:\s+(\d+)", read(f"/proc/{pid}/status"))
+def resident(pid, name="VmRSS"):
+    found = re.search(name + r":\s+(\d+)", read(f"/proc/{pid}/status"))
     return int(found[1]) * 1024 if found else 0
 
 
@@ -48,7 +50,7 @@ def of_process(pid):
 
 
 class Watch(threading.Thread):
-    """The most that a child of the server has, by looks."""
+    """The most that a child of the server has had, by looks."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -58,7 +60,7 @@ class Watch(threading.Thread):
         while not self.ended.wait(0.002):
             for child in read(f"/proc/{self.pid}/task/{self.pid}/children").split():
                 try:
-                    self.most = max(self.most, resident(child))
+                    self.most = max(self.most, resident(child, "VmHWM"))
                 except OSError:
                     pass
 
@@ -67,10 +69,10 @@ def measure(count, arguments, folder):
     tool = os.path.join(arguments.build, "hakmem")
     library = os.path.join(arguments.build, "libhakmem.so.0")
     token = os.path.join(folder, "token")
-    with open(token, "w", encoding="ascii") as file:
+    with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(TOKEN)
     env = dict(os.environ, LD_PRELOAD=os.path.realpath(library))
-    processes = [subprocess.Popen(arguments.command.split(), env=env) for _ in range(count)]
+    processes = [subprocess.Popen(shlex.split(arguments.command), env=env) for _ in range(count)]
     server = subprocess.Popen([tool, "serve", "--all", "--port=0", f"--most={count + 1000}", f"--deadline={arguments.deadline}", "--token-file", token],
                               stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
@@ -81,15 +83,21 @@ def measure(count, arguments, folder):
             with urllib.request.urlopen(request, timeout=60) as response:
                 return response.read().decode()
 
-        while int(re.search(r"^hakmem_processes (\d+)", ask(), re.MULTILINE)[1]) < count:
+        def has_all(answer):
+            return int(re.search(r"^hakmem_processes (\d+)", answer, re.MULTILINE)[1]) >= count
+
+        before = None
+        while before != (before := of_process(processes[0].pid)) or not has_all(ask()):
             time.sleep(1)
         watch = Watch(server.pid)
         watch.start()
-        before, spent, times = of_process(processes[0].pid), processor(server.pid), []
+        spent, times = processor(server.pid), []
         for _ in range(arguments.scrapes):
             started = time.monotonic()
             answer = ask()
             times.append(time.monotonic() - started)
+            if not has_all(answer):
+                sys.exit(f"fleet: an answer has not all {count} processes: a larger --deadline")
         spent = (processor(server.pid) - spent) / arguments.scrapes
         watch.ended.set()
         watch.join()
