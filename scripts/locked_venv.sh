@@ -1,5 +1,18 @@
-# Sourced by scripts/setup_lab.sh and setup_site.sh: a Python environment of locked packages. Needs `say` and `die`.
+# Sourced by scripts/setup_lab.sh, setup_manifests.sh and setup_site.sh: a Python environment of locked packages. They set `root`, and `build`, their folder.
 # shellcheck shell=bash
+
+say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+
+# Two tests may ask at once. The lock is held until the script ends.
+lock_build() {
+  mkdir -p "$build"
+  exec 9>"$build/lock"
+  flock 9
+}
 
 fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 

@@ -11,19 +11,10 @@ lab=$root/lab
 build=$root/build/lab
 venv=$build/venv
 
-say() { printf 'setup_lab: %s\n' "$*" >&2; }
-die() {
-  say "$*"
-  exit 1
-}
-
 # shellcheck source=scripts/locked_venv.sh
 . "$root/scripts/locked_venv.sh"
 
-mkdir -p "$build"
-exec 9>"$build/lock"
-flock 9 # two tests may ask at once
-
+lock_build
 python=$(find_python)
 compiler=${CC:-cc}
 command -v "$compiler" >/dev/null || die "$compiler is missing: install a C compiler, or name it with CC="

@@ -10,18 +10,10 @@ here=$root/tests/tools/manifests
 build=$root/build/manifests
 venv=$build/venv
 
-say() { printf 'setup_manifests: %s\n' "$*" >&2; }
-die() {
-  say "$*"
-  exit 1
-}
 # shellcheck source=scripts/locked_venv.sh
 . "$root/scripts/locked_venv.sh"
 
-mkdir -p "$build"
-exec 9>"$build/lock"
-flock 9 # two tests may ask at once
-
+lock_build
 python=$(find_python)
 stamp=$(venv_stamp "$python" "$venv" "$here/requirements.lock" "$here/package-lock.json")
 [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ] || exit 0

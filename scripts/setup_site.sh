@@ -10,18 +10,10 @@ lock=$root/docs/site/requirements.lock
 build=$root/build/site-tools
 venv=$build/venv
 
-say() { printf 'setup_site: %s\n' "$*" >&2; }
-die() {
-  say "$*"
-  exit 1
-}
 # shellcheck source=scripts/locked_venv.sh
 . "$root/scripts/locked_venv.sh"
 
-mkdir -p "$build"
-exec 9>"$build/lock"
-flock 9 # two tests may ask at once
-
+lock_build
 python=$(find_python)
 stamp=$(venv_stamp "$python" "$venv" "$lock")
 if [ ! -x "$venv/bin/mkdocs" ] || [ "$(cat "$build/stamp" 2>/dev/null)" != "$stamp" ]; then
