@@ -81,6 +81,8 @@ int remote_check_process(struct remote *remote, const char *text);
 int remote_refused(struct remote *remote);
 /** A number of /proc/PID/stat, by its place as proc(5) counts them, behind the name; 0: there is no such process. */
 uint64_t remote_stat(int pid, int field);
+/** Reads all of it into `line`. Returns where the name ends, or NULL; a name may hold anything, but no bracket follows it. */
+const char *remote_stat_line(int pid, char *line, size_t room);
 /** Says why it may not be read, and what to do; an exit code. */
 int remote_refuse(const struct remote *remote);
 /** Replaces control characters: what another process wrote is not to reach a terminal as it is. */

@@ -18,17 +18,21 @@ struct status {
   unsigned user;
 };
 
-uint64_t remote_stat(int pid, int field) {
-  enum { NAME = 2 };
-  char path[64], line[1024];
+const char *remote_stat_line(int pid, char *line, size_t room) {
+  char path[64];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   FILE *file = fopen(path, "re");
-  if (file == NULL) return 0;
-  /* A name may hold anything, but what follows it has no bracket. */
-  size_t length = fread(line, 1, sizeof line - 1, file);
+  if (file == NULL) return NULL;
+  size_t length = fread(line, 1, room - 1, file);
   fclose(file);
   line[length] = 0;
-  char *at = strrchr(line, ')');
+  return strrchr(line, ')');
+}
+
+uint64_t remote_stat(int pid, int field) {
+  enum { NAME = 2 };
+  char line[1024];
+  const char *at = remote_stat_line(pid, line, sizeof line);
   for (int i = NAME; i < field && at != NULL; i++) at = strchr(at + 1, ' ');
   return at != NULL ? strtoull(at, NULL, 10) : 0;
 }

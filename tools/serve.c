@@ -23,7 +23,7 @@ struct arguments {
   bool all, classes, remote;
   int mode;       /* of the socket; -1: not said */
   double seconds; /* 0: not said */
-  size_t most;
+  int most;
   char **processes;
   size_t count;
 };
@@ -63,37 +63,17 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static error_t set_port(struct arguments *arguments, const char *text) {
+/* In octal, or else in decimal digits. */
+static error_t set_number(int *number, const char *option, const char *text, bool octal,
+                          unsigned long least, unsigned long most) {
   char *end;
-  long number = strtol(text, &end, 10);
-  if (text[0] < '0' || text[0] > '9' || *end != 0 || number > 65535) {
-    complain("--port=%s: accepted: 0..65535", text);
+  unsigned long given = strtoul(text, &end, octal ? 8 : 10);
+  if (text[0] < '0' || text[0] > '9' || *end != 0 || given < least || given > most) {
+    complain(octal ? "--%s=%s: accepted: %lo..%lo, octal" : "--%s=%s: accepted: %lu..%lu", option,
+             text, least, most);
     return EINVAL;
   }
-  arguments->port = text;
-  return 0;
-}
-
-static error_t set_mode(struct arguments *arguments, const char *text) {
-  char *end;
-  unsigned long mode = strtoul(text, &end, 8);
-  if (text[0] < '0' || text[0] > '7' || *end != 0 || mode > 0777) {
-    complain("--mode=%s: accepted: 0..777, octal", text);
-    return EINVAL;
-  }
-  arguments->mode = (int)mode;
-  return 0;
-}
-
-static error_t set_most(struct arguments *arguments, const char *text) {
-  enum { MOST = 100000 };
-  char *end;
-  unsigned long number = strtoul(text, &end, 10);
-  if (text[0] < '1' || text[0] > '9' || *end != 0 || number > MOST) {
-    complain("--most=%s: accepted: 1..%d", text, MOST);
-    return EINVAL;
-  }
-  arguments->most = number;
+  *number = (int)given;
   return 0;
 }
 
@@ -121,13 +101,14 @@ static error_t parse(int key, char *value, struct argp_state *state) {
     arguments->token_file = value;
     return 0;
   case KEY_MODE:
-    return set_mode(arguments, value);
+    return set_number(&arguments->mode, "mode", value, true, 0, 0777);
   case KEY_MOST:
-    return set_most(arguments, value);
+    return set_number(&arguments->most, "most", value, false, 1, 100000);
   case KEY_DEADLINE:
     return set_deadline(arguments, value);
   case KEY_PORT:
-    return set_port(arguments, value);
+    arguments->port = value;
+    return set_number(&(int){0}, "port", value, false, 0, 65535);
   case KEY_HOST:
     arguments->host = value;
     return 0;
@@ -273,7 +254,7 @@ int command_serve(int argc, char **argv) {
   struct served served = {.name = arguments.name,
                           .all = arguments.all,
                           .classes = !arguments.all || arguments.classes,
-                          .most = arguments.most,
+                          .most = (size_t)arguments.most,
                           .deadline_ms = SNAPSHOT_LATE_MS,
                           .each_ms = SNAPSHOT_LATE_MS};
   if (arguments.all) {

@@ -122,7 +122,6 @@ void job_leave(struct job *job);
 /** Is it ready? Then it is taken as often as one likes. */
 bool job_is_ready(const struct job *job);
 struct job_answer job_take(const struct job *job);
-bool job_is_profile(const struct job *job);
 /** Takes notice of children that have ended. */
 void job_reap(void);
 /** Kills children that hang in a process, and starts them again without it. */

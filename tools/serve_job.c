@@ -121,8 +121,6 @@ void job_leave(struct job *job) {
 
 bool job_is_ready(const struct job *job) { return job->child == 0; }
 
-bool job_is_profile(const struct job *job) { return job->page == PAGE_PROFILE; }
-
 struct job_answer job_take(const struct job *job) {
   return (struct job_answer){job->made, job->fd};
 }

@@ -120,14 +120,8 @@ static void put_off(struct stranger *stranger, uint32_t least_ms, uint32_t most_
  * was put and its stack begins is told to those alone who may read it. */
 static uint64_t read_key(int pid) {
   enum { FLAGS = 9, BIRTH = 22, CODE = 26, STACK = 28, PF_KTHREAD = 0x00200000 };
-  char path[64], line[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) return 0;
-  size_t length = fread(line, 1, sizeof line - 1, file);
-  fclose(file);
-  line[length] = 0;
-  char *at = strrchr(line, ')');
+  char line[1024];
+  const char *at = remote_stat_line(pid, line, sizeof line);
   if (at == NULL) return 0;
   uint64_t key = UINT64_C(14695981039346656037);
   for (const char *name = line; name < at; name++)
