@@ -31,7 +31,8 @@ void *front_allocate_as_sample(size_t size);
 
 /** NULL with ENOMEM, and a black box (release/box.h): there is no memory. Holds no lock. */
 void *front_no_memory(void);
-/** NULL with ENOMEM, and no black box: it is no want of memory. Nothing has so many bytes, or a heap is at its own limit. */
+/** NULL with ENOMEM, and no black box: it is no want of memory. Nothing has so many bytes, or a heap is at its own limit, or
+ * lost. */
 void *front_refuse(void);
 
 /** Resizes a live block that block_find has found, in place, by moving its pages or by copying. */

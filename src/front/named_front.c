@@ -21,8 +21,7 @@ static void *allocate_small(struct hak_heap *named, unsigned size_class, bool ze
   bool refused;
   void *block = named_take(named, size_class, &refused);
   if (HAK_UNLIKELY(block == NULL)) {
-    if (!refused && !named->lost && release_for_refused())
-      block = named_take(named, size_class, &refused);
+    if (!refused && release_for_refused()) block = named_take(named, size_class, &refused);
     if (block == NULL) return refused ? front_refuse() : front_no_memory();
   }
   if (option_counting()) counters_add_shared(size_class, COUNT_SLOW);

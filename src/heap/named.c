@@ -200,10 +200,10 @@ void *named_take(struct hak_heap *named, unsigned size_class, bool *refused) {
   void *block = NULL;
   named_lock(named);
   refuse_in_walk(named);
-  *refused = !has_room_for(named, bytes);
+  *refused = named->lost || !has_room_for(named, bytes);
   struct bin *bin = &named->bins[size_class];
   bool fills = bin->head == NULL;
-  if (!*refused && !named->lost && (!fills || fill(named, size_class))) block = bin_pop(bin);
+  if (!*refused && (!fills || fill(named, size_class))) block = bin_pop(bin);
   if (block != NULL) count_in(named, bytes);
   lock_release(&named->arena.lock);
   if (fills) superslab_settle();

@@ -60,7 +60,7 @@ void named_lock(struct hak_heap *named);
 /** The same, and purger_batch_lock: no slab of the heap is in the purger's hands, in no list. */
 void named_lock_beside_purger(struct hak_heap *named);
 
-/** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, without: no memory. */
+/** A block of the class, as it lay in its list; NULL with `*refused`: beyond the limit, or the heap is lost; without: no memory. */
 void *named_take(struct hak_heap *named, unsigned size_class, bool *refused);
 /** Frees a block. True: slabs may have become slices. */
 bool named_put(struct hak_heap *named, unsigned size_class, void *block);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api/box_parts.h"
+#include "heap/named.h"
 #include "os/fault.h"
 #include "release/box.h"
 
@@ -82,6 +83,17 @@ static void empty_folder(const char *ending) {
 }
 
 static int write_box(void) { return box_write_now(BOX_AT, (size_t)100 << 20, 0); }
+
+/* A heap that is lost in the child of a fork refuses, however much memory there is. */
+static void lose_heap(void) {
+  uint64_t newest;
+  struct hak_heap *heap = hak_heap_create("lost", 0);
+  CHECK(heap != NULL && hak_heap_malloc(heap, 100) != NULL, "hak_heap_malloc");
+  heap->lost = true;
+  CHECK(hak_heap_malloc(heap, 100) == NULL, "a lost heap gives blocks");
+  CHECK(hak_heap_malloc(heap, MIB) == NULL, "a lost heap gives large blocks");
+  CHECK(check_folder(&newest, false) == 0, "a box of no want of memory");
+}
 
 /* --- refused ---------------------------------------------------------------------------------------------------- */
 
@@ -169,6 +181,7 @@ int main(int argc, char **argv) {
   CHECK(setenv("HAKMEM_BLACKBOX", folder, 1) == 0, "setenv");
   void *volatile block = hak_malloc(100); /* reads options */
   CHECK(block != NULL && box_is_on(), "the option does not count");
+  lose_heap();
   if (argc == 2 && strcmp(argv[1], "killed") == 0) kill_at_each_step();
   else refuse_each();
   hak_free(block);
