@@ -14,18 +14,19 @@
 #include "ordered.h"
 #include "remote.h"
 
-/* A program of ours has some 100,000 functions at most; who writes more gets the first of them. */
-enum { ENTRIES_MOST = 1 << 20, NAME_ROOM = 1024, OVERLAPS_MOST = 64 };
+/* A program has some 100,000 functions, in a file of 10 MB; of a larger one than 64 MiB the first part counts. Any process may write one. */
+enum { FILE_MOST = 64 << 20, NAME_ROOM = 1024, OVERLAPS_MOST = 64 };
 
 struct entry {
   uint64_t start, end;
   uint32_t number; /* in the file: code that was made later lies over older code */
-  char *name;
+  const char *name;
 };
 
 struct perf_map {
   struct entry *entries; /* by start */
   size_t count;
+  char *file;           /* its lines; names lie in it */
   char text[NAME_ROOM]; /* of the last answer */
 };
 
@@ -71,7 +72,7 @@ static bool is_trusted(int fd, struct target target, const struct owner *owner) 
          found.st_mtime >= time_of_birth(target.pid);
 }
 
-static FILE *open_map(struct target target) {
+static int open_map(struct target target) {
   char path[PATH_MAX];
   struct owner owner;
   if (target.core != NULL) {
@@ -79,20 +80,30 @@ static FILE *open_map(struct target target) {
     snprintf(path, sizeof path, "%s/tmp/perf-%d.map", root != NULL ? root : "", target.pid);
   } else if (read_owner(target.pid, &owner)) {
     snprintf(path, sizeof path, "/proc/%d/root/tmp/perf-%d.map", target.pid, owner.pid);
-  } else return NULL;
+  } else return -1;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  FILE *file = fd >= 0 && is_trusted(fd, target, &owner) ? fdopen(fd, "r") : NULL;
-  if (file == NULL && fd >= 0) close(fd);
-  return file;
+  if (fd < 0 || is_trusted(fd, target, &owner)) return fd;
+  close(fd);
+  return -1;
+}
+
+/* Text with a 0 behind it, to be freed; NULL: there is no memory here. */
+static char *read_text(int fd) {
+  char *text = malloc(FILE_MOST + 1); /* pages that are not read into are never touched */
+  size_t length = 0;
+  for (ssize_t part = 1; text != NULL && part > 0 && length < FILE_MOST; length += (size_t)part) {
+    part = read(fd, text + length, FILE_MOST - length);
+    if (part < 0) part = 0;
+  }
+  if (text != NULL) text[length] = 0;
+  return text;
 }
 
 /* --- its lines -------------------------------------------------------------------------------------------- */
 
-/* "7f5a95a0ead0 b py::outer:/srv/job.py". False: the line is none, or cut at the file's end. */
-static bool parse(char *line, struct entry *entry) {
-  char *at, *end = strchr(line, '\n');
-  if (end == NULL) return false;
-  *end = 0;
+/* "7f5a95a0ead0 b py::outer:/srv/job.py". False: the line is none. */
+static bool parse(const char *line, struct entry *entry) {
+  char *at;
   uint64_t start = strtoull(line, &at, 16);
   if (at == line || *at != ' ') return false;
   char *size_text = at;
@@ -103,11 +114,12 @@ static bool parse(char *line, struct entry *entry) {
   return true;
 }
 
-static void take_lines(struct perf_map *map, FILE *file) {
-  char *line = NULL;
-  size_t room = 0, space = 0;
+/* The last line may be cut: it counts if it has its end. */
+static void take_lines(struct perf_map *map) {
+  size_t space = 0;
   struct entry entry;
-  while (map->count < ENTRIES_MOST && getline(&line, &room, file) > 0) {
+  for (char *line = map->file, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    *end = 0;
     if (!parse(line, &entry)) continue;
     if (map->count == space) {
       struct entry *more = reallocarray(map->entries, space = 2 * space + 256, sizeof *more);
@@ -115,11 +127,8 @@ static void take_lines(struct perf_map *map, FILE *file) {
       map->entries = more;
     }
     entry.number = (uint32_t)map->count;
-    entry.name = strndup(entry.name, NAME_ROOM - 1);
-    if (entry.name == NULL) break;
     map->entries[map->count++] = entry;
   }
-  free(line);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -129,19 +138,20 @@ static int by_start(const void *a, const void *b) {
 }
 
 struct perf_map *perf_map_open(struct target target) {
-  FILE *file = target.pid > 0 ? open_map(target) : NULL;
-  struct perf_map *map = file != NULL ? calloc(1, sizeof *map) : NULL;
-  if (map != NULL) take_lines(map, file);
+  int fd = target.pid > 0 ? open_map(target) : -1;
+  if (fd < 0) return NULL;
+  struct perf_map *map = calloc(1, sizeof *map);
+  if (map != NULL && (map->file = read_text(fd)) != NULL) take_lines(map);
   if (map != NULL && map->count > 0)
     qsort(map->entries, map->count, sizeof *map->entries, by_start);
-  if (file != NULL) fclose(file);
+  close(fd);
   return map;
 }
 
 void perf_map_close(struct perf_map *map) {
   if (map == NULL) return;
-  for (size_t i = 0; i < map->count; i++) free(map->entries[i].name);
   free(map->entries);
+  free(map->file);
   free(map);
 }
 

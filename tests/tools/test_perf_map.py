@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import time
 
 from common import *
@@ -136,6 +137,14 @@ class MadeAtRunTime(PerfMapCase):
             file.write(f"\n{int(start, 16) - 4096:x} 2000 newest\n")
         (calls, *_), _ = self.stacks(process.words[1])
         self.assertEqual((calls[1], calls[3]), ("newest", "newest"))
+
+    def test_a_map_without_end(self):
+        """The part of it that counts is read, not all into memory."""
+        process = self.begin()
+        os.truncate(self.map_of(process), 1 << 30)
+        (calls, *_), _ = self.stacks(process.words[1])
+        self.assertEqual(calls[3], "render (app.js:12)")
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 512 << 10)
 
     def test_a_map_that_is_not_to_be_trusted(self):
         process = self.begin()
