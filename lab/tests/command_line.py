@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from typing import Protocol
 
 import pytest
 
@@ -72,3 +73,16 @@ def inside(
     """Exit code and both outputs of the command in this process: for what ends before it runs."""
     words = [*(("--json", str(paths.root / "out.json")) if options is None else options), *words]
     return in_this_process(monkeypatch, capsys, kind, "--root", paths.root, *words)
+
+
+class Refuse(Protocol):
+    """The fixture of this name: the command ends with 2 before it runs anything, and says why."""
+
+    def __call__(
+        self,
+        paths: Paths,
+        kind: str,
+        words: list[str],
+        problem: str,
+        options: tuple[str, ...] | None = None,
+    ) -> None: ...

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Refuse, inside, words_of
 
 from hakmem_lab.analysis import statistics
 from hakmem_lab.base.paths import Paths, available_cpus
@@ -235,6 +236,24 @@ def library(built: Path) -> Callable[[str], Allocator]:
         return Allocator(name, "1", "test", str(built / f"lib{name}.so"))
 
     return make
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refuse:
+    def refused(
+        paths: Paths,
+        kind: str,
+        words: list[str],
+        problem: str,
+        options: tuple[str, ...] | None = None,
+    ) -> None:
+        code, out, err = inside(paths, kind, words, monkeypatch, capsys, options)
+        assert (code, out) == (2, ""), err
+        assert problem in words_of(err)
+        assert "Traceback" not in err
+        assert not (paths.root / "out.json").exists()
+
+    return refused
 
 
 GLIBC = Allocator("glibc", "test", "test")

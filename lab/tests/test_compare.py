@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import PROGRAM, command, good, inside, lab, words_of
+from command_line import PROGRAM, Refuse, command, good, lab
 
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.run.contenders import choose_base, with_glibc_itself
@@ -191,17 +191,8 @@ def test_without_peers_the_table_says_how_to_get_them(repository: Paths, built: 
         (["--allocators", "away", "--", "true"], "no allocator can be run: away: no compiler"),
     ],
 )
-def test_bad_input(
-    repository: Paths,
-    words: list[str],
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, err = inside(repository, "compare", words, monkeypatch, capsys)
-    assert (code, out) == (2, "")
-    assert problem in words_of(err)
-    assert not (repository.root / "out.json").exists()
+def test_bad_input(repository: Paths, refuse: Refuse, words: list[str], problem: str) -> None:
+    refuse(repository, "compare", words, problem)
 
 
 @pytest.mark.parametrize("kind", ["compare", "ab"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from command_line import command, good, inside, lab, words_of
+from command_line import Refuse, command, good, lab
 
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths
@@ -206,14 +206,5 @@ def test_markdown_of_a_command_with_bars_and_ticks(repository: Paths, tmp_path: 
         (["--export-markdown", "/", "--", "true"], "--export-markdown /: Is a directory"),
     ],
 )
-def test_bad_input(
-    repository: Paths,
-    words: list[str],
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, err = inside(repository, "compare", words, monkeypatch, capsys)
-    assert (code, out) == (2, "")
-    assert problem in words_of(err)
-    assert not (repository.root / "out.json").exists()
+def test_bad_input(repository: Paths, refuse: Refuse, words: list[str], problem: str) -> None:
+    refuse(repository, "compare", words, problem)

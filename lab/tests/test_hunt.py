@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from command_line import good, inside, words_of
+from command_line import Refuse, good
 from conftest import LAB, WARNINGS, compile_c
 
 from hakmem_lab.base.errors import LabError
@@ -109,15 +109,8 @@ def test_given_parameters_are_confirmed(ready: Paths, hunt: Path) -> None:
         (["--", "--live", "x"], "--live x: wanted is a whole number"),
     ],
 )
-def test_bad_arguments(
-    ready: Paths,
-    words: list[str],
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, _, err = inside(ready, "hunt", words, monkeypatch, capsys)
-    assert code == 2 and problem in words_of(err)
+def test_bad_arguments(ready: Paths, refuse: Refuse, words: list[str], problem: str) -> None:
+    refuse(ready, "hunt", words, problem)
 
 
 def test_words() -> None:

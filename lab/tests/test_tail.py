@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import command, inside, words_of
+from command_line import Refuse, command
 from conftest import GLIBC
 from rich.console import Console
 
@@ -299,17 +299,8 @@ def test_ctrl_c_reports_the_epochs_until_then(
         (["soak", "/nowhere.csv"], "/nowhere.csv: No such file or directory"),
     ],
 )
-def test_bad_input(
-    repository: Paths,
-    words: list[str],
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    kind, *rest = words
-    code, out, err = inside(repository, kind, rest, monkeypatch, capsys, ())
-    assert (code, out) == (2, ""), err
-    assert problem in words_of(err)
+def test_bad_input(repository: Paths, refuse: Refuse, words: list[str], problem: str) -> None:
+    refuse(repository, words[0], words[1:], problem, ())
 
 
 def test_names_of_soaks_become_files() -> None:

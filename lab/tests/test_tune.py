@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import command, good, inside, lab, words_of
+from command_line import Refuse, command, good, lab
 
 from hakmem_lab.analysis.tune import (
     SCHEDULES,
@@ -210,7 +210,8 @@ def test_more_than_three() -> None:
 
 def test_a_setting_that_certainly_takes_less_memory(repository: Paths) -> None:
     """Blocks of 64 KiB to 1 MiB come and go: without a warm pool, and in the profile lean,
-    the peak is a quarter."""
+    the peak is a quarter. Nothing is asserted of time, which other programs on the machine change.
+    """
     library, programs = (
         os.environ.get(name) for name in ("HAKMEM_TEST_LIBRARY", "HAKMEM_TEST_PROGRAMS")
     )
@@ -226,7 +227,6 @@ def test_a_setting_that_certainly_takes_less_memory(repository: Paths) -> None:
     gained = line[-1].against_default
     assert gained is not None and gained.memory_ratio.high is not None, text
     assert gained.memory_ratio.high < 0.5
-    assert "balanced" not in [one.setting for one in line]
     (export,) = [sentence for sentence in words(result) if "memory: " in sentence]
     assert export.endswith(line_of(line[-1])) and export in text
     assert re.search(r"^Settings for .*random_mixed, from least time to least memory", text, re.M)
@@ -240,21 +240,25 @@ def test_a_setting_that_certainly_takes_less_memory(repository: Paths) -> None:
 
 
 def test_budget(repository: Paths) -> None:
-    """A short one leaves the screening out; one that is used up ends the rounds."""
-    done = lab(repository, "tune", "--budget", "6", "--rounds", "4", "--", "/bin/sleep", "0.3")
+    """A short one leaves the screening out; one that is used up ends the rounds.
+
+    On a busy machine a run takes longer: up to 3 s, and 0.5 s of the last command, change nothing.
+    """
+    done = lab(repository, "tune", "--budget", "15", "--rounds", "1", "--", "/bin/sleep", "1")
     assert done.returncode == 0, done.stderr
-    assert "a run takes 0." in done.stderr and " settings in 4 rounds" in done.stderr
+    assert re.search(r"a run takes \d.* s: 3 settings in 1 round:", done.stderr), done.stderr
     result = read_result(repository.root / "out.json")
     assert list(result.settings["phases"].values()) == ["finals"]
     assert result.allocator_names() == list(PROFILES)
     done = lab(repository, "tune", "--budget", "2", "--", "/bin/sleep", "0.3")
     assert done.returncode == 2
-    assert "--budget 2: a run takes 0." in done.stderr and "in 10 rounds need" in done.stderr
-    growing = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; [ "$n" -lt 12 ] || sleep 1'
-    words = ("--budget", "9", "--directory", str(repository.root), "--", "/bin/sh", "-c", growing)
-    done = lab(repository, "tune", *words)
+    assert "--budget 2: a run takes " in done.stderr and "in 10 rounds need" in done.stderr
+    growing = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; [ "$n" -lt 4 ] || sleep 1'
+    words = ("--directory", str(repository.root), "--", "/bin/sh", "-c", growing)
+    done = lab(repository, "tune", "--budget", "9", "--rounds", "5", *words)
     assert done.returncode == 0, done.stderr
-    assert "--budget is used up: the screening ends before its last round" in done.stderr
+    used_up = r"--budget is used up: the (screening|finals) ends before its last round"
+    assert re.search(used_up, done.stderr), done.stderr
 
 
 def test_ctrl_c_keeps_what_was_measured(repository: Paths) -> None:
@@ -322,13 +326,5 @@ def test_a_setting_under_which_the_command_fails(repository: Paths) -> None:
         (["--measure", "x", "--", "true"], "--measure x: accepted: wall, cpu"),
     ],
 )
-def test_bad_input(
-    repository: Paths,
-    words: list[str],
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, err = inside(repository, "tune", words, monkeypatch, capsys)
-    assert (code, out) == (2, "")
-    assert problem in words_of(err)
+def test_bad_input(repository: Paths, refuse: Refuse, words: list[str], problem: str) -> None:
+    refuse(repository, "tune", words, problem)

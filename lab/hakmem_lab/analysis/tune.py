@@ -5,7 +5,7 @@ Finals are fresh rounds: figures of the screening chose the finalists, so that t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,8 +75,9 @@ def ratios_of(row: RowResult, name: str, base: str) -> tuple[Floats, Floats]:
     )
 
 
-def environment_of_setting(setting: Allocator, library: Allocator) -> Environment:
-    return {k: v for k, v in setting.environment.items() if k not in library.environment}
+def environment_of_setting(setting: Allocator, of_library: Collection[str]) -> Environment:
+    """Without the variables that any setting of this library has."""
+    return {k: v for k, v in setting.environment.items() if k not in of_library}
 
 
 def promising(ratios: Floats) -> bool:
@@ -198,7 +199,7 @@ class Finals:
             if better is not None:
                 why[name] = f"not as good as {better}"
         kept: list[str] = []
-        for name in self.names if len(why) == len(self.names) else set_without(self.names, why):
+        for name in [one for one in self.names if one not in why] or self.names:
             like = next((other for other in kept if self.alike(name, other)), None)
             if like is None:
                 kept.append(name)
@@ -217,10 +218,6 @@ class Finals:
         """Of those between: the default first, else the least of time and peak together."""
         product = self.ratio(name, "time_ratio") * self.ratio(name, "memory_ratio")
         return name != DEFAULT, product
-
-
-def set_without(names: Sequence[str], left_out: dict[str, str]) -> list[str]:
-    return [name for name in names if name not in left_out]
 
 
 def place_names(line: Sequence[str]) -> dict[str, str]:
@@ -242,12 +239,10 @@ def places(result: Result) -> list[Place]:
     if row is None:
         return []
     ran = {run.allocator for run in row.runs}
-    base = set(result.settings.get("library_environment", ()))
+    of_library = result.settings.get("library_environment", ())
     settings = [a for a in result.allocators if a.name in ran]
     settings.sort(key=lambda a: (len(a.environment), a.name != DEFAULT))
-    environments = {
-        a.name: {k: v for k, v in a.environment.items() if k not in base} for a in settings
-    }
+    environments = {a.name: environment_of_setting(a, of_library) for a in settings}
     able = [a.name for a in settings if row.good_runs(a.name) and row.failure(a.name) is None]
     failed = [a.name for a in settings if a.name not in able]
     finals = Finals(row, able)

@@ -30,6 +30,7 @@ from hakmem_lab.cli.user_command import (
     CommandArgument,
     DirectoryOption,
     MeasureOption,
+    PrepareOption,
     StatusOption,
     StdinOption,
     VariableOption,
@@ -295,10 +296,7 @@ def compare_command(
             help="Runs of each allocator that are not counted, first; default: one of the first.",
         ),
     ] = None,
-    prepare: Annotated[
-        str | None,
-        typer.Option(metavar="CMD", help="For /bin/sh, before each run; not measured."),
-    ] = None,
+    prepare: PrepareOption = None,
     cleanup: Annotated[
         str | None,
         typer.Option(metavar="CMD", help="For /bin/sh, after the last run of each command."),

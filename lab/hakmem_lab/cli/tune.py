@@ -30,6 +30,7 @@ from hakmem_lab.cli.user_command import (
     CommandArgument,
     DirectoryOption,
     MeasureOption,
+    PrepareOption,
     StatusOption,
     StdinOption,
     VariableOption,
@@ -90,7 +91,7 @@ class Tuning:
         self.reporter = Reporter()
 
     def phase(self, kind: str, settings: list[Allocator], rounds: int) -> bool:
-        """False: no further one, as the time is up or it was stopped."""
+        """False: Ctrl-C stopped it. Where the budget is used up the next phase has one round."""
         name = self.row.name if kind == "finals" else f"{self.row.name}: {kind}"
         self.result.settings["phases"][name] = kind
         row = replace(self.row, name=name)
@@ -109,7 +110,7 @@ class Tuning:
                 return
             chosen = analysis.choose_finalists(
                 self.result.rows[-1],
-                [analysis.environment_of_setting(s, self.library) for s in settings],
+                [analysis.environment_of_setting(s, self.library.environment) for s in settings],
                 schedule.finalists,
             )
             finalists = [setting(self.library, environment) for environment in chosen]
@@ -153,10 +154,7 @@ def tune_command(
     stdin: StdinOption = None,
     directory: DirectoryOption = None,
     variables: VariableOption = None,
-    prepare: Annotated[
-        str | None,
-        typer.Option(metavar="CMD", help="For /bin/sh, before each run; not measured."),
-    ] = None,
+    prepare: PrepareOption = None,
     cpus: CpusOption = None,
     timeout: TimeoutOption = PROGRAM_TIMEOUT,
     output: OutputOption = None,

@@ -39,6 +39,12 @@ VariableOption = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="NAME=VALUE", help="A variable for it; may be repeated."),
 ]
+PrepareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prepare", metavar="CMD", help="For /bin/sh, before each run; not measured."
+    ),
+]
 
 
 def parse_status(text: str) -> tuple[int, ...]:
