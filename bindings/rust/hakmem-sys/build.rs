@@ -66,6 +66,9 @@ const COLD: &[&str] = &[
     "api/json.c",
     "api/shared.c",
     "api/directory.c",
+    "api/blackbox.c",
+    "api/box_files.c",
+    "api/box_parts.c",
     "api/heaps.c",
     "heap/fork.c",
     "heap/heap.c",
@@ -89,6 +92,9 @@ const GUARDED: &[&str] = &[
     "api/json.c",
     "api/shared.c",
     "api/directory.c",
+    "api/blackbox.c",
+    "api/box_files.c",
+    "api/box_parts.c",
 ];
 
 /// The compiler knows these functions and would turn malloc and memset inside calloc into a call of calloc.
