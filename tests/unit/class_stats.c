@@ -184,9 +184,10 @@ static void stages_add_up(void **state) {
     (void)slow;
     assert_int_equal(carved + totals.of[COUNT_NEW_SLAB], 0);
 #endif
-    assert_int_equal(totals.of[COUNT_FROM_SLABS] + totals.of[COUNT_FROM_OTHERS] +
-                         totals.of[COUNT_ADOPTED] + totals.of[COUNT_TO_SLABS],
-                     0);
+    assert_int_equal(
+        totals.of[COUNT_FROM_SLABS] + totals.of[COUNT_FROM_OTHERS] + totals.of[COUNT_ADOPTED], 0);
+    /* What a thread that has ended kept goes back before a further class makes its slab: once. */
+    assert_in_range(totals.of[COUNT_TO_SLABS], 0, carved);
   }
 }
 
