@@ -10,7 +10,7 @@
 #   make install         into PREFIX (default /usr/local); DESTDIR is honoured. VARIANT=hardened: its libraries beside the standard
 #                        ones, in lib/hakmem/hardened
 #   make uninstall       removes what make install put into PREFIX, with VARIANT= that of one variant
-#   make lint, format    clang-format and clang-tidy: check, or rewrite
+#   make lint, format    clang-format and clang-tidy: check, or rewrite; lint reads the pages too (scripts/prose.py)
 #   make sbom            what hakmem consists of, in SPDX: build/hakmem-VERSION.spdx.json
 #   make dist            what a release hands out, of the commit REF (default HEAD): build/dist/; PARTS=source,
 #                        deb, python, rust: those alone

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang-format and clang-tidy over every C and C++ file of the tree, and no file that is too large to be kept.
+# clang-format and clang-tidy over every C and C++ file of the tree, plain English on the pages (scripts/prose.py), and no file that
+# is too large to be kept.
 # Usage: scripts/lint.sh                      checks; exit 1 on the first kind of finding, all of them shown
 #        scripts/lint.sh --changed [COMMIT]   clang-tidy for those that the change since COMMIT can affect (tests/runner/linted.py)
 #        scripts/lint.sh --format             rewrites the files in place
@@ -42,6 +43,13 @@ echo "lint: $clang_format, ${#sources[@]} files"
   echo "lint: not formatted; 'make format' does it" >&2
   failed=1
 }
+
+# By scripts/prose.toml. Python older than 3.11 has no reader for it.
+if python3 -c 'import tomllib' 2>/dev/null; then
+  python3 -B scripts/prose.py || failed=1
+else
+  echo 'lint: prose is not checked: Python 3.11 or newer is needed'
+fi
 
 # A generated file that was added by mistake stays in every clone for good. The example report has 4 MB.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
