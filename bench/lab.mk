@@ -15,8 +15,8 @@
 #   make report                     one HTML file of all that was measured here, or of the results in
 #                                   docs/results where nothing was: build/bench/report.html
 #   make report-kept                of the results in docs/results in any case
-#   make charts                     the charts of README.md, from the suite in docs/results
-#   make pictures                   the picture of hakmem top in docs/looking-inside.md
+#   make charts                     the charts of docs/results/README.md, from its suite
+#   make pictures                   the picture of hakmem top in README.md
 #   make scorecard                  docs/scorecard.md from them
 #
 # RESUME=1 make bench goes on with a run that was stopped, on the same commit, peers and machine only.

@@ -26,7 +26,8 @@ from statistics_pages import options_page, statistics_page  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 OUTSIDE = "repository/"
-HOME = {"README.md": "docs/README.md"}  # the site has one front page
+HOME = {"README.md": "docs/README.md"}  # the site has one front page, and it shows the text of README.md
+OUTSIDE_TEXTS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "lab/README.md")
 LINK = re.compile(r"(\]\()([^)\s#]+)?(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^ *(`{3,})")
 LANGUAGES = {".h": "c", ".c": "c", ".json": "json", ".yml": "yaml", ".toml": "toml", ".py": "python", ".sh": "sh"}
@@ -74,6 +75,8 @@ def site_path(path: str) -> str:
 
 def source_of(page: str) -> str | None:
     """The file of the repository that a page shows; None for a page that is made here."""
+    if page == "README.md":
+        return "README.md"
     if not page.startswith(OUTSIDE):
         return "docs/" + page if (DOCS / page).is_file() else None
     path = page.removeprefix(OUTSIDE)
@@ -155,8 +158,9 @@ def outside_pages(files: Files) -> dict[str, str]:
     """All that the pages link to outside of docs/, and what that links to: path in the repository -> text."""
     waiting = [("docs/" + file.src_uri, (DOCS / file.src_uri).read_text(encoding="utf-8"))
                for file in files.documentation_pages() if (DOCS / file.src_uri).is_file()]
-    waiting += [(path, (ROOT / path).read_text(encoding="utf-8")) for path in ("CHANGELOG.md", "SECURITY.md", "lab/README.md")]
+    waiting += [(path, (ROOT / path).read_text(encoding="utf-8")) for path in OUTSIDE_TEXTS]
     found = {path: text for path, text in waiting if not path.startswith("docs/")}
+    waiting.append(("README.md", (ROOT / "README.md").read_text(encoding="utf-8")))
     while waiting:
         source, text = waiting.pop()
         for path in links_of(source, text):
@@ -242,6 +246,8 @@ def filled(nav: Any, lists: dict[str, Any]) -> Any:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = source_of(page.file.src_uri)
+    if page.file.src_uri == "README.md":
+        markdown = (ROOT / "README.md").read_text(encoding="utf-8")
     if source is not None:
         markdown = relinked(source, page.file.src_uri, markdown)
     if page.file.src_uri == "README.md":
