@@ -21,7 +21,7 @@ ACCEPT = (
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("localhost", timeout=30)
+        super().__init__("localhost", timeout=120)
         self.path = path
 
     def connect(self):
@@ -45,7 +45,7 @@ class Server:
     def connect(self):
         if self.host is None:
             return UnixConnection(self.address.removeprefix("unix:"))
-        return http.client.HTTPConnection(self.host, self.port, timeout=30)
+        return http.client.HTTPConnection(self.host, self.port, timeout=120)
 
     @contextlib.contextmanager
     def get(self, path):
@@ -100,6 +100,9 @@ class AllCase(StatsCase):
         self.token = self.write("token", TOKEN + "\n", 0o600)
 
     def serve(self, *arguments, at=("--port=0",), **options):
+        """With a deadline that a busy machine keeps, where none is given: 5 s for each process."""
+        if not any(str(argument).startswith("--deadline") for argument in arguments):
+            arguments = ("--deadline=20", *arguments)
         return Server(self, "--all", "--token-file", self.token, *arguments, at=at, **options)
 
     def ask(self, server, path, **headers):
@@ -116,7 +119,7 @@ class AllCase(StatsCase):
     def left_out(self, families):
         return metrics.values(families, "hakmem_processes_left_out", "reason")
 
-    def wait(self, what, seconds=60):
+    def wait(self, what, seconds=240):
         end = time.monotonic() + seconds
         while not (value := what()):
             self.assertLess(time.monotonic(), end)

