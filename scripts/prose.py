@@ -28,7 +28,7 @@ IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 TAG = re.compile(r"</?[a-zA-Z][^>]*>|<!--.*?-->")
 # A full stop that a new sentence follows, not that of 0.95, e.g. or a file's name.
-END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9`])")
+END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[\w`])")
 NO_WORD = re.compile(r"^[^\w%]+$")
 
 

@@ -39,9 +39,9 @@ static const struct argp parser = {
     .parser = parse,
     .children = core_children,
     .args_doc = "FILE",
-    .doc =
-        "Tell what a core file has: what ended the process, what the address is that it failed at, "
-        "where its memory is, who allocated it, and which threads hold it.",
+    .doc = "Show what a core file has: what ended the process, what the address is at which it "
+           "failed, "
+           "where its memory is, who allocated it, and which threads hold it.",
 };
 
 /* Who ended it and where, which needs no hakmem. */

@@ -22,7 +22,8 @@ enum { KEY_FORMAT = 1000, KEY_TRIM, TRIM_SECONDS = 5 };
 
 static const struct argp_option options[] = {
     {"format", KEY_FORMAT, "FORMAT", 0, "text (default) or json", 0},
-    {"trim", KEY_TRIM, NULL, 0, "also have it give back what it can, and tell what that gave", 0},
+    {"trim", KEY_TRIM, NULL, 0, "also have it give back what it can, and print how much that was",
+     0},
     {0},
 };
 
@@ -46,7 +47,7 @@ static const struct argp parser = {
     .parser = parse,
     .children = core_children,
     .args_doc = "PID|NAME\nFILE",
-    .doc = "Tell why memory of a process that runs on hakmem does not come back: the reasons with "
+    .doc = "Say why memory of a process that runs on hakmem does not come back: the reasons with "
            "figures, the largest first, and what would help. The process is only read; with --trim "
            "its threads are stopped "
            "for a moment, and one of its next calls of malloc gives back what it can. FILE is a "

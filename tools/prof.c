@@ -39,12 +39,13 @@ static const struct argp_option options[] = {
     {"by", KEY_BY, "KEY", 0, "stacks (default), function, file, library, thread, size or age", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {"allocated", KEY_ALLOCATED, NULL, 0, "what was allocated since the start, live or not", 0},
-    {"growth", KEY_GROWTH, "SECONDS", 0, "what lives in so many seconds and does not live now", 0},
+    {"growth", KEY_GROWTH, "SECONDS", 0,
+     "blocks allocated during the next SECONDS that are still live at their end", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "what lives by age: first what may be leaking", 0},
     {"peak", KEY_PEAK, NULL, 0, "what lived when live memory was highest", 0},
     {"sites", 'n', "NUMBER", 0, "places or groups in the table (10)", 0},
     {"rate", KEY_RATE, "BYTES", 0,
-     "from now on one sample in so many bytes, as 65536 or 64K; 0: none", 0},
+     "from now on sample one block in BYTES bytes, as 65536 or 64K; 0: none", 0},
     {0},
 };
 
@@ -130,10 +131,10 @@ static const struct argp parser = {
     .children = core_children,
     .args_doc = "PID|NAME\nFILE\n-- PROGRAM [ARGUMENTS]\ndiff BEFORE AFTER",
     .doc =
-        "Tell who allocated what lives in a process that runs on hakmem, by the samples that it "
+        "Show who allocated what lives in a process that runs on hakmem, by the samples that it "
         "keeps from its start "
         "on: one block in 2 MiB, or in HAKMEM_PROF_RATE bytes. With --, run PROGRAM on hakmem and "
-        "tell it when it ends, or at SIGINT. With diff, tell what AFTER has more "
+        "show it when it ends, or at SIGINT. With diff, show what AFTER has more "
         "or less than BEFORE: files of --format=pprof. FILE is a core file.",
 };
 

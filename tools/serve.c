@@ -55,7 +55,7 @@ static const struct argp_option options[] = {
      "serve all processes of this name, whenever they start, instead of those of PID", 0},
     {"all", KEY_ALL, NULL, 0,
      "serve all processes of the machine that run on hakmem; at a port it needs --token-file", 0},
-    {"most", KEY_MOST, "NUMBER", 0, "serve so many processes at most (default 1000)", 0},
+    {"most", KEY_MOST, "NUMBER", 0, "serve at most NUMBER processes (default 1000)", 0},
     {"deadline", KEY_DEADLINE, "SECONDS", 0,
      "with --all: answer with what is read within this time (default 1)", 0},
     {"classes", KEY_CLASSES, NULL, 0,

@@ -233,7 +233,9 @@ void stats_text(const struct snapshot *snapshot, const struct sampled *sampled,
             snapshot->age);
   else
     fprintf(out, "%s%s", stats_moment(snapshot, remote),
-            snapshot->by_page ? "" : "; pages cannot be told here: figures are shares of mappings");
+            snapshot->by_page
+                ? ""
+                : "; pages cannot be told apart here: figures are shares of mappings");
   fputc('\n', out);
   stats_print_parts(snapshot, sampled, out);
   print_classes(snapshot, sampled, out);
@@ -281,7 +283,7 @@ static const struct argp parser = {
     .parser = parse,
     .children = core_children,
     .args_doc = "[PID|NAME...]\nFILE",
-    .doc = "Tell where the memory of a process is that runs on hakmem: what is resident, part by "
+    .doc = "Show where the memory of a process is that runs on hakmem: what is resident, part by "
            "part, by "
            "size of blocks, by thread. The process is only read, it needs no option and does "
            "nothing for it. Without one, or with the name of several, list the processes on "

@@ -24,7 +24,7 @@ struct arguments {
 enum { KEY_ONCE = 1000 };
 
 static const struct argp_option options[] = {
-    {"delay", 'd', "SECONDS", 0, "Look every so often; 1 unless said otherwise", 0},
+    {"delay", 'd', "SECONDS", 0, "Seconds between two updates (default 1)", 0},
     {"once", KEY_ONCE, NULL, 0,
      "Print one screen as plain text, as is done where the output is no terminal", 0},
     {0},

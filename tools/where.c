@@ -72,7 +72,7 @@ static const struct argp parser = {
     .parser = parse,
     .children = core_children,
     .args_doc = "PID|NAME ADDRESS...\nFILE ADDRESS...",
-    .doc = "Tell what addresses in a process that runs on hakmem are: a block, live or free, its "
+    .doc = "Show what addresses in a process that runs on hakmem are: a block, live or free, its "
            "size, the blocks beside it, and who allocated it if it is a sample; a stack, code or "
            "data of a file, or nothing. FILE is a core file. An address begins with 0x.",
 };

@@ -34,7 +34,7 @@ class Pages(unittest.TestCase):
 
 class Sentences(Pages):
     def test_they_end_at_stops_before_a_new_one(self) -> None:
-        self.assertEqual(self.lengths("One two. Three four five! Is it six? `seven` is code.\n"), [2, 3, 3, 3])
+        self.assertEqual(self.lengths("One two. Three four five! Is it six? `seven` is code. hakmem too.\n"), [2, 3, 3, 3, 2])
 
     def test_a_stop_inside_a_figure_a_name_or_an_abbreviation_ends_none(self) -> None:
         self.assertEqual(self.lengths("It took 0.95 of page.md's time, e.g. Here and i.e. There.\n"), [11])
