@@ -104,7 +104,7 @@ HAK_API size_t hak_purge(void);
  *     hak_free_moved(ptr);
  *
  * True when the slab has at least about as many free blocks as the slabs of its size class have on average (seven eighths of it), and
- * when the others have room for all blocks that are in use in this one. So it turns false by itself once blocks lie
+ * the others have room for all blocks that are in use in this one. So it turns false by itself once blocks lie
  * close. False for blocks that have pages of their own (from 8 KiB on with pages of 4 KiB), for the few that the sampler
  * follows, for NULL and for memory that is not hakmem's. `ptr` is the start of a live block. Constant time, takes no lock: other threads may change what was
  * true when it was asked. */
@@ -171,7 +171,7 @@ struct hak_heap_stats {
 HAK_API int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats);
 
 /** Calls `visit` for each live block of the heap, with its usable bytes, until it returns false; in no particular order. `visit` may free the
- * block that it is given, and use other heaps and malloc; it must not free other blocks of this heap, nor allocate from it, resize in it or destroy it (the
+ * block that it is given, and use other heaps and malloc. It must not free other blocks of this heap, nor allocate from it, resize in it or destroy it (the
  * program is ended with a message). Other threads that use the heap wait until the walk has ended. False: `visit` has returned false. */
 HAK_API bool hak_heap_walk(hak_heap *heap,
                            bool (*visit)(void *block, size_t usable, void *argument),

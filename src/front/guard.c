@@ -23,7 +23,7 @@ static atomic_bool a_size_was_kept;
 
 void guard_kept_size(void) { atomic_store_explicit(&a_size_was_kept, true, memory_order_relaxed); }
 
-/* A block has at most twice the bytes that were asked for, in its class: one that was lent, or has shrunk where it is; and realloc
+/* A block has at most twice the bytes that were asked for, in its class: one of a larger class, or that has shrunk where it is; and realloc
  * asks for more than the program (resize.c). */
 static bool fits(const struct block *block, size_t usable, size_t size, size_t alignment) {
   if (size > usable) return false;

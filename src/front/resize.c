@@ -37,7 +37,7 @@ static size_t with_an_eighth(size_t size) {
 }
 
 /* A block that grows by little at a time is likely to do so again: with room for an eighth more it is copied half as often. One that
- * is to have more than 16 KiB, and at most doubles, has grown before: a power of two saves half of the copies that a vector makes
+ * is to have more than 16 KiB, and at most doubles, has grown before. A power of two saves half of the copies that a vector makes
  * on its way to 64 KiB, from where it grows by slices (docs/decisions/0010). */
 static size_t size_to_ask_for(size_t size, size_t usable) {
   if (size <= usable) return size;

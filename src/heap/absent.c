@@ -1,7 +1,7 @@
 /* absent.c - see absent.h.
  *
- * Why an unchanged sum, and a proof as well. Pages that a device may write to are copied at once at a fork, and a thread that writes to
- * them does not wait for the rest: in the child such a page may be older than the lists that lead through it. Heaps lie in metadata, which
+ * Why an unchanged sum, and a proof as well. Pages that a device may write to are copied at once at a fork, and a thread that writes
+ * to them does not wait for the rest. In the child such a page may be older than the lists that lead through it. Heaps lie in metadata, which
  * no device has. So the heap of the child tells whether its thread was at work while pages were copied; if it was, nothing that leads
  * through the program's pages is followed. A thread may have brought its bins back to exactly what they were: the same first block
  * and the same count of each. Then a page that was copied at once may still hold a link of before, to a block that is live by now. The proof

@@ -11,7 +11,7 @@
 
 /* A bin starts at half a page. It doubles when it runs over for the first time since it was empty, up to 256 KiB or 32 blocks: a thread that
  * frees more than it will ask for, and sleeps, keeps little. With 16 KiB as the limit mid sizes took 35% longer. All bins of a cache together
- * may hold 8 MiB, or an eighth of what the arena owns if that is more: 1 MiB cost mid sizes a third of their time, and less
+ * may hold 8 MiB, or an eighth of what the arena owns if that is more. 1 MiB cost mid sizes a third of their time, and less
  * than 8 MiB costs them memory, since blocks then go round through more slabs (docs/decisions/0002, 0040). */
 #define FIRST_CAPACITY_BYTES (2 * KIB)
 #define CAPACITY_BYTES (256 * KIB)

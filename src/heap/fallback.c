@@ -7,8 +7,8 @@
 /* The blocks in use of a class vary at random, and each new record takes a block more, and a page now and then:
  * ever more slowly, and without end. A free block of one of the next larger classes serves as well, and costs no
  * page (docs/decisions/0013). Not more than so many in a row, one more each so many milliseconds, and none
- * after a new page until that time has passed: a program that grows gets blocks of the right size, and a
- * class that grew for good does not have to come here for each block. */
+ * after a new page until that time has passed. So a program that grows gets blocks of the right size,
+ * and a class that grew for good does not come here for each block. */
 enum { FALLBACKS_MOST = 16, FALLBACK_MS = 16, FALLBACK_CLASSES = 4 };
 
 /* A new block of 4 KiB or more is new pages each time, and of each such class a heap would in time hold the most that

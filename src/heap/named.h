@@ -1,7 +1,7 @@
 /* named.h - first-class heaps (hak_heap_create): blocks that are gone all at once when their heap is destroyed.
  *
  * A named heap is a struct arena that is no thread's. Who allocates from it or frees into it holds its lock, also for its bins.
- * Its slabs are listed in the address map as those of any arena, so that free() finds it; a block of it is never
+ * Its slabs are listed in the address map as those of any arena, so that free() finds it. A block of it is never
  * gathered for its owner as other heaps' are (remote.c): once the heap is destroyed, no thread holds a link into its memory. For the
  * same reason no slab comes from another heap or goes to one. Large and Huge blocks are in a ring, by the descriptor
  * of their first slice.

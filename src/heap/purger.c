@@ -117,7 +117,7 @@ bool purger_end_is_reported(void) {
   return heap_active() > (option_value(BACKGROUND) == BACKGROUND_ALWAYS ? 0 : 1);
 }
 
-/* The helper clears the note, then looks at memory. Who finds the note set has been in time: what it has freed comes before its look at
+/* The helper clears the note, then looks at memory. Who finds the note set has been in time. What it has freed comes before its look at
  * the note (the fence), and the helper's clearing before its scans (the fence in `work`), so either the scan sees the memory, or the
  * caller sees the note cleared. So the note is written only where it is clear: this is called at each overflow while the helper runs.
  * seq_cst: here the note is written and the state read, where the helper ends it is the other way round. One of the two sees the other. */

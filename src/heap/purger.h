@@ -19,8 +19,8 @@ enum { RELEASE_SHARE = 64 };
 /* Not worth another scan. */
 #define RELEASE_LEFT_OVER (RELEASE_LEAST / 4)
 
-/* A heap that gave memory back as it grew (release/growth.h) regrets it when so large a part is soon in use again; one in which nothing is left to
- * give tries again when it has grown by so large a part. */
+/* A heap that gave memory back as it grew (release/growth.h) regrets it when so large a part is soon in use again. One in which nothing is left
+ * to give tries again when it has grown by so large a part. */
 enum { REGRET_SHARE = 4 };
 
 /* Bits of cache->deferred. */

@@ -29,7 +29,7 @@
 
 /* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
  * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
- * times what was ever in use at once: what keeps the old slabs will go by and by (docs/decisions/0015). */
+ * times what was ever in use at once. What keeps the old slabs will go by and by (docs/decisions/0015). */
 #define COMES_BACK_BYTES (2 * MIB)
 enum { SPREAD_MOST = 3 };
 
@@ -116,8 +116,8 @@ static unsigned carve_untouched(struct slab *slab, unsigned wanted, void **list,
   return *list != NULL;
 }
 
-/* A thread that shares its home begins with a sixteenth of a refill of each class, and doubles it each time: each of many threads that take a
- * block of each class now and then would keep a page of each (docs/decisions/0040). */
+/* A thread that shares its home begins with a sixteenth of a refill of each class, and doubles it each time. Otherwise each of many threads
+ * that take a block of each class now and then would keep a page of each (docs/decisions/0040). */
 enum { REFILLS_TO_FULL = 4 };
 
 static unsigned first_refills(struct thread_cache *cache, unsigned size_class) {
@@ -201,7 +201,7 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
 
 /* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
  * much waits in the cache, each refill of a class with STEAL_BATCHES of it puts some thousand blocks back into slabs beside the batch
- * that it takes, until none of the class wait: most of the slabs become empty on the way, and are carved anew in order
+ * that it takes, until none of the class wait. Most of the slabs become empty on the way, and are carved anew in order
  * (docs/decisions/0034). Not of more than SORT_MOST: of blocks in any order the last few empty nearly all SuperSlabs, and to give
  * one back takes half a millisecond. */
 #define SORT_FROM ((int64_t)(4 * MIB))

@@ -2,7 +2,7 @@
  *
  * The freeing thread gathers blocks for one bin of one heap in a slot, and sends the whole batch with
  * one compare-and-swap to that heap's inbox of the class. The inbox is a stack of batches whose only
- * operations are push (any thread) and take-all (whoever holds the heap's lock): with no single pop
+ * operations are push (any thread) and take-all (whoever holds the heap's lock). With no single pop
  * there is no ABA problem, since a push whose head went away and came back still links to a head
  * that is there. tests/models/inbox.pml checks it exhaustively. What was taken is the heap's drained list, from which
  * batches are used one by one without being walked.
@@ -247,7 +247,7 @@ static struct batch *drained_of(struct arena *arena, unsigned size_class) {
   return arena->classes[size_class].drained;
 }
 
-/* While a batch waits nothing covers the link of its first block, and the second word was made anew from whatever the first one is: it has
+/* While a batch waits nothing covers the link of its first block, and the second word was made anew from whatever the first one is. It has
  * to lead to a free block of the class, if the batch has another. */
 static void check_restored(const struct batch *batch, unsigned count, unsigned size_class) {
   const void *next = link_follow(batch);

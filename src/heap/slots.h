@@ -9,7 +9,7 @@
  *                 in_slots is 0, it sends what is in the slots; slots_claimed = 0
  *
  * What the thread stored before the fence is seen by the purger after it, and a thread that comes to the slots after the fence sees
- * the claim: so one of the two sees the other, as with a seq_cst fence between the thread's store and its load. Who sees the claim
+ * the claim. So one of the two sees the other, as with a seq_cst fence between the thread's store and its load. Who sees the claim
  * waits for the lock. Where the kernel has no such fence the slots stay as they are. tests/models/slots.pml is a model of it.
  *
  * The purger writes neither a slot's owner nor its limit and class, so the thread reads these as it likes.

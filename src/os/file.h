@@ -1,6 +1,6 @@
 /* file.h - small files of the kernel, for a thread of the library's own.
  *
- * A thread that opens files behind a program's back can break it: a program that closes descriptor
+ * A thread that opens files behind a program's back can break it. A program that closes descriptor
  * 0 and opens a file counts on getting 0 again, one that becomes a daemon closes every descriptor
  * it finds, and the child of a fork keeps what was open at that moment. So such a thread first
  * takes a table of descriptors for itself (os_files_of_own), and makes none of the other calls

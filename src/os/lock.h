@@ -1,8 +1,8 @@
 /* lock.h - a mutual-exclusion lock of one word that sleeps in the kernel when it has to wait.
  *
- * Own code rather than pthread_mutex_t for three reasons: a word of zeros is a free lock (no
- * initialiser to run before the first malloc), the child of a fork has to know whether what a lock
- * guards is whole, and a fork must not make others wait for it. The algorithm is the futex mutex with
+ * Own code rather than pthread_mutex_t for three reasons. A word of zeros is a free lock (no
+ * initialiser to run before the first malloc). The child of a fork has to know whether what a lock
+ * guards is whole. And a fork must not make others wait for it. The algorithm is the futex mutex with
  * a flag for sleepers of U. Drepper, "Futexes Are Tricky" (2011); the word names its holder beside.
  *
  * Fork. A thread that forks takes every lock (heap/fork.c), so that nothing is half done when memory is

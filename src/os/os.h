@@ -37,7 +37,7 @@
  * large tables in .bss each would take one for itself. */
 #define HAK_START_DATA __attribute__((section(".data.start")))
 
-/* For functions that run when the library is loaded and when it ends, whether or not the program allocates: they lie beside each other at
+/* For functions that run when the library is loaded and when it ends, whether or not the program allocates. They lie beside each other at
  * the start of the code, in a segment of their own where the linker can do that (cmake/layout.ld.in). The kernel maps 64 KiB around a page
  * that is touched, so a program that does not allocate gets no more of the library than that, or that segment. */
 #define HAK_AT_LOAD __attribute__((section(".text.startup")))
@@ -231,8 +231,8 @@ int os_thread(void);
 /** Has the process a thread of that number? Keeps errno. */
 bool os_thread_exists(int thread);
 
-/** Number of the memory node (NUMA) that the calling thread runs on at this moment, without a system call; 0 where that cannot be
- * told: with musl, and on aarch64 and riscv64 with a kernel before 6.3 or a glibc before 2.35. */
+/** Number of the memory node (NUMA) that the calling thread runs on at this moment, without a system call. 0 where that is not
+ * known: with musl, and on aarch64 and riscv64 with a kernel before 6.3 or a glibc before 2.35. */
 unsigned os_node(void);
 
 /** What the machine's register for it points to in each thread. */

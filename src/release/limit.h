@@ -2,7 +2,7 @@
  *
  * The helper reads the limit twice a second; at full speed a program takes hundreds of MB in that time, and the kernel kills it while
  * free memory lies in other heaps. So whoever takes memory from the system reads the group's use itself, each time that half of what
- * was left is taken: by the time that the last tenth of the limit is reached, all that can be given back is.
+ * was left is taken. By the time that the last tenth of the limit is reached, all that can be given back is.
  */
 #ifndef HAK_LIMIT_H
 #define HAK_LIMIT_H

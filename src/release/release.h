@@ -6,7 +6,7 @@
  *
  * It runs in a helper thread (background.c), which a program has as long as it has a second thread of its own; enough free
  * memory calls it, and it sleeps when all that is left is clean.
- * A program without threads of its own, or with a seccomp filter, has none: there the program's own calls
+ * A program without threads of its own, or with a seccomp filter, has none. There the program's own calls
  * do the work, a bounded part at each beat (beat.h), from the moment at which the helper would have been
  * called until little is left.
  * malloc_trim() and hak_purge() run it in the calling thread, without waiting for anything to age.

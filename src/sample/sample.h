@@ -5,7 +5,7 @@
  * is a sample, and a new number is drawn. Since the distribution has no memory, a block of `size` bytes is one
  * with probability 1 - e^(-size / rate), whatever came before it: also where one block is freed and allocated for ever.
  * After jemalloc's PROFILING_INTERNALS and tcmalloc's sampling documents, which derive it. A thread whose samples come more often
- * than HAKMEM_PROF_MOST a second draws with a higher rate until they do not, as does the next that has its heap: what a sample
+ * than HAKMEM_PROF_MOST a second draws with a higher rate until they do not, as does the next that has its heap. What a sample
  * stands for is worked out with the rate that it was drawn with, which depends on nothing that comes after.
  *
  * Samples that fit into slabs lie in slabs of a heap that no thread has, of which the address map names no bin. So free()

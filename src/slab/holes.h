@@ -1,7 +1,7 @@
 /* holes.h - pages of a slab given back to the system while other pages of it are in use.
  *
  * A page whose blocks are all free can go. It is marked in the slab's bitmap of holes, and every block that
- * touches it leaves the free list: a free block touches a hole or stands in the list, never both, so
+ * touches it leaves the free list. A free block touches a hole or stands in the list, never both, so
  * that the bitmap alone says which blocks are where. A refill that finds the list empty opens a hole again:
  * its pages come back as zeros by the first touch.
  *

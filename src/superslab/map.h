@@ -7,7 +7,7 @@
 /* Two levels. A leaf stands for 4 GiB of addresses and has these tables:
  *
  * `inboxes`, by slice: the inbox of the slab's class in the arena that owns it (heap/arena.h); NULL
- * for a free slice, Large and Huge blocks, and memory that is not ours: free() needs no more
+ * for a free slice, Large and Huge blocks, and memory that is not ours. free() needs no more
  * than this entry, and 64 bytes of the table stand for 512 KiB of blocks (docs/decisions/0007). Written under
  * the owner's lock when a slab is made, adopted or released. relaxed everywhere: it is a hint where
  * to put the block, and a block that lands with a former owner is still in exactly one place

@@ -1,7 +1,7 @@
 /* node.h - memory nodes (NUMA): whose memory is reused where.
  *
  * Untouched memory lies on the node of the thread that touches it first; that is the kernel's rule, and nothing is asked of it.
- * What this allocator adds is that memory goes back to threads of the node on which it was in use: units of the warm pool,
+ * This allocator adds that memory goes back to threads of the node on which it was in use: units of the warm pool,
  * SuperSlabs with free slices, heaps that own slabs, and Large blocks in a thread's cache. Memory of another
  * node is taken where the system gives none (docs/decisions/0033).
  *

@@ -1,6 +1,6 @@
 /* random_place.c - see random_place.h.
  *
- * Places are asked for one by one, and nothing is reserved: a limit of the address space counts what is mapped alone, and where a place is
+ * Places are asked for one by one, and nothing is reserved. A limit of the address space counts what is mapped alone, and where a place is
  * taken, or the kernel (or an emulator) has other ideas, the unit lies elsewhere.
  */
 #include "superslab/random_place.h"
@@ -12,7 +12,7 @@
 #include "superslab/unit_os.h"
 
 /* 32,768 units: 15 bits for the place of one beside another. Each unit may take a page of page tables and one of the address map for its
- * own, 4 KiB each and 16 KiB at most; a window has 16 leaves of the address map, 64 pages of units by unit, and 64 of the page tables'
+ * own, 4 KiB each and 16 KiB at most. A window has 16 leaves of the address map, 64 pages of units by unit, and 64 of the page tables'
  * second level, whatever is in it (docs/decisions/0024). */
 #define WINDOW_BYTES ((uintptr_t)64 * GIB)
 #define LEAF_BYTES ((uintptr_t)1 << LEAF_SHIFT)

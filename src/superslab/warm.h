@@ -63,7 +63,7 @@ struct warm_run warm_remove(struct warm_pool *pool, size_t at);
 bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, unsigned node,
                struct warm_run *out);
 
-/** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them; or one that has as many units for a
+/** A run with its guards that serves a Huge block of `usable` bytes as it is, the shortest of them. Or one that has as many units for a
  * block, of which the guard behind it may have to be moved. False: there is none. */
 bool warm_take_fenced(struct warm_pool *pool, size_t usable, unsigned node, struct warm_run *out);
 
