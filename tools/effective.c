@@ -58,7 +58,7 @@ static int print_all(const struct remote *remote, const struct option_row *only,
       break;
     name[bytes - 1] = 0;
     const struct option_row *option = option_find(name);
-    if (option == NULL || (only != NULL && option != only)) continue;
+    if (option == NULL || (only != NULL ? option != only : !option_is_listed(option))) continue;
     bool differs =
         profile >= 0 && profile < PROFILE_COUNT && option->defaults[profile] != option->defaults[1];
     print(option, value, source_of(remote, i, differs), json);

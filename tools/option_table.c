@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "os/variant.h"
+#include "policy/option_text.h"
 
 const struct option_row option_table[] = {
 #define HAK_OPTION(id, name, type, speed, balanced, lean, low, high, accepted, help)               \
@@ -30,6 +31,8 @@ static long find_word(const char *words, const char *text) {
     words += word + 1;
   }
 }
+
+bool option_is_listed(const struct option_row *option) { return option->help[0] != 0; }
 
 bool option_is_text(const struct option_row *option) { return option->type >= OPTION_PATH; }
 
@@ -79,6 +82,8 @@ bool option_parse(const struct option_row *option, const char *text, long *value
     number = 1;
   } else if (!option_is_number(option)) {
     number = find_word(option->accepted, text);
+    if (number < 0 && option == option_find("HAKMEM_PROFILE"))
+      number = find_word(OLD_PROFILES, text);
     if (number < 0) return false;
   } else {
     if (!parse_number(option, text, &number)) return false;
@@ -125,6 +130,7 @@ const struct option_row *option_nearest(const char *name, size_t length) {
   const struct option_row *nearest = NULL;
   int best = NEAR;
   for (size_t i = 0; i < option_count; i++) {
+    if (!option_is_listed(&option_table[i])) continue;
     const char *known = option_table[i].name;
     int steps = distance(name, length, known, strlen(known));
     /* Of a short name, three changes leave nothing. */
@@ -136,7 +142,8 @@ const struct option_row *option_nearest(const char *name, size_t length) {
   /* Else one that goes on, before or after: HAKMEM_HUGEPAGE, HAKMEM_WARM_POOL. */
   for (size_t i = 0; i < option_count && nearest == NULL && length >= prefix + SHORT; i++) {
     const char *known = option_table[i].name + prefix;
-    if (strncasecmp(name, option_table[i].name, prefix) == 0 &&
+    if (option_is_listed(&option_table[i]) &&
+        strncasecmp(name, option_table[i].name, prefix) == 0 &&
         memmem(known, strlen(known), name + prefix, length - prefix) != NULL)
       nearest = &option_table[i];
   }
@@ -144,7 +151,6 @@ const struct option_row *option_nearest(const char *name, size_t length) {
 }
 
 int profile_find(const char *name) {
-  long index = find_word(option_find("HAKMEM_PROFILE")->accepted, name);
-  /* After the three come other names of the first two. */
-  return index < 0 ? -1 : (int)(index % PROFILE_COUNT);
+  long profile;
+  return option_parse(option_find("HAKMEM_PROFILE"), name, &profile) ? (int)profile : -1;
 }

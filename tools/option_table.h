@@ -34,6 +34,9 @@ extern const char *const profile_names[PROFILE_COUNT];
 
 enum { OPTION_TEXT_SIZE = 64 };
 
+/** False for a name of the predecessor, which is accepted but not shown in a table. */
+bool option_is_listed(const struct option_row *option);
+
 /** Is it a number, perhaps of bytes, KiB or MiB? */
 bool option_is_number(const struct option_row *option);
 

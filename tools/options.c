@@ -118,7 +118,10 @@ static void print_json_value(const struct option_row *option, long value) {
 }
 
 static void print_json(const struct option_row *option, bool first) {
-  static const char *const types[] = {"bool", "choice", "number", "path", "signal"};
+  static const char *const types[] = {
+      [OPTION_BOOL] = "bool",   [OPTION_CHOICE] = "choice",       [OPTION_NUMBER] = "number",
+      [OPTION_BYTES] = "bytes", [OPTION_KBYTES] = "KiB",          [OPTION_MBYTES] = "MiB",
+      [OPTION_PATH] = "path",   [OPTION_DIRECTORY] = "directory", [OPTION_SIGNAL] = "signal"};
   printf("%s  {\"name\": \"%s\", \"type\": \"%s\", \"accepted\": ", first ? "[\n" : ",\n",
          option->name, types[option->type]);
   print_json_string(option->accepted);
@@ -280,7 +283,7 @@ int command_options(int argc, char **argv) {
   }
   bool first = true;
   for (size_t i = 0; i < option_count; i++) {
-    if (only != NULL && only != &option_table[i]) continue;
+    if (only != NULL ? only != &option_table[i] : !option_is_listed(&option_table[i])) continue;
     (arguments.current ? format->print_current : format->print)(&option_table[i], first);
     first = false;
   }

@@ -31,6 +31,8 @@ OUTSIDE_TEXTS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "lab/README.m
 LINK = re.compile(r"(\]\()([^)\s#]+)?(#[^)\s]*)?(\))")
 FENCE = re.compile(r"^ *(`{3,})")
 LANGUAGES = {".h": "c", ".c": "c", ".json": "json", ".yml": "yaml", ".toml": "toml", ".py": "python", ".sh": "sh"}
+# Pages that were once there: what a link from outside to one of them finds.
+MOVED = {"operators.md": "This page is a part of [By symptom](symptoms.md) and of the [reference](looking-inside.md) now."}
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
@@ -211,6 +213,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "options.md": options_page(json.loads(tool("options", "--format", "json"))),
         "statistics.md": statistics_page(header, metrics_of_a_process()),
     }
+    made |= {uri: f"{UNSEARCHED}# Moved\n\n{text}\n" for uri, text in MOVED.items()}
     outside = outside_pages(files)
     made |= {site_path(path): text for path, text in outside.items()}
     for uri, text in sorted(made.items()):

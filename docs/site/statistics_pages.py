@@ -84,7 +84,7 @@ def statistics_page(header: str, metrics: str) -> str:
     parts = [
         "# Statistics\n",
         "From the definitions in the library and the tool. What each means for an operator, and when to act: "
-        "[every statistic](operators.md#every-statistic).\n",
+        "[every statistic](looking-inside.md#every-statistic).\n",
         "## As metrics\n",
         "`hakmem stats --format openmetrics PID`, and `hakmem serve` for Prometheus. Every sample has the labels `pid` and "
         "`program`; a counter's sample has `_total` behind its name.\n",

@@ -14,6 +14,8 @@
 #define OPTION_FILE "/etc/hakmem.conf"
 /* Another file instead, or none if it is empty; not obeyed in programs with raised privileges. */
 #define OPTION_FILE_VARIABLE "HAKMEM_CONF"
+/* The predecessor's names of the first profiles, in their order: accepted, and not listed (docs/porting.md). */
+#define OLD_PROFILES "MIXED_TINYV3_C7_SAFE|MIXED_TINYV3_C7_BALANCED"
 enum { OPTION_FILE_BYTES = 4096 }; /* a longer file counts up to its last whole line */
 
 static inline bool option_text_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }

@@ -126,6 +126,8 @@ static bool parse(const struct option *option, const char *text, int32_t *out) {
   if (option->type == PATH || option->type == DIRECTORY) return parse_path(option, text, out);
   if (option->type == SIGNAL) return parse_signal(text, out);
   int32_t index = find_word(option->accepted, text, text_length(text));
+  if (index < 0 && option == &option_table[OPTION_PROFILE])
+    index = find_word(OLD_PROFILES, text, text_length(text));
   if (index < 0) return false;
   *out = index;
   return true;
@@ -256,8 +258,6 @@ void options_read(void) {
   sources_open(secure);
   read_option(OPTION_PROFILE, PROFILE_BALANCED);
   int32_t profile = option_values[OPTION_PROFILE];
-  if (profile > PROFILE_LEAN) profile -= PROFILE_LEAN + 1; /* the other names of speed, balanced */
-  option_values[OPTION_PROFILE] = profile;
   for (int id = 0; id < OPTION_COUNT; id++)
     if (id != OPTION_PROFILE) read_option((enum option_id)id, option_table[id].defaults[profile]);
   if (option_value(SS_HUGEPAGE_EXPERIMENT)) option_values[OPTION_SS_HUGEPAGE] = HUGEPAGE_EXPLICIT;

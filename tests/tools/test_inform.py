@@ -9,9 +9,15 @@ from common import *
 
 
 class Options(TestCase):
-    def names_in_the_table(self):
+    def table(self):
+        """Name, type and whether it is listed (it has a help), of each option."""
         with open(os.path.join(SOURCE, "src/policy/options.def"), encoding="utf-8") as file:
-            return re.findall(r'^HAK_OPTION\(\w+, "(\w+)"', file.read(), re.MULTILINE)
+            parts = re.split(r"^HAK_OPTION\(", file.read(), flags=re.MULTILINE)[1:]
+        heads = [re.match(r'\w+, "(\w+)", (\w+)', part) for part in parts]
+        return [(head[1], head[2], '""' not in part) for head, part in zip(heads, parts)]
+
+    def names_in_the_table(self):
+        return [name for name, _, listed in self.table() if listed]
 
     def test_every_option_is_listed(self):
         names = self.names_in_the_table()
@@ -20,6 +26,18 @@ class Options(TestCase):
         text = hakmem("options").out
         for name in names:
             self.assertIn(f"{name}=", text)
+
+    def test_names_of_the_predecessor_are_accepted_and_not_listed(self):
+        self.assertEqual([name for name, _, listed in self.table() if not listed], ["HAKMEM_SS_HUGEPAGE_EXPERIMENT"])
+        self.assert_code(hakmem("options", "HAKMEM_SS_HUGEPAGE_EXPERIMENT"), 0)
+        for arguments in (["--format", form] for form in ("text", "names", "json", "markdown", "scdoc")):
+            self.assertNotRegex(hakmem("options", *arguments).out, "TINYV3|EXPERIMENT")
+        for old, profile in (("MIXED_TINYV3_C7_SAFE", "speed"), ("mixed_tinyv3_c7_balanced", "balanced")):
+            result = hakmem("options", "--current", "HAKMEM_PROFILE", env=environment(HAKMEM_PROFILE=old))
+            self.assertEqual((result.out, result.err), (f"HAKMEM_PROFILE={profile} (environment)\n", ""))
+        self.assertNotRegex(hakmem("run", "-p", "fast", "--", "true").err, "TINYV3")
+        near = hakmem("options", "HAKMEM_HUGEPAGE_EXPERIMENT")
+        self.assertNotIn("SS_HUGEPAGE_EXPERIMENT", near.err)
 
     def test_one_option(self):
         result = hakmem("options", "HAKMEM_SS_MEM_LEAN_DECOMMIT")
@@ -35,6 +53,10 @@ class Options(TestCase):
         for row in table:
             self.assertEqual(set(row["defaults"]), {"speed", "balanced", "lean"})
             self.assertTrue(row["help"])
+        words = {"KBYTES": "KiB", "MBYTES": "MiB"}
+        types = {name: words.get(kind, kind.lower()) for name, kind, _ in self.table()}
+        for row in table:
+            self.assertEqual(row["type"], types[row["name"]])
             if row["type"] == "choice":
                 for value in row["defaults"].values():
                     self.assertIn(value, row["accepted"].split("|"))
