@@ -350,10 +350,9 @@ static void find_advice(struct explanation *explanation, const struct circumstan
   /* Sooner helps where somebody is there to do it. */
   if (now->known && now->decay_ms > LEAN_DECAY_MS &&
       (now->why == HELPER_THERE || now->why == HELPER_LATER))
-    advise(
-        explanation, "HAKMEM_PROFILE=lean", waits,
-        "gives back after %d ms what else waits for %s, and keeps at most 256 MiB of empty memory",
-        LEAN_DECAY_MS, now->wait);
+    advise(explanation, "HAKMEM_PROFILE=lean", waits,
+           "gives memory back after %d ms instead of %s, and keeps at most 256 MiB of empty memory",
+           LEAN_DECAY_MS, now->wait);
   if (now->known && now->bins_kb > BINS_KB_LITTLE)
     advise(explanation, "HAKMEM_BINS_KB=256", bins,
            "lets each thread keep 256 KiB in its bins; takes more time where it frees and "

@@ -70,7 +70,8 @@ static void print_advice(const struct explanation *explanation, bool ended, FILE
   fprintf(out, ended ? "\nwhat would help the next time\n" : "\nwhat would help\n");
   if (trims)
     fprintf(out,
-            "  %10s  a trim gives about this back: hakmem explain --trim, or malloc_trim(0) in the "
+            "  %10s  a trim would return about this much: hakmem explain --trim, or malloc_trim(0) "
+            "in the "
             "program\n",
             stats_bytes(explanation->trim, bytes));
   for (unsigned i = 0; i < explanation->advice_count; i++)

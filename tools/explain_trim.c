@@ -85,8 +85,8 @@ static int ask(struct trim *trim, const struct remote *remote, const struct ques
     if (now_ms() >= again) {
       int count = ask_threads(remote);
       if (count < 0) {
-        complain("process %d (%s): its threads cannot be stopped to be asked (%s)%s", remote->pid,
-                 remote->program, strerror(errno),
+        complain("process %d (%s): its threads cannot be stopped for the request (%s)%s",
+                 remote->pid, remote->program, strerror(errno),
                  errno == EPERM ? ": is a debugger or strace attached, or Yama in the way?" : "");
         return EXIT_CANNOT_RUN;
       }
@@ -104,7 +104,7 @@ static int ask(struct trim *trim, const struct remote *remote, const struct ques
 
 int explain_trim(struct trim *trim, const struct remote *remote, unsigned seconds) {
   if (remote->requests == 0 || remote->layout.thread.sample_left.bytes == 0) {
-    complain("process %d (%s): its hakmem (%s, %s) cannot be asked; its program may call "
+    complain("process %d (%s): its hakmem (%s, %s) takes no requests; its program may call "
              "malloc_trim(0)",
              remote->pid, remote->program, remote->layout.release, remote->layout.variant);
     return EXIT_CANNOT_RUN;

@@ -180,9 +180,8 @@ bool library_locate(enum library_kind kind, const char *given, const char *varia
   bool found = search_all(&search, variant);
   fclose(search.log);
   if (!found) {
-    complain(
-        "cannot find the library%s%s%s; looked at:", kind == LIBRARY_TRACE ? " for traces" : "",
-        variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
+    complain("cannot find the library%s%s%s; searched:", kind == LIBRARY_TRACE ? " for traces" : "",
+             variant != NULL ? " of variant " : "", variant != NULL ? variant : "");
     fputs(search.looked, stderr);
     say_how_to_install(variant);
   }

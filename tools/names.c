@@ -12,7 +12,7 @@
 static const char documentation[] =
     "Copies FILE, or standard input, and adds function and line to each place in code, which is a "
     "file and an address in it "
-    "(/usr/bin/server+0x1234). The files are looked for where they are named, or by the build-id "
+    "(/usr/bin/server+0x1234). It searches the files where they are named, or by the build-id "
     "that follows, as hakmem prof writes it of a file that was deleted or replaced."
     "\v"
     "examples:\n"
@@ -110,7 +110,7 @@ int command_names(int argc, char **argv) {
   copy(in);
   bool failed = ferror(in) != 0 || fflush(stdout) != 0;
   if (failed)
-    complain("%s: cannot be read, or what was read not be written",
+    complain("%s: cannot read it, or cannot write what was read",
              path != NULL ? path : "standard input");
   if (in != stdin) fclose(in);
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -207,7 +207,7 @@ static bool makes_sense(const struct arguments *arguments) {
     return false;
   }
   if (prof_by_is_of_samples(order->by) && order->view != VIEW_LIVE) {
-    complain("--by=%s: it is known of what lives alone; with --allocated, --growth and --peak "
+    complain("--by=%s: it is known only of live blocks; with --allocated, --growth and --peak "
              "accepted: stacks|function|file|library",
              by);
     return false;
@@ -231,7 +231,7 @@ static bool makes_sense(const struct arguments *arguments) {
 static int refuse_diff(const struct arguments *arguments) {
   const struct prof_order *order = &arguments->order;
   if (arguments->words.count != WORDS_OF_DIFF)
-    complain("diff: name two files, which --format=pprof -o FILE has made");
+    complain("diff: name two files that --format=pprof -o FILE has made");
   else if (order->view == VIEW_GROWTH || order->view == VIEW_LEAKS || order->view == VIEW_PEAK ||
            order->rate >= 0)
     complain("diff: --growth, --leaks, --peak and --rate are for a process");

@@ -303,7 +303,7 @@ static int end(struct run *run) {
   if (run->order->view == VIEW_GROWTH && !run->has_before && run->has_report)
     complain("note: the program ended within %ld s: all of it has grown", run->order->seconds);
   if (!run->asked && !run->has_report && !run->tried)
-    complain("the program's threads ended too fast to be looked at");
+    complain("the program's threads ended too fast to be traced");
   if (!run->asked) write_it(run);
   if (WIFSIGNALED(run->status)) {
     prof_close(run->order->output);

@@ -96,7 +96,7 @@ int command_run(int argc, char **argv) {
   int code = program_examine(arguments.program, &library, &program);
   if (code == EXIT_NO_PROGRAM && arguments.bare_stats &&
       option_accepts(option_find("HAKMEM_STATS"), arguments.program[0]))
-    complain("a format stands behind =: --stats=%s", arguments.program[0]);
+    complain("write the format behind =: --stats=%s", arguments.program[0]);
   if (code == 0) code = program_refuse_own_malloc(&program);
   if (code != 0) return code;
   if (arguments.check_copies && !library_set_preload(&copies)) return EXIT_USAGE;

@@ -171,7 +171,7 @@ void screen_fill(struct screen *screen, const struct snapshot *snapshot,
   add(screen, true, "hakmem top: %s (%d), hakmem %s, %zu thread%s and %zu ended%s", remote->program,
       remote->pid, remote->layout.release, snapshot->heaps_active,
       stats_plural(snapshot->heaps_active), snapshot->heaps_parked,
-      snapshot->counted   ? ", told by itself"
+      snapshot->counted   ? ", counted by itself"
       : snapshot->partial ? ", in motion"
                           : "");
   add_parts(screen, snapshot, history, columns < COLUMNS_MOST ? columns : COLUMNS_MOST - 1);

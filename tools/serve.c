@@ -144,7 +144,7 @@ static bool is_right(const struct arguments *arguments) {
   else if (!port && arguments->host != NULL) complain("--host goes with --port, not with --socket");
   else if (port && arguments->mode >= 0) complain("--mode goes with --socket, not with --port");
   else if (arguments->all + (arguments->name != NULL) + (arguments->count > 0) != 1)
-    complain("name processes, either by their numbers or by --name=PROGRAM, or take --all");
+    complain("name processes, either by their numbers or by --name=PROGRAM, or use --all");
   else if (!arguments->all && (arguments->classes || arguments->seconds > 0))
     complain("--classes and --deadline go with --all");
   else if (port && arguments->all && arguments->token_file == NULL)

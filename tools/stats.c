@@ -365,7 +365,7 @@ int command_stats(int argc, char **argv) {
   int code = processes_find(&found, &arguments.words);
   bool several = found.count > 1;
   if (code == 0 && several && metrics) {
-    complain("--format=%s: one process at a time; hakmem serve tells several", arguments.format);
+    complain("--format=%s: one process at a time; hakmem serve serves several", arguments.format);
     code = EXIT_USAGE;
   } else if (code == 0 && several && found.one_name && format == stats_text) {
     list_processes(&found, stdout);

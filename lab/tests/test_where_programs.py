@@ -171,7 +171,7 @@ def test_a_program_that_ends_too_soon(
 ) -> None:
     """No poll sees half of what is said to be its peak."""
     glibc = Allocator("glibc", "1", "test")
-    with pytest.raises(LookError, match=r"ended too soon to be looked at: half of its peak of 976"):
+    with pytest.raises(LookError, match=r"ended too soon to be inspected: half of its peak of 976"):
         watched(launcher, make_row("touch", "1"), glibc, tmp_path / "none", 1e6)
     figures = watched(launcher, make_row("touch", "40"), glibc, tmp_path / "none", 41_000)
     assert 20 * 1024 < figures["heap_kb"] < 45 * 1024
@@ -181,7 +181,7 @@ def test_a_program_that_is_not_on_hakmem(
     launcher: Launcher, make_row: Callable[..., Row], real: Paths
 ) -> None:
     no = Allocator("no", "1", "test", environment={"HAKMEM_PROFILE": "lean"})
-    with pytest.raises(LookError, match=r"could not be looked at: .*does not run on hakmem"):
+    with pytest.raises(LookError, match=r"could not be inspected: .*does not run on hakmem"):
         watched(launcher, make_row("touch", "40"), no, real.tool, 41_000)
 
 

@@ -108,7 +108,7 @@ class Choose(ProfCase):
         self.assertEqual(len(hakmem("stats", "--format=json", self.name).out.splitlines()), 2)
         result = hakmem("stats", "--format=openmetrics", self.name)
         self.assert_code(result, 2)
-        self.assertIn("hakmem serve tells several", result.err)
+        self.assertIn("hakmem serve serves several", result.err)
 
     def test_a_long_name_is_not_taken_for_another_that_begins_alike(self):
         first = f"a-long-name-of-one-{os.getpid()}"

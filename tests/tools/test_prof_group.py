@@ -240,9 +240,9 @@ class Refused(CoreCase):
         for arguments, says in (
             (["1", "--by=line"], "--by=line: unknown; accepted: stacks|function|file|library|thread|size|age\n"),
             (["1", "--by="], "--by=: unknown; accepted: stacks|function|file|library|thread|size|age\n"),
-            (["1", "--by=thread", "--allocated"], "known of what lives alone; with --allocated, --growth and --peak accepted: stacks|function|file|library\n"),
-            (["1", "--by=size", "--growth=1"], "known of what lives alone"),
-            (["1", "--by=age", "--allocated"], "known of what lives alone"),
+            (["1", "--by=thread", "--allocated"], "known only of live blocks; with --allocated, --growth and --peak accepted: stacks|function|file|library\n"),
+            (["1", "--by=size", "--growth=1"], "known only of live blocks"),
+            (["1", "--by=age", "--allocated"], "known only of live blocks"),
             (["1", "--by=function", "--leaks"], "accepted with it: --allocated, --growth and --peak\n"),
             (["1", "--by=file", "--format=pprof"], "--format=pprof shows stacks; accepted with it: table|json\n"),
             (["1", "--by=file", "--format=html"], "accepted with it: table|json\n"),

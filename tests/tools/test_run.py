@@ -338,7 +338,7 @@ class FindLibrary(TestCase):
             self.skipTest("hakmem is installed in the configured directory of this machine")
         self.assert_code(result, 2)
         self.assertEqual(result.out, "")
-        self.assertIn("hakmem run: cannot find the library; looked at:\n", result.err)
+        self.assertIn("hakmem run: cannot find the library; searched:\n", result.err)
         self.assertIn(self.path("bin/libhakmem.so"), result.err)
         self.assertIn("lib/libhakmem.so.0: No such file or directory", result.err)
 

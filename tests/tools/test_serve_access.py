@@ -55,8 +55,8 @@ class Access(AllCase):
         short = self.write("short", "short\n", 0o600)
         for arguments, code, says in (
             (["--all", "--port=0"], 2, "--all at a port needs --token-file"),
-            (["--all", "1", "--socket=x"], 2, "or take --all"),
-            (["--all", "--name=x", "--socket=x"], 2, "or take --all"),
+            (["--all", "1", "--socket=x"], 2, "or use --all"),
+            (["--all", "--name=x", "--socket=x"], 2, "or use --all"),
             (["1", "--port=0", "--allow-remote"], 2, "--allow-remote needs --token-file"),
             (["1", "--port=0", "--classes"], 2, "go with --all"),
             (["1", "--port=0", "--deadline=1"], 2, "go with --all"),

@@ -138,7 +138,7 @@ class Library(RecordingCase):
         tool = self.copy(TOOL, "bin/hakmem")
         missing = self.record("true", tool=tool)
         if missing.code == 2:  # else one is installed in the configured directory of this machine
-            self.assertIn("cannot find the library for traces; looked at:\n", missing.err)
+            self.assertIn("cannot find the library for traces; searched:\n", missing.err)
             self.assertIn(self.path("bin/libhakmem-trace.so.0"), missing.err)
         self.copy(TRACE_LIBRARY, "bin/libhakmem-trace.so.0")
         result, trace = self.recorded("env", tool=tool, options=["-f"])

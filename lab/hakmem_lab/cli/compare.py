@@ -333,7 +333,9 @@ def compare_command(
     ] = 30.0,
     idle: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="Then look at the server's memory again."),
+        typer.Option(
+            min=0, metavar="SECONDS", help="Idle seconds before it is read again."
+        ),
     ] = 0.0,
     grace: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="From SIGTERM to SIGKILL.")

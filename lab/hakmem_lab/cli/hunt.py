@@ -114,36 +114,36 @@ def hunt_command(
     ] = None,
     allocator_names: AllocatorsOption = None,
     subject: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose worst cases are looked for.")
+        str, typer.Option(metavar="NAME", help="The allocator whose worst cases are searched.")
     ] = "hakmem",
     seconds: Annotated[
-        int, typer.Option(min=1, max=864_000, help="Of the whole hunt, about.")
+        int, typer.Option(min=1, max=864_000, help="Seconds of the whole hunt, about.")
     ] = 600,
     candidates: Annotated[
-        int | None, typer.Option(min=1, help="At most so many; default: as time allows.")
+        int | None, typer.Option(min=1, help="At most this many; default: as time allows.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 1,
     metric: Annotated[
-        str, typer.Option(metavar="time|peak|rest|all", help="What is to be worst; a list, too.")
+        str, typer.Option(metavar="time|peak|rest|all", help="What is to be worst, or a list.")
     ] = ALL,
     against: Annotated[
-        str, typer.Option(metavar="best|median", help="Of the others, which a find is above.")
+        str, typer.Option(metavar="best|median", help="Of the others, what a find is above.")
     ] = "best",
     above: Annotated[
         float | None,
         typer.Option(min=1.0, help="Ratio of a find; default: 1.5 of time, 2 of memory."),
     ] = None,
     confirm_rounds: Annotated[
-        int, typer.Option(min=LEAST_FOR_INTERVAL, max=1000, help="Of each confirmation.")
+        int, typer.Option(min=LEAST_FOR_INTERVAL, max=1000, help="Rounds of each confirmation.")
     ] = 7,
     most_mib: Annotated[
-        int, typer.Option(min=1, max=4096, help="Live at once in a run, about.")
+        int, typer.Option(min=1, max=4096, help="MiB live at once in a run, about.")
     ] = 256,
     without: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Repeatable. Leaves out what is known and explained: touch=none, calloc=100.",
+            help="Leaves out what is known: touch=none, calloc=100. Repeatable.",
         ),
     ] = None,
     cpus: CpusOption = None,

@@ -103,7 +103,7 @@ def publish_command(
         typer.Option(
             "--version",
             metavar="NAME=VERSION",
-            help="Of an allocator whose version the result does not know; repeatable.",
+            help="Version of an allocator that the result lacks; repeatable.",
         ),
     ] = None,
     as_it_is: Annotated[

@@ -69,12 +69,12 @@ def scale_command(
         str, typer.Option("--allocator", metavar="NAME", help="hakmem, or a build of it.")
     ] = "hakmem",
     processors: Annotated[
-        str, typer.Option(metavar="N,M", help="For which the model is solved.")
+        str, typer.Option(metavar="N,M", help="Processors to solve the model for.")
     ] = PROCESSORS,
     line_ns: Annotated[
         float,
         typer.Option(
-            min=0, max=10_000, help="Nanoseconds in which a cache line moves between processors."
+            min=0, max=10_000, help="Nanoseconds that a cache line takes between processors."
         ),
     ] = 100.0,
     cpus: CpusOption = None,

@@ -56,7 +56,7 @@ def servers_command(
         ),
     ] = 5.0,
     idle: Annotated[
-        float, typer.Option(min=0.0, max=3600, help="Seconds without load before the last look.")
+        float, typer.Option(min=0.0, max=3600, help="Seconds without load before the last reading.")
     ] = 10.0,
     cpus: CpusOption = None,
     timeout: TimeoutOption = DEFAULT_TIMEOUT,

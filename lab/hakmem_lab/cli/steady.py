@@ -36,7 +36,7 @@ def steady_command(
         int, typer.Option(min=1, max=1000, help="Runs of each allocator.")
     ] = LEAST_FOR_INTERVAL,
     operations: Annotated[
-        int, typer.Option(min=1000, help="Of the steady state, in each run.")
+        int, typer.Option(min=1000, help="Operations of the steady state, in each run.")
     ] = 500_000_000,
     quiet: Annotated[
         int, typer.Option(min=1, max=86400, help="Seconds an idle process is watched.")

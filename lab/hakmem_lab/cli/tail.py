@@ -36,13 +36,13 @@ MOST_SECONDS = 8_640_000
 
 FilesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[CSV...]", help="What soaks wrote, to be analysed; none: run."),
+    typer.Argument(metavar="[CSV...]", help="CSV files of soaks to analyse; none: run."),
 ]
 WarmUpOption = Annotated[
     str, typer.Option("--warm-up", metavar="TIME", help="Left out: seconds, or a share as 5%.")
 ]
 SlotsOption = Annotated[int, typer.Option("--ws", min=1, max=1 << 30, help="Slots a thread.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Of the random sequence.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the random sequence.")]
 ThreadsOption = Annotated[int, typer.Option(min=1, max=1024, help="Threads of each process.")]
 ProgramOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Default: build/bench/random_mixed.")
@@ -64,7 +64,7 @@ def tail_command(
     allocator_names: AllocatorsOption = None,
     base: BaseOption = None,
     rounds: RoundsOption = LEAST_FOR_INTERVAL,
-    seconds: Annotated[int, typer.Option(min=1, max=86400, help="Of each run.")] = 12,
+    seconds: Annotated[int, typer.Option(min=1, max=86400, help="Seconds of each run.")] = 12,
     epoch_ms: Annotated[int, typer.Option(min=5, max=60000, help="Length of an epoch.")] = 10,
     slots: SlotsOption = 400,
     seed: SeedOption = 1,
@@ -135,7 +135,7 @@ def soak_command(
     allocator_names: Annotated[
         str, typer.Option("--allocators", metavar="A,B", help="As in suite.")
     ] = "hakmem,glibc",
-    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Of each soak.")] = 60,
+    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Seconds a soak.")] = 60,
     epoch: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Seconds.")] = 1,
     slots: SlotsOption = 400,
     seed: SeedOption = 1,
@@ -154,7 +154,7 @@ def soak_command(
     program: ProgramOption = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Of the CSV files; build/bench/soak."),
+        typer.Option("--output", "-o", metavar="DIR", help="For CSV files; build/bench/soak."),
     ] = None,
     root: RootOption = None,
 ) -> None:

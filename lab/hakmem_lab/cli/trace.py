@@ -42,7 +42,7 @@ SLICES = 20  # of a stage, in the bar
 
 TraceArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recorded trace.")]
 DamagedOption = Annotated[
-    bool, typer.Option("--damaged", help="Goes on with what lies before a damage.")
+    bool, typer.Option("--damaged", help="Uses what lies before a damage.")
 ]
 EventsOption = Annotated[
     int | None,

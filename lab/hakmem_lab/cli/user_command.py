@@ -26,7 +26,7 @@ MeasureOption = Annotated[
 StdinOption = Annotated[
     Path | None,
     typer.Option(
-        "--stdin", metavar="FILE", help="Its input, the same in each run; -: what comes in here."
+        "--stdin", metavar="FILE", help="Its input, the same in each run; -: standard input."
     ),
 ]
 DirectoryOption = Annotated[

@@ -172,10 +172,10 @@ def where_command(
     ] = False,
     rounds: RoundsOption = 1,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Of a server's load, about.")
+        float, typer.Option(min=0.1, max=3600, help="Seconds of a server's load, about.")
     ] = 5.0,
     idle: Annotated[
-        float, typer.Option(min=0.0, max=3600, help="Seconds without load before the last look.")
+        float, typer.Option(min=0.0, max=3600, help="Seconds without load before the last reading.")
     ] = 10.0,
     stdin: StdinOption = None,
     directory: DirectoryOption = None,

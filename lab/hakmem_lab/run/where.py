@@ -96,12 +96,12 @@ def watched(launcher: Launcher, row: Row, allocator: Allocator, tool: Path, peak
             running.kill()
         failure = describe_failure(report, read_tail(stderr), launcher.timeout, row.accepted_status)
     if failure is not None:
-        raise LookError(f"when it was looked at: {failure}")
+        raise LookError(f"when it was inspected: {failure}")
     if watch.highest is None:
         raise LookError(
-            f"it could not be looked at: {watch.problem}"
+            f"it could not be inspected: {watch.problem}"
             if watch.problem
-            else f"it ended too soon to be looked at: half of its peak of {show_mib(peak)} was not"
+            else f"it ended too soon to be inspected: half of its peak of {show_mib(peak)} was not"
             " seen in any poll"
         )
     return watch.highest

@@ -32,7 +32,7 @@ class WhereServer(TableTrial):
         try:
             return look(memory_map.descendants(running.process.pid), self.allocator, self.tool)
         except LookError as error:
-            raise ServerError(f"it could not be looked at: {error}") from None
+            raise ServerError(f"it could not be inspected: {error}") from None
 
     def look_if_grown(self, running: Running) -> None:
         kib = resident_kib(running) or 0
