@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FENCE = re.compile(r"^\s*(```|~~~)")
+FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 ITEM = re.compile(r"^\s*([-*+]|\d+\.)\s+")
 CODE = re.compile(r"`[^`]+`")
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
@@ -77,7 +77,7 @@ def read_rules(path: Path) -> Rules:
 def markdown_blocks(text: str) -> list[Sentence]:
     """Paragraphs and list items, each with the line on which it begins."""
     blocks: list[Sentence] = []
-    begin, gathered, fenced = 0, "", False
+    begin, gathered, fence = 0, "", ""
 
     def close() -> None:
         nonlocal gathered
@@ -86,12 +86,13 @@ def markdown_blocks(text: str) -> list[Sentence]:
         gathered = ""
 
     for number, line in enumerate(text.split("\n"), 1):
-        if FENCE.match(line):
-            fenced = not fenced
+        found = FENCE.match(line)
+        if found and (not fence or found[1].startswith(fence)):  # a longer one may hold shorter ones
+            fence = "" if fence else found[1]
             close()
             continue
         line = line.lstrip("> ") if line.startswith(">") else line
-        if fenced or not line.strip() or line.lstrip().startswith(("#", "|")):
+        if fence or not line.strip() or line.lstrip().startswith(("#", "|")):
             close()
             continue
         if ITEM.match(line):

@@ -45,6 +45,9 @@ class Sentences(Pages):
     def test_headings_tables_and_code_are_none(self) -> None:
         self.assertEqual(self.lengths(f"# {words(50)}\n\n| {words(50)} |\n\n```\n{words(50)}\n```\nOne two.\n"), [2])
 
+    def test_a_longer_fence_holds_shorter_ones(self) -> None:
+        self.assertEqual(self.lengths(f"````\n```\n{words(50)}\n```\n{words(50)}\n````\nOne two.\n"), [2])
+
     def test_code_is_a_word_and_a_link_its_text(self) -> None:
         text = "Run `hakmem prof --peak` or see [the page](a/very/long.md 'and a title').\n"
         self.assertEqual(self.lengths(text), [6])
