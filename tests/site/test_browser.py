@@ -23,12 +23,14 @@ pytestmark = [
     pytest.mark.usefixtures("built"),
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: scripts/setup.sh test-all"),
 ]
-DESK = {"viewport": {"width": 1280, "height": 900}}
+DESK = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 TIMEOUT = 30.0  # seconds; of a machine that is busy with something else
 ALL = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html") if page.name != "404.html")
+# Without those that show a file, which is as it is.
+WRITTEN = [name for name in ALL if not name.startswith("repository/") or name.endswith(("CONTRIBUTING.html", "lab/README.html"))]
 # One of each kind, where all would repeat each other.
-SOME = ["index.html", "start.html", "faq.html", "options.html", "results/index.html", "repository/CHANGELOG.html"]
+SOME = ["index.html", "start.html", "symptoms.html", "faq.html", "lab.html", "options.html", "results/index.html", "repository/CHANGELOG.html"]
 PLOTS = ["suite", "programs", "soak", "steady", "variants", "instructions", "startup", "campaigns"]
 
 
@@ -108,6 +110,18 @@ def too_wide(page: Watched) -> list[str]:
     return found
 
 
+def cut_code(page: Watched, blocks: str) -> list[str]:
+    """The longest line of each block of code in which lines go on beyond its edge."""
+    found = page.page.evaluate(
+        """(blocks) => [...document.querySelectorAll(`${blocks} pre > code`)]
+             .filter(e => e.scrollWidth > e.clientWidth + 1)
+             .map(e => e.textContent.split("\\n").sort((a, b) => b.length - a.length)[0])""",
+        blocks,
+    )
+    assert isinstance(found, list)
+    return found
+
+
 def pages_that_are_too_wide(page: Watched, names: list[str]) -> dict[str, list[str]]:
     wide = {}
     for name in names:
@@ -123,6 +137,27 @@ def test_no_page_is_wider_than_a_phone(watched: Any) -> None:
     page.page.route("**/bundle.*.js", lambda route: route.fulfill(body=""))
     assert len(ALL) > 60
     assert pages_that_are_too_wide(page, ALL) == {}
+
+
+@pytest.mark.parametrize("shape, blocks", [(DESK, ".highlight"), (PHONE, ".language-sh")], ids=["desk", "phone"])
+def test_no_line_of_code_is_cut(watched: Any, shape: dict[str, Any], blocks: str) -> None:
+    """At a desk all, on a phone commands; output scrolls there, under a shade."""
+    page = watched(**shape, color_scheme="light")
+    page.page.route("**/bundle.*.js", lambda route: route.fulfill(body=""))
+    cut = {}
+    for name in WRITTEN:
+        page.open(name)
+        if found := cut_code(page, blocks):
+            cut[name] = found
+    assert cut == {}
+
+
+def test_code_that_scrolls_has_a_shade(watched: Any) -> None:
+    page = watched(**PHONE, color_scheme="light")
+    page.open("symptoms.html")
+    assert cut_code(page, ".highlight:not(.language-sh)") != []
+    shade = 'getComputedStyle(document.querySelector(".highlight:not(.language-sh) pre > code")).backgroundImage'
+    assert "gradient" in page.page.evaluate(shade)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
