@@ -105,3 +105,19 @@ def test_the_mean_is_ahead_of_all() -> None:
 def test_it_is_short() -> None:
     assert len(README.splitlines()) <= MOST_LINES
     assert len(re.sub(r"<!--.*?-->|\(\S+\)", "", README).split()) <= MOST_WORDS
+
+
+def test_files_that_contributors_are_sent_to_are_there() -> None:
+    """Of the table "I want to change...": a name without a folder lies in that of the name before it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.split("| What | Files | Tests |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    assert len(rows) > 20
+    missing = []
+    for row in rows:
+        folder = ROOT
+        for name in re.findall(r"`([\w./-]+)`", row.split(" | ")[1]):
+            place = ROOT / name if "/" in name or not (folder / name).exists() else folder / name
+            folder = place.parent if place.is_file() else place
+            if not place.exists():
+                missing.append(name)
+    assert missing == []
