@@ -18,6 +18,10 @@
 #   make charts                     the charts of docs/results/README.md, from its suite
 #   make pictures                   the picture of hakmem top in README.md
 #   make scorecard                  docs/scorecard.md from them
+#   make results MIMALLOC_BENCH=DIR every published result anew, of the commit that is checked out, then scorecard and charts.
+#                                   Run again, it goes on. RESULTS="suite programs" chooses parts of bench/results.toml;
+#                                   ROUNDS=1 is a try, which changes nothing in docs
+#   make results-plan               what of that is left, and about how long it takes
 #
 # RESUME=1 make bench goes on with a run that was stopped, on the same commit, peers and machine only.
 # ROUNDS=N sets how often each is run, LAB_ARGS= adds options (build/lab/venv/bin/hakmem-lab --help),
@@ -64,36 +68,22 @@ bench-ab: lab-setup lab-library bench-build
 	@$(HAKMEM_LAB) ab --a "$(A)" --b "$(B)" --row "$(ROW)" $(if $(BUILD_CHANGE),--build-change) \
 	  $(LAB_ROUNDS) $(LAB_EXTRA) -o build/bench/ab.json $(LAB_ARGS)
 
-# Threads, heaps of each, blocks in each, blocks of each that are replaced (bench/own_heaps.c).
-HEAP_ROWS = "1 1000 1000 20000" "1 20000 100 100" "1 20 200000 1000" "2 1000 1000 20000"
-.PHONY: heaps-results
-heaps-results: lab-setup lab-library bench-build
-	@$(MAKE) --no-print-directory peers PEERS="mimalloc3 mimalloc2 jemalloc"
-	@set --; for row in $(HEAP_ROWS); do set -- "$$@" --command "build/bench/own_heaps $$row"; done; \
-	  $(HAKMEM_LAB) compare --allocators hakmem,glibc,mimalloc3,mimalloc2,jemalloc --base hakmem --measure cpu \
-	  --no-system-calls $(LAB_ROUNDS) "$$@" -o build/bench/heaps.json $(LAB_ARGS)
-	@$(HAKMEM_LAB) publish build/bench/heaps.json -o docs/results/heaps-$(KEPT_VERSION).json
+# One part of `make results` each: into docs/results.
+.PHONY: heaps-results python-results rust-results
+heaps-results python-results rust-results: %-results: lab-setup
+	@$(MAKE) --no-print-directory results RESULTS=$*
 
-# In an environment of its own. With and without Python's own allocator in front.
+# In an environment of its own.
 PANDAS := build/bench/pandas
-PANDAS_JOB := $(PANDAS)/bin/python bindings/python/bench/pandas_job.py
-.PHONY: python-results
-python-results: lab-setup lab-library
-	@$(MAKE) --no-print-directory peers PEERS="mimalloc3 jemalloc"
+.PHONY: python-bench
+python-bench:
 	@[ -x $(PANDAS)/bin/python ] || python3 -m venv $(PANDAS)
 	@$(PANDAS)/bin/pip install --quiet --disable-pip-version-check -r bindings/python/bench/requirements.txt
-	@$(HAKMEM_LAB) compare --allocators hakmem,lean=HAKMEM_PROFILE=lean,glibc,mimalloc3,jemalloc --base glibc --measure cpu \
-	  --same-output --no-system-calls $(LAB_ROUNDS) --command "$(PANDAS_JOB)" --command "env PYTHONMALLOC=malloc $(PANDAS_JOB)" \
-	  -o build/bench/python.json $(LAB_ARGS)
-	@$(HAKMEM_LAB) publish build/bench/python.json -o docs/results/python-$(KEPT_VERSION).json
 
-.PHONY: rust-results
-rust-results:
+.PHONY: rust-bench
+rust-bench:
 	@bash scripts/setup.sh build test-all
-	@mkdir -p build/bench
-	cd bindings/rust && cargo run --release --locked -p hakmem-compare -- --only server --rounds $(or $(ROUNDS),6) \
-	  > $(CURDIR)/build/bench/rust.md
-	@cp build/bench/rust.md docs/results/rust-$(KEPT_VERSION).md
+	@cd bindings/rust && cargo build --release --locked -p hakmem-compare
 
 # What the servers are, and their loads: bench/servers.toml. Programs that cannot be built are reported by name.
 SERVERS_OUT := build/bench/servers
@@ -145,7 +135,7 @@ hunt: lab-setup lab-library bench-build
 
 # The results that the repository keeps, of this version.
 KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
-KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs servers,docs/results/$(kind)*-$(KEPT_VERSION).json) \
+KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs servers,docs/results/$(kind)*-$(KEPT_VERSION).json.zst) \
   docs/results/soak-$(KEPT_VERSION))
 
 # What was measured here, as far as it was; REPORT_FILES= names others, REPORT= where the page goes.
@@ -164,7 +154,7 @@ report-kept:
 	@$(MAKE) --no-print-directory report REPORT_FILES="$(KEPT_FILES)"
 
 # From the whole suite of this version; CHART_FILE= names another result.
-CHART_FILE ?= docs/results/suite-$(KEPT_VERSION).json
+CHART_FILE ?= docs/results/suite-$(KEPT_VERSION).json.zst
 .PHONY: charts
 charts: lab-setup
 	@$(HAKMEM_LAB) chart "$(CHART_FILE)" -o docs/results/overview.svg
@@ -183,3 +173,30 @@ pictures: lab-setup
 .PHONY: scorecard
 scorecard: lab-setup
 	@$(HAKMEM_LAB) scorecard
+
+# Each part of bench/results.toml names what has to be built before it.
+export MIMALLOC_BENCH
+RESULTS ?=
+RESULTS_ARGS = $(if $(RESULTS),--parts "$(RESULTS)") $(LAB_ROUNDS) $(LAB_ARGS)
+.PHONY: results results-plan
+results: lab-setup
+	@$(HAKMEM_LAB) results $(RESULTS_ARGS)
+
+results-plan: lab-setup
+	@$(HAKMEM_LAB) results --plan $(RESULTS_ARGS)
+
+.PHONY: results-libraries
+results-libraries: lab-library build/fast/build.ninja build/hardened/build.ninja
+	@cmake --build build/fast -j $(JOBS) --target hakmem_targets
+	@cmake --build build/hardened -j $(JOBS) --target hakmem_targets
+	@mkdir -p build/bench
+	@echo | $(CC) -shared -fPIC -x c - -o build/bench/empty.so
+
+.PHONY: results-programs
+results-programs:
+	@bash scripts/setup.sh programs || echo "lab: going on without these programs" >&2
+
+.PHONY: results-servers
+results-servers:
+	@bash scripts/setup.sh servers || echo "lab: going on without these servers" >&2
+	@$(MAKE) --no-print-directory --keep-going bench-servers-build || echo "lab: going on without these programs" >&2

@@ -13,11 +13,14 @@ peers:
 	@bash scripts/setup.sh build bench $(filter security,$(PEERS)) || echo "peers: going on without these packages" >&2
 	@python3 scripts/build_peers.py --jobs $(JOBS) $(addprefix --only ,$(PEERS))
 
-.PHONY: security-table
-security-table: build/standard/build.ninja build/hardened/build.ninja
+.PHONY: security-programs
+security-programs: build/standard/build.ninja build/hardened/build.ninja
 	@bash scripts/setup.sh build test
 	@$(MAKE) --no-print-directory peers PEERS=security
 	@cmake --preset standard -DBUILD_TESTING=ON >/dev/null
 	@cmake --build build/standard -j $(JOBS) --target hakmem_targets guarantee_programs
 	@cmake --build build/hardened -j $(JOBS) --target hakmem_targets
+
+.PHONY: security-table
+security-table: security-programs
 	@python3 -B tests/guarantees/table.py --document docs/security.md --json build/bench/security.json

@@ -16,6 +16,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
+from hakmem_lab.base.reading import read_json
 from hakmem_lab.report.html import numbers, read_soaks
 from hakmem_lab.report.page_tables import cost_estimate, peak_mib, run_estimate, unit_of
 from hakmem_lab.run.results import Result, read_result
@@ -94,7 +95,7 @@ def soaks(folder: Path) -> dict[str, Any]:
 def figures_in(source: Path) -> dict[str, Any]:
     if source.is_dir():
         return soaks(source)
-    raw = json.loads(source.read_text(encoding="utf-8"))
+    raw = read_json(source)
     if "kind" not in raw:
         return campaigns(raw)
     if raw["kind"] == "instructions":
@@ -112,8 +113,8 @@ def fingerprint(source: Path) -> str:
 
 
 def name_of(source: Path) -> str:
-    """suite-0.1.0.json -> suite: the page is of one version, and its plots say so."""
-    return re.sub(r"-\d+\.\d+\.\d+$", "", source.name if source.is_dir() else source.stem)
+    """suite-0.1.0.json.zst -> suite: the page is of one version, and its plots say so."""
+    return re.sub(r"-\d+\.\d+\.\d+(\.json(\.zst)?)?$", "", source.name)
 
 
 def main() -> None:
@@ -122,7 +123,7 @@ def main() -> None:
     wanted = {"plotly.min.js"}
     if not (folder / "plotly.min.js").is_file():
         (folder / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
-    for source in sorted([*results.glob("*.json"), *results.glob("soak-*")]):
+    for source in sorted([*results.glob("*.json"), *results.glob("*.json.zst"), *results.glob("soak-*")]):
         name = name_of(source)
         wanted.add(f"{name}.js")
         target, mark = folder / f"{name}.js", f"// {fingerprint(source)}\n"

@@ -92,8 +92,8 @@ def test_the_kept_charts_are_what_the_command_draws(name: str) -> None:
     """`make charts` draws them: a figure that was typed, or is of another run, stands out."""
     (kept,) = [
         file
-        for file in (ROOT / "docs/results").glob("suite-*.json")
-        if re.fullmatch(r"suite-\d+\.\d+\.\d+", file.stem)
+        for file in (ROOT / "docs/results").glob("suite-*.json.zst")
+        if re.fullmatch(r"suite-\d+\.\d+\.\d+\.json\.zst", file.name)
     ]
     assert (ROOT / "docs/results" / name).read_text() == draw(
         overview(read_result(kept)), CHARTS[name]

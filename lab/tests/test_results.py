@@ -168,3 +168,19 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
         file.write_text(text[:end])
         with pytest.raises(LabError):
             read_result(file)
+
+
+def test_a_compressed_result_is_read_as_the_other(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "r.json", tmp_path / "r.json.zst"
+    write_result(make_result(), plain)
+    write_result(make_result(), packed)
+    assert read_result(packed) == read_result(plain)
+    assert packed.stat().st_size < plain.stat().st_size
+
+
+def test_a_compressed_result_that_is_cut_off_is_an_error_of_one_line(tmp_path: Path) -> None:
+    packed = tmp_path / "r.json.zst"
+    write_result(make_result(), packed)
+    packed.write_bytes(packed.read_bytes()[:-40])
+    with pytest.raises(LabError, match=r"r\.json\.zst: (compressed, and cut off|not JSON, or cut)"):
+        read_result(packed)

@@ -10,11 +10,12 @@ import pytest
 from samples import allocators, soak_csv, suite, write_samples
 from scorecard_samples import ROOT, RunScorecard, tables_of
 
-from hakmem_lab.base.paths import Paths
+from hakmem_lab.base.reading import read_bytes, unpacked
 from hakmem_lab.cli.scorecard import usual_sources
 from hakmem_lab.run.results import write_result
 
 pytestmark = pytest.mark.slow
+RESULTS = ROOT / "docs/results"
 
 
 def test_names_do_not_break_the_table(run_scorecard: RunScorecard, tmp_path: Path) -> None:
@@ -108,10 +109,10 @@ def test_what_is_taken_when_nothing_is_named(tmp_path: Path) -> None:
     (kept / "soak-9.8.7").mkdir(parents=True)
     for name in ("steady-profiles-9.8.7", "steady-9.8.7", "suite-9.8.7", "suite-1.0.0", "other"):
         (kept / f"{name}.json").touch()
-    results, soaks = usual_sources(Paths(tmp_path), "9.8.7")
+    results, soaks = usual_sources(kept, "9.8.7")
     assert [file.stem for file in results] == ["suite-9.8.7", "steady-9.8.7"]
     assert soaks == [kept / "soak-9.8.7"]
-    assert usual_sources(Paths(tmp_path), "2.0.0") == ([], [])
+    assert usual_sources(kept, "2.0.0") == ([], [])
 
 
 # --- the one that is kept -------------------------------------------------------------------------
@@ -163,7 +164,16 @@ def test_the_kept_scorecard_is_what_the_kept_data_gives(run_scorecard: RunScorec
 
 
 def test_kept_data_names_no_place_of_the_machine_it_is_from() -> None:
-    files = sorted((ROOT / "docs/results").glob("*.json"))
+    files = sorted([*RESULTS.rglob("*.json"), *RESULTS.rglob("*.json.zst")])
     assert files
     for file in files:
-        assert not re.search(r'[" =](/home|/root|/tmp|/work|/mnt|/srv)\b', file.read_text()), file
+        text = unpacked(file, read_bytes(file)).decode()
+        assert not re.search(r'[" =](/home|/root|/tmp|/work|/mnt|/srv)\b', text), file
+
+
+def test_kept_data_is_small() -> None:
+    """Results of the lab are compressed, and no file takes more than 300 KB."""
+    for file in RESULTS.rglob("*"):
+        assert not file.is_file() or file.stat().st_size <= 300_000, file
+        if file.suffix == ".json":
+            assert "schema_version" not in json.loads(file.read_text()), f"{file}: publish it as .json.zst"

@@ -1,7 +1,6 @@
 """The built site in a real Chromium, read from its folder: at a desk and on a phone, light and dark. Nothing overflows, nothing
 is said on the console, nothing is asked for outside of the folder; the search finds, the plots are drawn."""
 
-import json
 import os
 import shutil
 import time
@@ -14,6 +13,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
+
+from hakmem_lab.base.reading import read_json
 
 SITE = Path(os.environ["SITE_TEST_FOLDER"])
 ROOT = Path(__file__).resolve().parents[2]
@@ -251,7 +252,7 @@ def test_plots(watched: Any, shape: dict[str, Any], scheme: str) -> None:
 
 
 def test_the_suite_is_drawn_from_its_file(watched: Any) -> None:
-    kept = json.loads(next((ROOT / "docs/results").glob("suite-*.json")).read_text(encoding="utf-8"))
+    kept = read_json(next((ROOT / "docs/results").glob("suite-*.json.zst")))
     page = watched(**DESK)
     page.open("results/index.html")
     other = next(trace for trace in traces(page, "suite") if trace["name"] == "mimalloc3")

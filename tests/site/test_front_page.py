@@ -26,7 +26,7 @@ def table() -> list[tuple[str, list[str]]]:
 
 
 def result(name: str) -> Result:
-    return read_result(next(RESULTS.glob(f"{name}-*.json")))
+    return read_result(next(RESULTS.glob(f"{name}-*.json.zst")))
 
 
 @cache

@@ -39,19 +39,20 @@ def is_stream(place: Path) -> bool:
         return False
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_whole(file: Path, content: str | bytes) -> None:
     """Writes the file anew, in one step: a reader sees the old one or the new one."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8")
     place = place_of(file)
     if is_stream(place):
-        with place.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with place.open("wb") as stream:
+            stream.write(data)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     # A name may have all the length that there is: this one is short.
     partial = place.with_name(f".{place.name[:40]}.{os.getpid()}")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with partial.open("wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())  # a full disk may say so only here
         partial.replace(place)

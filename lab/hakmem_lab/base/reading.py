@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 from hakmem_lab.base.errors import LabError
 
 MOST_BYTES = 512 << 20  # a suite of 100 rows and 20 rounds has 4 MB
 MOST_DEEP = 32  # lists in lists; results have 6
 LARGEST, SMALLEST = 2.0**63, 1e-15  # figures beyond these are nobody's, and their ratios overflow
+
+COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a zstd frame begins
 
 Place = tuple[Any, ...]  # keys and indices that lead to a value
 
@@ -48,6 +52,21 @@ def read_bytes(source: str | Path) -> bytes:
     except OSError as error:
         raise LabError(f"{source}: {error.strerror}") from None
     return b"".join(parts)
+
+
+def unpacked(source: str | Path, data: bytes) -> bytes:
+    """The data of a file that may be compressed with zstd, whatever its name."""
+    if not data.startswith(COMPRESSED):
+        return data
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
+            content = stream.read(MOST_BYTES + 1)
+            whole = not stream.read(1)
+    except zstandard.ZstdError as error:
+        raise LabError(f"{source}: compressed, and cut off or damaged: {error}") from None
+    if not whole or len(content) > MOST_BYTES:
+        raise LabError(f"{source}: larger than {MOST_BYTES >> 20} MiB")
+    return content
 
 
 def locate(path: Place) -> str:
@@ -97,7 +116,7 @@ def without_halves(content: Any) -> Any:
 def read_json(file: Path) -> Any:
     """The content of a JSON file; a LabError says what is wrong with it."""
     try:
-        text = read_bytes(file).decode()
+        text = unpacked(file, read_bytes(file)).decode()
         content = json.loads(text)
     except UnicodeDecodeError:
         raise LabError(f"{file}: not a result file: not text") from None

@@ -19,6 +19,7 @@ from hakmem_lab.cli import (
     hunt,
     publish,
     report,
+    results,
     scale,
     scorecard,
     servers,
@@ -266,6 +267,7 @@ for module in (
     scale,
     scorecard,
     publish,
+    results,
     where,
     tune,
 ):

@@ -5,6 +5,7 @@ its path it cannot know the version. What is kept in docs/results has neither fa
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +37,7 @@ def parse_versions(texts: list[str]) -> dict[str, str]:
     return versions
 
 
-def set_versions(result: Result, versions: dict[str, str]) -> Result:
+def set_versions(result: Result, versions: Mapping[str, str]) -> Result:
     """The result with versions of allocators whose version it does not know."""
     unknown = [a.name for a in result.allocators if a.version == UNKNOWN]
     for name in versions:
@@ -91,6 +92,25 @@ def refuse_faults(file: Path, result: Result) -> None:
         raise LabError(f"{file}: not to be published: {found[0]}{more}; --as-it-is does it anyway")
 
 
+def publish(
+    file: Path,
+    output: Path,
+    strip: Sequence[Path] = (),
+    versions: Mapping[str, str] | None = None,
+    as_it_is: bool = False,
+) -> list[str]:
+    """Writes the result for others; the paths of this machine that are left in it."""
+    result = read_result(file)
+    if not as_it_is:
+        refuse_faults(file, result)
+    result = shorten_paths(set_versions(result, versions or {}), list(strip))
+    try:
+        write_result(result, output)
+    except OSError as error:
+        raise LabError(f"--output {output}: {error.strerror}") from None
+    return paths_left(result)
+
+
 def publish_command(
     file: Annotated[Path, typer.Argument(metavar="RESULT.json", help="A result that was kept.")],
     output: Annotated[
@@ -115,19 +135,11 @@ def publish_command(
         ),
     ] = False,
 ) -> None:
-    """Writes a result anew for others: paths from the repository on, versions filled in."""
+    """Writes a result anew for others: paths from the repository on, versions filled in. A name
+    that ends in .json.zst has it compressed."""
     check_output("--output", output)
-    result = read_result(file)
-    if not as_it_is:
-        refuse_faults(file, result)
-    result = set_versions(result, parse_versions(version or []))
-    result = shorten_paths(result, strip or [])
-    try:
-        write_result(result, output)
-    except OSError as error:
-        raise LabError(f"--output {output}: {error.strerror}") from None
+    left = publish(file, output, strip or [], parse_versions(version or []), as_it_is)
     print_lines([f"written: {output}"])
-    left = paths_left(result)
     if left:
         shown = ", ".join(left[:5])
         print_lines([f"paths of this machine are left, --strip takes them out: {shown}"])

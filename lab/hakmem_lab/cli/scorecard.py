@@ -1,5 +1,6 @@
 """The command hakmem-lab scorecard."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,10 @@ from hakmem_lab.run.allocators import hakmem
 from hakmem_lab.run.mimalloc_bench import ENTRIES
 from hakmem_lab.run.results import read_result, understood
 from hakmem_lab.run.rows import read_suite
-from hakmem_lab.scorecard.evidence import KINDS, Evidence, SoakRun, Source
+from hakmem_lab.scorecard.evidence import KINDS, Evidence, SoakRun, Source, stem_of
 from hakmem_lab.scorecard.page import Origin, render_scorecard
+
+VERSIONED = re.compile(r"-(\d+(?:\.\d+)+)(?:\.json(?:\.zst)?)?$")
 
 
 def name_of(paths: Paths, file: Path) -> str:
@@ -29,10 +32,18 @@ def name_of(paths: Paths, file: Path) -> str:
     return file.name if shown.startswith("/") else shown
 
 
-def usual_sources(paths: Paths, version: str) -> tuple[list[Path], list[Path]]:
-    """What the repository keeps: the scorecard it has is made from that, a file a purpose."""
-    kept = paths.root / "docs/results"
-    results = [kept / f"{purpose}-{version}.json" for purpose in KINDS]
+def kept_version(kept: Path, version: str) -> str:
+    """`version` where it has results, else the newest one that has some."""
+    found = {match[1] for f in kept.glob("*-*") if (match := VERSIONED.search(f.name))}
+    if version in found or not found:
+        return version
+    return max(found, key=lambda text: [int(part) for part in text.split(".")])
+
+
+def usual_sources(kept: Path, version: str) -> tuple[list[Path], list[Path]]:
+    """What the repository keeps of a version: a file a purpose, compressed or not."""
+    names = [f"{purpose}-{version}.json" for purpose in KINDS]
+    results = [kept / f"{name}{ending}" for name in names for ending in ("", ".zst")]
     soaks = [kept / f"soak-{version}"]
     return [file for file in results if file.is_file()], [s for s in soaks if s.is_dir()]
 
@@ -57,10 +68,8 @@ def read_evidence(
 
     def name_origin(file: Path) -> str:
         name = name_of(paths, file)
-        if any(Path(origin.name).stem == Path(name).stem for origin in origins):
-            raise LabError(
-                f"{file}: a second file called {Path(name).stem}; lines name their file so"
-            )
+        if any(stem_of(origin.name) == stem_of(name) for origin in origins):
+            raise LabError(f"{file}: a second file called {stem_of(name)}; lines name their file so")
         origins.append(Origin(name, file))
         return name
 
@@ -94,13 +103,19 @@ def scorecard_command(
         typer.Option("--output", "-o", metavar="FILE", help="Default: docs/scorecard.md."),
     ] = None,
     strip: StripOption = None,
+    kept: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where results are by default: docs/results."),
+    ] = None,
     root: Annotated[Path | None, typer.Option(help="The repository.")] = None,
 ) -> None:
     """Writes docs/scorecard.md from results: every goal, its figure, met or not (rule R5)."""
     paths = find_paths(root)
     version = hakmem(paths).version
     given, soaks = split_sources([*(results or []), *(files or [])], soak or [])
-    usual_results, usual_soaks = usual_sources(paths, version)
+    kept = kept or paths.root / "docs/results"
+    measured = kept_version(kept, version)
+    usual_results, usual_soaks = usual_sources(kept, measured)
     keeper = Keeper(output or paths.root / "docs/scorecard.md", make_directories=False)
     evidence, origins = read_evidence(
         paths, given or usual_results, soaks or usual_soaks, strip or []

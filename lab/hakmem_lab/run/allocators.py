@@ -61,18 +61,32 @@ def glibc() -> Allocator:
     return Allocator("glibc", version, "the system's C library")
 
 
-def describe_commit(root: Path) -> str:
-    """The commit of the sources, with -dirty when they were changed since; empty without git."""
+# What a result is made of. Documentation may change during the hours that a run takes.
+SOURCES = ("src", "include", "bench", "lab", "cmake", "scripts", "CMakeLists.txt", "Makefile")
+
+
+def git(root: Path, *words: str) -> str:
+    """What it prints; empty without git, and outside a repository."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty"],
-            capture_output=True,
-            text=True,
-            check=False,
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
         )
     except OSError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return done.stdout.rstrip() if done.returncode == 0 else ""
+
+
+def changed_sources(root: Path, untracked: bool = True) -> list[str]:
+    """Files of SOURCES that differ from the commit that is checked out."""
+    files = "all" if untracked else "no"
+    found = git(root, "status", "--porcelain", f"--untracked-files={files}", "--", *SOURCES)
+    return [line[3:] for line in found.splitlines()]
+
+
+def describe_commit(root: Path) -> str:
+    """The commit of the sources, with -dirty when they were changed since; empty without git."""
+    commit = git(root, "describe", "--always")
+    return f"{commit}-dirty" if commit and changed_sources(root, untracked=False) else commit
 
 
 def fingerprint(library: Path) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import zstandard
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
@@ -176,7 +177,14 @@ def schema() -> dict[str, Any]:
 
 
 def write_result(result: Result, file: Path) -> None:
-    write_whole(file, as_text(result))
+    """Compressed where the file's name ends in .zst."""
+    text = as_text(result)
+    write_whole(file, compressed(text) if file.suffix == ".zst" else text)
+
+
+def compressed(text: str) -> bytes:
+    """At a level that a file deserves which is written once and then stays in the repository."""
+    return zstandard.ZstdCompressor(level=19, write_checksum=True).compress(text.encode())
 
 
 def as_text(result: Result) -> str:

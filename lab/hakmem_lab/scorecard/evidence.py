@@ -1,6 +1,6 @@
 """What the scorecard judges: one result for each purpose, and soaks. Who is who in a result.
 
-A purpose has one file, so that no second one can win over the first: docs/results/suite-0.1.0.json
+A purpose has one file, so that no second one can win over the first: docs/results/suite-0.1.0.json.zst
 is of the purpose `suite`. A file of another name has the purpose that its kind of result is for.
 """
 
@@ -76,7 +76,7 @@ class Evidence:
         return None if source is None or source.result.settings.get("quick") else source
 
     def add(self, source: Source) -> None:
-        purpose = purpose_of(Path(source.name).stem, source.result.kind)
+        purpose = purpose_of(stem_of(source.name), source.result.kind)
         if purpose is None:
             return
         if purpose in self.results:
@@ -85,6 +85,11 @@ class Evidence:
                 f" {self.results[purpose].name}; one run is judged"
             )
         self.results[purpose] = source
+
+
+def stem_of(file: Path | str) -> str:
+    """A result's name without its folder and endings: suite-0.1.0 of suite-0.1.0.json.zst."""
+    return Path(Path(file).name.removesuffix(".zst")).stem
 
 
 def purpose_of(stem: str, kind: str) -> str | None:

@@ -21,6 +21,7 @@ from hakmem_lab.scorecard.evidence import (
     SUITE,
     VARIANTS,
     Evidence,
+    stem_of,
 )
 from hakmem_lab.scorecard.goals import Goal, Line, lines
 from hakmem_lab.scorecard.profiles import ASPECTS, Aspect
@@ -53,7 +54,7 @@ def safe(text: str) -> str:
 
 def short(source: str) -> str:
     """A file's name without its directory and ending: enough to find it in the list at the end."""
-    return Path(source).stem
+    return stem_of(source)
 
 
 def show_value(value: float, digits: int, unit: str, scientific: bool) -> str:
@@ -231,7 +232,7 @@ def how_lines(version: str) -> list[str]:
     return [
         *(f"- `{purpose}`: `{command}`" for purpose, command in commands.items()),
         "",
-        f"A result is kept by `{lab} publish RESULT.json -o docs/results/PURPOSE-{version}.json`;"
+        f"A result is kept by `{lab} publish RESULT.json -o docs/results/PURPOSE-{version}.json.zst`;"
         " then `make scorecard`.",
     ]
 
