@@ -46,7 +46,7 @@ FORMS = {
     "hakmem stats $PID | head -1; sleep 5; hakmem stats $PID | head -1": SUM + "\n" + SUM[1:],
     "hakmem stats $PID | head -10": SUM
     + r"\n.*\n  live .*\n    asked for .*\n    rounding .*\n  slack .*\n  caches .*\n  fragmentation .*\n  metadata .*\n  not ours .*$",
-    "hakmem stats": r"\A +PID +resident +live +waste .*(\n.*)* your-program",
+    "hakmem stats": r"\A +PID +resident +live +waste .*(\n.*)*\n +\d+ .* \S*perl ",  # the line is cut within its path
     "hakmem doctor -- your-program": r"^ok    library: .*(\n(ok   |skip ).*)+$",
     "hakmem prof -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?",
     "hakmem prof --growth=5 $PID": PLACES + r"\nyour-program \(\d+\): .* grown in \d+ s, at \d+ places?",
