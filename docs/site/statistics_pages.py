@@ -31,7 +31,9 @@ def options_page(options: list[dict[str, Any]]) -> str:
     parts = [
         "# Options\n",
         "Every variable that the library reads, from its own table (`hakmem options`). They are read once, at start, and not in "
-        "set-user-ID programs. A value that is not accepted is told on stderr, and the default holds.\n",
+        "set-user-ID programs. A value that is not accepted costs a line on stderr, and the default holds.\n",
+        "`SS` in a name is a SuperSlab: 2 MiB of address space, cut into slices of 64 KiB for slabs and large blocks. Names of the "
+        "predecessor that are accepted too: [Machines](porting.md#names-of-the-predecessor).\n",
         "The same names stand in `/etc/hakmem.conf` and in the symbol `hakmem_options` of a program; the environment goes before "
         "both. `hakmem options --effective PID` says what a process runs with, and which of them won.\n",
         "| Option | In a word |\n|---|---|",
