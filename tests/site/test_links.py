@@ -112,6 +112,13 @@ def test_every_statistic_of_the_header_is_there() -> None:
     assert "hakmem_resident_bytes" in families and len(families) > 15
 
 
+def test_lists_are_lists() -> None:
+    """The site wants an empty line before a list, and four blanks before what belongs to an item; else the items stay text."""
+    texts = {page: re.sub(r"<pre.*?</pre>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in PAGES}
+    found = {page.name: re.findall(r"^(?:\d+\.|-) .{0,40}", text, re.MULTILINE) for page, text in texts.items()}
+    assert {name: items for name, items in found.items() if items} == {}
+
+
 def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text('<h2 id="there"></h2>', encoding="utf-8")
