@@ -383,7 +383,7 @@ def test_contrast(opened: Any, scheme: str) -> None:
 
 
 def test_a_report_of_the_kept_results(opened: Any, tmp_path: Path) -> None:
-    results, soaks = usual_sources(Paths(ROOT), hakmem(Paths(ROOT)).version)
+    results, soaks = usual_sources(ROOT / "docs/results", hakmem(Paths(ROOT)).version)
     read = [(file, read_result(file)) for file in results[:2]]
     page = tmp_path / "report.html"
     page.write_text(render(read, read_soaks(soaks)), encoding="utf-8")

@@ -98,8 +98,8 @@ def test_says_first_what_is_left_and_how_long_it_takes(project: Path, results: R
     assert code == 0 and what_ran(project) == []
     lines = [line.strip() for line in said.splitlines()]
     assert lines == [
-        "quick         to be measured, about 10 min",
-        "slow          to be measured, about 2.0 h",
+        "quick  to be measured, about 10 min",
+        "slow   to be measured, about 2.0 h",
         "left: 2 of 2 parts, about 2.2 h",
     ]
 
@@ -161,7 +161,7 @@ def test_a_part_that_was_stopped_goes_on(
     assert results("--rounds", 1)[0] != 0
     assert what_ran(project) == ["quick 1", "slow"]
     monkeypatch.delenv("SLOW_ENDS_WITH")
-    assert "slow          goes on" in results("--plan", "--rounds", 1)[1]
+    assert "slow   goes on" in results("--plan", "--rounds", 1)[1]
     assert results("--rounds", 1)[0] == 0
     assert what_ran(project) == ["slow", "finished 1.2.3"]
     kept = project / "build/bench/results-try/slow/slow.txt"
@@ -183,7 +183,7 @@ def test_the_time_that_a_part_took_is_the_next_estimate(project: Path, results: 
     done = json.loads(mark.read_text(encoding="utf-8"))
     mark.write_text(json.dumps(done | {"minutes": 45.0}), encoding="utf-8")
     commit(project)
-    assert "slow          to be measured, about 45 min" in results("--plan", "--rounds", 1)[1]
+    assert "slow   to be measured, about 45 min" in results("--plan", "--rounds", 1)[1]
 
 
 def test_chooses_parts(project: Path, results: Results) -> None:

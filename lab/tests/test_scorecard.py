@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from samples import soak_csv
 from scorecard_samples import (
+    EVEN,
     LEAN_SERVERS,
     ROOT,
     ROUNDS,
@@ -55,7 +56,7 @@ TIME_18 = "geometric mean of time / mimalloc 3: the field's 18 rows"
 PEAK_ALL = "geometric mean of peak / mimalloc 3: all rows"
 BEST = "each row's time / its best peer's"
 LEANEST = "each row's peak / the leanest peer's that caches for threads"
-WITH_64 = "64 threads: peak / the leanest peer's that caches for threads"
+MANY = "64, 256 and 1,024 threads: peak / the leanest peer's that caches for threads"
 SCALING = "8 and 64 threads, throughput kept of that with few: median peer / hakmem"
 M = "M1 to M4: random_mixed's throughput / mimalloc 3's"
 CALLS = "R3: mmap, munmap and madvise an operation, in each profile"
@@ -77,7 +78,7 @@ def test_every_goal_is_one_line() -> None:
         for goal in GOALS:
             assert cells.count(goal.name) == 1, goal.name
         assert f"**{len(GOALS)} goals: " in text
-        counts = re.findall(r"(\d+) (?:not )?(?:met|certain|measured)[,.]", text.splitlines()[0])
+        counts = re.findall(r"(\d+) (?:not )?(?:met|certain|measured)[,.]", text.splitlines()[2])
         assert sum(map(int, counts)) == len(GOALS) and len(counts) == 4
         assert [cells.count(rule.name) for rule in RULES] == [1] * len(RULES)
 
@@ -86,38 +87,53 @@ def test_the_table_of_goals_is_whole() -> None:
     names = [goal.name for goal in GOALS]
     assert len(set(names)) == len(names)
     for goal in GOALS:
-        assert goal.rule in RULES and goal.evidence in {*KINDS, "soak"}, goal.name
+        assert goal.rule in RULES and goal.evidence in {*KINDS, "soak", ""}, goal.name
         assert goal.source and goal.bar.text, goal.name
 
 
 # Each goal's bar once more, as it was agreed: nobody changes one by the way.
 BARS = {
-    TIME_18: "≤ 0.76",
-    TIME_ALL: "≤ 0.74",
+    TIME_18: "≤ 0.70",
+    TIME_ALL: "≤ 0.70",
     BEST: "each row's own",
     SCALING: "≤ 1.00",
     "growth by realloc: time / glibc's": "≤ 1.00",
     M: "≥ 70% (M4)",
     "geometric mean of peak / mimalloc 3: the field's 18 rows": "≤ 0.47",
-    PEAK_ALL: "≤ 0.50",
+    PEAK_ALL: "≤ 0.48",
     LEANEST: "≤ 1.15",
-    WITH_64: "≤ 1.15",
+    MANY: "≤ 1.10",
     "larson's peak": "≤ 14 MB",
     "lean: geometric mean of peak / mimalloc 3: the field's 18 rows": "≤ 0.44",
     "lean: geometric mean of peak / mimalloc 3: all rows": "≤ 0.47",
     "lean: geometric mean of peak / glibc: all rows": "≤ 1.00",
     "lean: geometric mean of time / balanced": "≤ 1.10",
-    "programs: geometric mean of CPU time / mimalloc 3": "≤ 1.00, upper end ≤ 1.03",
-    "programs: geometric mean of peak / mimalloc 3": "≤ 0.82",
+    "programs: geometric mean of CPU time / mimalloc 3": "≤ 0.97, upper end ≤ 1.02",
+    "programs: geometric mean of peak / glibc": "≤ 1.00",
+    "programs: each one's peak / glibc's": "≤ 1.10",
+    "lean, programs: geometric mean of peak / glibc": "≤ 0.95",
+    "lean, programs: each one's peak / glibc's": "≤ 1.10",
+    "lean, programs: geometric mean of CPU time / balanced": "≤ 1.10",
     "programs that are slower than on glibc with certainty": "none",
     SLOWER_SERVERS: "none",
-    LEAN_SERVERS: "> 50%",
+    LEAN_SERVERS: "≥ 70% (7 of 10)",
+    "servers: each one's memory after 10 s without load / the lowest": "≤ 1.10",
     "instructions of a malloc and its free: fast, without the sampler": "≤ 36",
     "instructions of a malloc and its free: standard, with its countdown": "≤ 38",
     "standard / fast, instructions of a malloc and its free": "≤ 1.01",
     "sampling profiler at its default rate: time / without": "≤ 1.005",
-    "hardened, light: geometric mean of time / standard": "≤ 1.15",
-    "hardened, full: geometric mean of time / standard": "≤ 1.60",
+    "sampling profiler at its default rate: peak / without": "≤ 1.002",
+    "hardened, light: geometric mean of time / standard": "≤ 1.25",
+    "hardened, full: geometric mean of time / standard": "≤ 2.40",
+    "hardened, light, programs: geometric mean of CPU time / standard": "≤ 1.05",
+    "hardened, light, servers: geometric mean of CPU time / standard": "≤ 1.05",
+    "start-up and one block of each class: peak beyond an empty library's": "≤ 200 KB",
+    "longest wait that the allocator causes": "≤ 1 ms",
+    "half freed in any of five shapes: gone 5 s later, and under a memory limit it lives": "all five",
+    "40 sleeping threads that used all classes: resident, each": "≤ 0.35 MB",
+    "`.ci/run`": "≤ 20 min",
+    "`make test`": "≤ 6 min",
+    "`make demo`": "≤ 2 min",
     "start-up: peak beyond an empty library's": "≤ 50 KB",
     "start-up: system calls beyond an empty library's": "≤ 2",
     IDLE: "≤ 65 MB",
@@ -174,9 +190,9 @@ BAR = at_most(1.0, "1.00")
         (ROW_TIME, 1.0, 0.99, 1.03, 6, "met"),
         (ROW_TIME, 1.05, 1.02, 1.06, 6, "not certain"),
         (ROW_TIME, 1.05, 1.04, 1.06, 6, "not met"),
-        (UPPER_END, 0.99, 0.97, 1.03, 6, "met"),
+        (UPPER_END, 0.99, 0.97, 1.02, 6, "met"),
         (UPPER_END, 1.01, 0.99, 1.02, 6, "not certain"),
-        (UPPER_END, 0.99, 0.97, 1.04, 6, "not certain"),
+        (UPPER_END, 0.99, 0.97, 1.03, 6, "not certain"),
         (UPPER_END, 1.02, 1.01, 1.03, 6, "not met"),
         (CERTAIN_MISS, 1.05, 1.02, 1.08, 6, "met"),
         (CERTAIN_MISS, 1.05, 1.04, 1.08, 6, "not met"),
@@ -231,14 +247,14 @@ def test_a_suite_that_meets_its_goals(card: MakeCard) -> None:
     assert {found[goal.name]["verdict"] for goal in of_suite} == {"met"}
     assert len(of_suite) == 15
     line = found[TIME_ALL]
-    assert (line["figure"], line["95% interval"]) == ("0.700", "0.700 to 0.700")
+    assert (line["figure"], line["95% interval"]) == ("0.690", "0.690 to 0.690")
     assert (line["of"], line["from"]) == (f"{len(ROWS)} rows, {ROUNDS} rounds", "suite")
     assert found[TIME_18]["of"] == f"18 rows, {ROUNDS} rounds"
     assert found[PEAK_ALL]["figure"] == "0.400"
     assert found[BEST]["figure"] == f"{len(ROWS)} of {len(ROWS)} inside"
     assert found["lean: geometric mean of peak / glibc: all rows"]["figure"] == "0.864"
     assert found["larson's peak"]["figure"] == "2.0 MB"
-    assert found[M]["figure"] == "142.9% (M4 reached)"
+    assert found[M]["figure"] == "144.9% (M4 reached)"
 
 
 def test_fewer_than_six_rounds_are_not_certain(card: MakeCard) -> None:
@@ -253,7 +269,8 @@ def test_fewer_than_six_rounds_are_not_certain(card: MakeCard) -> None:
 def test_what_has_no_data_is_not_measured(card: MakeCard) -> None:
     found = card()
     for goal in GOALS:
-        assert found[goal.name]["verdict"] == f"not measured: needs `{goal.evidence}`", goal.name
+        why = f"needs `{goal.evidence}`" if goal.evidence else "no command of the lab does it yet"
+        assert found[goal.name]["verdict"] == f"not measured: {why}", goal.name
 
 
 def test_short_runs_are_no_measurement(card: MakeCard) -> None:
@@ -266,7 +283,7 @@ def test_an_interval_over_the_bar_is_not_certain(card: MakeCard) -> None:
     """In the middle of its rounds each row is at the bar, in others a quarter above or below."""
 
     def around(_row: str, name: str, round_: int) -> float:
-        return (0.74 + (round_ - 3.5) / 10) / 0.7 if name == "hakmem" else 1.0
+        return (0.70 + (round_ - 3.5) / 10) / 0.69 if name == "hakmem" else 1.0
 
     found = card(suite(around))
     assert found[TIME_ALL]["verdict"] == "not certain"
@@ -275,8 +292,8 @@ def test_an_interval_over_the_bar_is_not_certain(card: MakeCard) -> None:
 
 def test_every_row_has_a_bar_of_its_own(card: MakeCard) -> None:
     """With 3% of allowance: 0.98 for mixed400 is 1.009, 0.95 for mixed-big 0.979."""
-    assert card(suite(in_row("mixed400", hakmem=1.0 / 0.7)))[BEST]["verdict"] == "met"
-    found = card(suite(in_row("mixed-big", hakmem=1.0 / 0.7)))
+    assert card(suite(in_row("mixed400", hakmem=EVEN)))[BEST]["verdict"] == "met"
+    found = card(suite(in_row("mixed-big", hakmem=EVEN)))
     assert found[BEST]["verdict"] == "not met"
     assert found[BEST]["figure"] == f"{len(ROWS) - 1} of {len(ROWS)} inside"
     part = found["mixed-big"]
@@ -285,7 +302,7 @@ def test_every_row_has_a_bar_of_its_own(card: MakeCard) -> None:
 
 
 def test_the_bar_of_today_counts_not_the_one_in_the_file(card: MakeCard) -> None:
-    result = suite(in_row("mixed-big", hakmem=1.0 / 0.7))
+    result = suite(in_row("mixed-big", hakmem=EVEN))
     for row in result.rows:
         row.bar = 5.0
     assert card(result)[BEST]["verdict"] == "not met"
@@ -325,7 +342,7 @@ def test_steps_of_throughput(card: MakeCard) -> None:
         (0.65, "not met", "65.0% (M3 reached)"),
         (0.71, "met", "71.0% (M4 reached)"),
     ):
-        line = card(suite(in_row("mixed400", hakmem=10 / 7 / share)))[M]
+        line = card(suite(in_row("mixed400", hakmem=EVEN / share)))[M]
         assert (line["verdict"], line["figure"]) == (verdict, figure)
 
 
@@ -339,10 +356,10 @@ def test_scaling_is_held_against_the_median_peer(card: MakeCard) -> None:
 
 def test_memory_of_rows(card: MakeCard) -> None:
     found = card(suite(peak=in_row("larson-64T", hakmem=2.4)))
-    assert found[WITH_64]["verdict"] == "not met" and found[LEANEST]["verdict"] == "not met"
+    assert found[MANY]["verdict"] == "not met" and found[LEANEST]["verdict"] == "not met"
     assert found["larson-64T"]["figure"] == "1.20"
     # glibc is nobody's mark here, and a row with few threads is not for the other goal.
-    assert card(suite(peak=in_row("tree", hakmem=2.4)))[WITH_64]["verdict"] == "met"
+    assert card(suite(peak=in_row("tree", hakmem=2.4)))[MANY]["verdict"] == "met"
     assert card(suite(peak=in_row("tree", glibc=0.1)))[LEANEST]["verdict"] == "met"
     grown = card(suite(peak=in_row("mb-larson", hakmem=7.5)))
     assert grown["larson's peak"]["figure"] == "15.0 MB"
@@ -353,7 +370,7 @@ def test_lean(card: MakeCard) -> None:
     found = card(suite(lambda _row, name, _round: 1.06 if name == "lean" else 1))
     line = found["lean: geometric mean of time / balanced"]
     assert (line["figure"], line["verdict"]) == ("0 of 2 inside", "not met")
-    assert found["all rows"]["figure"] == "1.136"
+    assert found["all rows"]["figure"] == "1.152"
     found = card(suite(peak=lambda _row, name, _round: 1.2 if name == "lean" else 1))
     line = found["lean: geometric mean of peak / glibc: all rows"]
     assert (line["figure"], line["verdict"]) == ("1.036", "not met")
@@ -362,7 +379,7 @@ def test_lean(card: MakeCard) -> None:
 def test_growth_against_glibc(card: MakeCard) -> None:
     goal = "growth by realloc: time / glibc's"
     assert card(suite())[goal]["verdict"] == "met"
-    found = card(suite(in_row("append-4096", hakmem=2.1)))
+    found = card(suite(in_row("append-4096", hakmem=2.13)))
     assert found[goal]["verdict"] == "not met" and found["append-4096"]["figure"] == "1.05"
 
 
@@ -373,7 +390,7 @@ def test_variants(card: MakeCard) -> None:
     def variants(**costs: float) -> Result:
         return suite(lambda _row, name, _round: costs.get(name, 1), names=["hakmem", *costs])
 
-    found = card(variants=variants(light=1.1, full=1.7), sampling=variants(unsampled=0.998))
+    found = card(variants=variants(light=1.1, full=2.5), sampling=variants(unsampled=0.998))
     sampler = found["sampling profiler at its default rate: time / without"]
     assert (sampler["figure"], sampler["verdict"]) == ("1.002", "met")
     light = found["hardened, light: geometric mean of time / standard"]

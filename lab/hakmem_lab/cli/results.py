@@ -41,10 +41,11 @@ def show_minutes(minutes: float) -> str:
 def plan_lines(works: Sequence[Work], share: float) -> list[str]:
     """Each part and how long it is likely to take."""
     lines = []
+    width = max(len(work.part.name) for work in works) + 2
     for work in works:
         left = work.minutes(share)
         about = f", about {show_minutes(left)}" if left else ""
-        lines.append(f"  {work.part.name:<14}{work.state}{about}")
+        lines.append(f"  {work.part.name:<{width}}{work.state}{about}")
     total = sum(work.minutes(share) for work in works)
     left_over = sum(not work.is_complete for work in works)
     if not left_over:

@@ -121,7 +121,7 @@ def scorecard_command(
         paths, given or usual_results, soaks or usual_soaks, strip or []
     )
     with understood(", ".join(origin.name for origin in origins)):
-        text = render_scorecard(evidence, origins, version)
+        text = render_scorecard(evidence, origins, version, measured)
     write_page(text, keeper)
     print_lines([f"written: {paths.shown(keeper.file)}, from {len(origins)} files"])
 

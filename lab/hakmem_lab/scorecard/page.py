@@ -11,21 +11,14 @@ from hakmem_lab.base.numbers import NOTHING
 from hakmem_lab.report.page_model import says_where_from
 from hakmem_lab.scorecard.evidence import (
     DEFAULT_PROFILE,
-    INSTRUCTIONS,
     PROFILES,
-    PROGRAMS,
-    SAMPLING,
     SOAK,
-    STARTUP,
-    STEADY_KIND,
-    SUITE,
-    VARIANTS,
     Evidence,
     stem_of,
 )
 from hakmem_lab.scorecard.goals import Goal, Line, lines
 from hakmem_lab.scorecard.profiles import ASPECTS, Aspect
-from hakmem_lab.scorecard.rows import SAMPLED_ROWS
+from hakmem_lab.scorecard.standing import standing_lines
 from hakmem_lab.scorecard.verdicts import (
     MET,
     NOT_MEASURED,
@@ -89,7 +82,10 @@ HEAD = ["goal", "bar", "figure", "95% interval", "of", "rule", "verdict", "from"
 
 def verdict_text(line: Line) -> str:
     verdict = line.verdict
-    why = f"needs `{line.goal.evidence}`" if verdict.word == NOT_MEASURED else verdict.why
+    why = verdict.why
+    if verdict.word == NOT_MEASURED:
+        needed = line.goal.evidence
+        why = f"needs `{needed}`" if needed else "no command of the lab does it yet"
     return f"{verdict.word}: {why}" if why else verdict.word
 
 
@@ -205,46 +201,63 @@ def origin_lines(evidence: Evidence, origins: Sequence[Origin]) -> list[str]:
 
 
 def how_lines(version: str) -> list[str]:
-    """The commands behind the words of what is not measured."""
-    lab = "build/lab/venv/bin/hakmem-lab"
-    rounds = LEAST_FOR_INTERVAL
-    profiles = "speed=HAKMEM_PROFILE=speed,lean=HAKMEM_PROFILE=lean"
-    guards = ",".join(
-        f"{mode}=build/hardened/libhakmem.so HAKMEM_GUARD={mode}" for mode in ("light", "full")
-    )
-
-    def option(text: str) -> str:
-        return f"LAB_ARGS='--allocators {text}'"
-
-    commands = {
-        SUITE: f"make bench ROUNDS={rounds} MIMALLOC_BENCH=DIR {option(f'all,{profiles}')}",
-        PROGRAMS: f"make bench-programs ROUNDS={rounds}",
-        STEADY_KIND: f"{lab} steady --rounds {rounds} --allocators hakmem,{profiles}",
-        INSTRUCTIONS: f"make bench-ir {option('hakmem,fast=build/fast/libhakmem.so')}",
-        VARIANTS: f"make bench ROUNDS={rounds} MIMALLOC_BENCH=DIR"
-        f" {option(f'hakmem,{guards}')}",
-        SAMPLING: f"{lab} suite --rounds 40 --no-system-calls --mimalloc-bench DIR"
-        f" --rows {','.join(SAMPLED_ROWS)} --allocators hakmem,unsampled=HAKMEM_PROF_RATE=0",
-        STARTUP: f"cc -shared -x c /dev/null -o empty.so; {lab} compare --rounds {rounds}"
-        " --allocators hakmem,empty=empty.so -- /bin/true",
-        SOAK: "make soak-results SOAK_SHORT_SEC=3600",
-    }
+    """The command behind the words of what is not measured."""
     return [
-        *(f"- `{purpose}`: `{command}`" for purpose, command in commands.items()),
-        "",
-        f"A result is kept by `{lab} publish RESULT.json -o docs/results/PURPOSE-{version}.json.zst`;"
-        " then `make scorecard`.",
+        "`make results MIMALLOC_BENCH=DIR` measures all of it on the commit that is checked out"
+        " (`bench/results.toml`), and writes this page. `make results RESULTS=PART` measures one"
+        f" part. The results are `docs/results/PART-{version}.json.zst`.",
     ]
 
 
 INTRODUCTION = f"""\
-Made by `hakmem-lab scorecard` from the files named at the end; not edited by hand. One line for
-each goal and one rule for each line, both fixed before the run
-(`lab/hakmem_lab/scorecard/goals.py`); one file answers for a goal. A ratio is taken within each
-round of a run that measures both sides in turn. Intervals: bootstrap over rounds; of rates of
-system calls, Poisson's. A goal of several parts is met when each of them is, and not met when one
-is not; "inside" counts figures, whatever their intervals. MB are thousands of the kernel's kB.
-Where no profile is named it is {DEFAULT_PROFILE}."""
+`hakmem-lab scorecard` writes this page from the files named at its end; nobody edits it.
+
+A **goal** is a figure that hakmem has to reach, a ratio to another allocator in most cases. Goals are
+set above what any peer reaches, so a goal that is not met does not mean that hakmem is worse than
+others. The next section says how it compares; the one after it, which goals are met. Where no
+profile is named it is {DEFAULT_PROFILE}."""
+
+STANDING = """\
+Each figure is hakmem's geometric mean to that of the peer which is hardest to beat: below 1, hakmem
+needs less. In brackets stands the 95% interval. Ahead means that the interval is below 1 against
+every peer of the run, behind that it is above 1 against one; else they are level."""
+
+HOW_JUDGED = """\
+Each goal has one bar, one rule and one file that answers, all fixed before the run
+(`lab/hakmem_lab/scorecard/goals.py`). A ratio is taken within each round of a run that measures both
+sides in turn. Intervals come from a bootstrap over rounds; those of rates of system calls are
+Poisson's. A goal of several parts is met when each of them is, and not met when one is not. "Inside"
+counts figures, whatever their intervals. MB are thousands of the kernel's kB."""
+
+
+def commits_of(evidence: Evidence) -> dict[str, list[str]]:
+    """Which results are of which commit."""
+    found: dict[str, list[str]] = {}
+    for purpose, source in evidence.results.items():
+        ours = [a for a in source.result.allocators if a.name == "hakmem"]
+        told = [a.source.split(",")[0] for a in ours]
+        commit = source.result.settings.get("commit") or (told[0] if told else "unknown")
+        found.setdefault(commit, []).append(purpose)
+    return found
+
+
+def whose_figures(evidence: Evidence, version: str, measured: str) -> list[str]:
+    """Of which version and commits the figures are, and how far that is one measurement."""
+    commits = commits_of(evidence)
+    if not commits:
+        return []
+    machines = {s.result.machine.get("cpu_model") for s in evidence.results.values()}
+    text = f"**The figures are those of version {measured}**"
+    text += "." if measured == version else f"; {version} has not been measured yet."
+    if len(commits) == 1:
+        return [f"{text} All results but soaks are of commit {next(iter(commits))}.", ""]
+    kinds = "one kind of machine" if len(machines) == 1 else f"{len(machines)} kinds of machines"
+    listed = "; ".join(f"{commit}: {', '.join(purposes)}" for commit, purposes in commits.items())
+    return [
+        f"{text} They were measured on {len(commits)} commits ({listed}) and on {kinds}."
+        " Later changes are not in them. `make results` measures all of them anew, on one commit.",
+        "",
+    ]
 
 
 def judged(evidence: Evidence) -> list[str]:
@@ -253,14 +266,20 @@ def judged(evidence: Evidence) -> list[str]:
     words = [line.verdict.word for line in all_lines]
     counts = ", ".join(f"{words.count(word)} {word}" for word in VERDICTS)
     parts = [text for line in all_lines for text in parts_of(line)]
-    text = [f"**{len(all_lines)} goals: {counts}.**", "", "| rule | verdict |", "|---|---|"]
+    text = ["## Goals", "", f"**{len(all_lines)} goals: {counts}.**", "", HOW_JUDGED, "", "| rule | verdict |", "|---|---|"]
     text += [f"| {rule.name} | {safe(rule.text)} |" for rule in RULES]
     text += ["", *sections(all_lines)]
     return [*text, "## Parts", "", *parts] if parts else text
 
 
-def render_scorecard(evidence: Evidence, origins: Sequence[Origin], version: str) -> str:
-    text = [f"# Scorecard of {version}", "", INTRODUCTION, "", *judged(evidence)]
+def render_scorecard(
+    evidence: Evidence, origins: Sequence[Origin], version: str, measured: str | None = None
+) -> str:
+    """`measured` is the version that the files are of, where it is another one."""
+    text = [f"# Scorecard of {version}", "", INTRODUCTION, ""]
+    text += whose_figures(evidence, version, measured or version)
+    text += ["## Where hakmem stands", "", STANDING, "", *standing_lines(evidence)]
+    text += judged(evidence)
     text += ["## Profiles side by side", "", *format_rows(profile_rows(evidence)), ""]
     text += ["## Where the figures come from", "", *origin_lines(evidence, origins)]
     text += ["", "## How to measure", "", *how_lines(version)]

@@ -1,4 +1,4 @@
-"""Figures of results that have rows: the suite, real programs, variants."""
+"""Figures of results that have rows: the suite, and its variants."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 
 from hakmem_lab.analysis import summary
-from hakmem_lab.analysis.servers import judgements
 from hakmem_lab.analysis.statistics import Estimate, geometric_mean, median_estimate, paired_ratios
 from hakmem_lab.base.numbers import Floats
 from hakmem_lab.run.mimalloc_bench import ENTRIES
@@ -17,9 +16,7 @@ from hakmem_lab.scorecard.evidence import (
     GLIBC,
     KB_IN_MB,
     MIMALLOC,
-    PROGRAMS,
     SAMPLING,
-    SERVERS,
     SUITE,
     VARIANTS,
     Evidence,
@@ -42,7 +39,11 @@ FIELD_ROWS = (
 )
 MIXED, LARSON = "mixed400", "mb-larson"
 GROWTH_ROWS = ("vector-256M", "append-4096")
-ROWS_OF_64_THREADS = ("mixed-64T", "larson-64T", "handoff-32-32", "stress-mix-64T")
+ROWS_OF_MANY_THREADS = (  # 64, 256 and 1,024
+    *("mixed-64T", "larson-64T", "handoff-32-32", "stress-mix-64T", "asymmetric-64T", "handoff-63-1"),
+    *("mixed-256T", "larson-256T", "handoff-128-128", "handoff-255-1", "stress-mix-256T"),
+    *("mixed-1024T", "larson-1024T"),
+)
 SAMPLED_ROWS = ("mixed400", "larson", "mb-cfrac")
 M_STEPS = {50: "M1", 55: "M2", 60: "M3", 70: "M4"}
 
@@ -178,18 +179,13 @@ def lean_against_balanced() -> Find:
     return mean(SUITE, hakmem_in("lean"), hakmem_in(DEFAULT_PROFILE), costs, both)
 
 
-def sampler_cost() -> Find:
+def sampler_cost(figures: Figures) -> Find:
     balanced = hakmem_in(DEFAULT_PROFILE)
-    return mean(SAMPLING, balanced, called("unsampled"), costs, [("", sampled_rows)])
+    return mean(SAMPLING, balanced, called("unsampled"), figures, [("", sampled_rows)])
 
 
 def guard_cost(mode: str) -> Find:
     return mean(VARIANTS, called(mode), hakmem_in(DEFAULT_PROFILE), costs, [("", all_rows)])
-
-
-def programs_mean(figures: Figures) -> Find:
-    rows = [("", rows_of(PROGRAMS))]
-    return mean(PROGRAMS, hakmem_in(DEFAULT_PROFILE), called(MIMALLOC), figures, rows)
 
 
 # --- single rows ----------------------------------------------------------------------------------
@@ -199,11 +195,15 @@ Judged = Callable[[Result, RowResult, str, Bar], Part]
 
 
 def each_row(
-    purpose: str, names: Callable[[Evidence], Sequence[str]], judged: Judged, needs_peers: bool
+    purpose: str,
+    names: Callable[[Evidence], Sequence[str]],
+    judged: Judged,
+    needs_peers: bool,
+    profile: str = DEFAULT_PROFILE,
 ) -> Find:
     def find(evidence: Evidence, bar: Bar) -> Found | None:
         source = evidence.of(purpose)
-        name = subject(source.result) if source else None
+        name = subject(source.result, profile) if source else None
         if source is None or name is None:
             return None
         result = source.result
@@ -254,8 +254,8 @@ def rows_against_leanest(names: Callable[[Evidence], Sequence[str]]) -> Find:
     return each_row(SUITE, names, judged, needs_peers=True)
 
 
-def memory_with_64_threads() -> Find:
-    return rows_against_leanest(lambda _evidence: ROWS_OF_64_THREADS)
+def memory_with_many_threads() -> Find:
+    return rows_against_leanest(lambda _evidence: ROWS_OF_MANY_THREADS)
 
 
 def growth_against_glibc() -> Find:
@@ -263,42 +263,6 @@ def growth_against_glibc() -> Find:
         return ratio_part(row, name, GLIBC, costs, bar)
 
     return each_row(SUITE, lambda _evidence: GROWTH_ROWS, judged, needs_peers=False)
-
-
-def programs_against_glibc() -> Find:
-    def judged(_result: Result, row: RowResult, name: str, bar: Bar) -> Part:
-        part = ratio_part(row, name, GLIBC, costs, bar)
-        differs = summary.output_verdict(row, name) == "differs"
-        return replace(part, failed="its output differs from that on glibc" if differs else "")
-
-    return each_row(PROGRAMS, rows_of(PROGRAMS), judged, needs_peers=False)
-
-
-def servers_against_best() -> Find:
-    def judged(result: Result, row: RowResult, name: str, bar: Bar) -> Part:
-        return ratio_part(row, name, summary.best_by_cost(row, peers(result)), costs, bar)
-
-    return each_row(SERVERS, rows_of(SERVERS), judged, needs_peers=True)
-
-
-def servers_with_the_lowest_memory() -> Find:
-    """Percent of them, after the time without load."""
-
-    def find(evidence: Evidence, bar: Bar) -> Found | None:
-        source = evidence.of(SERVERS)
-        name = subject(source.result) if source else None
-        if source is None or name is None:
-            return None
-        ratios = [j.idle for j in judgements(source.result, name) if j.idle is not None]
-        if not ratios:
-            return None
-        lowest = sum(ratio.value <= 1 for ratio in ratios)
-        share = Estimate(100 * lowest / len(ratios), None, None, len(ratios))
-        part = Part("", share, bar, f"{lowest} of {len(ratios)}")
-        rounds = basis([ratio.count for ratio in ratios])
-        return Found([part], source.name, rounds, absent_peers(source.result))
-
-    return find
 
 
 def scaling_against_peers() -> Find:
