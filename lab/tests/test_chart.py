@@ -53,10 +53,24 @@ def test_rows_that_are_lost_are_counted_and_drawn() -> None:
     result = slower_row("slow", 4)
     assert overview(result).peers[0].time.lost == 1
     drawn = draw(overview(result), WIDE)
-    assert drawn.count('class="dots bad"') == 3  # time of both, memory of glibc
-    assert "1 of 15" in drawn and "14 of 15" not in drawn.split("Peak memory")[0]
+    assert drawn.count('class="bar bad"') == 1  # memory of glibc
+    assert drawn.count('class="bar good"') == 3
+    assert ">1/15<" in drawn and ">15/15<" not in drawn.split("Peak memory")[0]
     # Within the noise: nobody has lost.
     assert overview(slower_row("slow", 1.27)).peers[0].time.lost == 0
+
+
+def test_bars_are_sorted_and_stand_beside_their_figures() -> None:
+    time, memory = draw(overview(), WIDE).split(">Peak memory<")
+    assert time.index(">mimalloc3<") < time.index(">glibc<")
+    assert memory.index(">glibc<") < memory.index(">mimalloc3<")
+    assert ">1.25<" in time and ">1.25 to 1.25<" in time
+    assert ">0.90<" in memory
+
+
+def test_one_bar_for_each_peer_however_many_rows() -> None:
+    few, many = draw(overview(suite(3)), WIDE), draw(overview(suite(60)), WIDE)
+    assert abs(len(few) - len(many)) < 100
 
 
 def test_nothing_to_compare_is_no_chart() -> None:

@@ -1,4 +1,4 @@
-"""One chart of a suite: time and peak memory of each peer, as a ratio to hakmem's, row by row.
+"""One chart of a suite: time and peak memory of each peer, as a ratio to hakmem's: a bar a peer.
 
 An SVG without a script, in two layouts, one of them for phones. It follows the reader's choice of
 light or dark; inside a report the page's colours count.
@@ -30,6 +30,12 @@ class Against:
 
     medians: list[float]  # of each row that both ended
     mean: Estimate  # geometric, over these rows
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Between these lie eight of ten rows."""
+        low, high = np.percentile(self.medians, [10, 90])
+        return float(low), float(high)
 
     @property
     def lost(self) -> int:
@@ -100,13 +106,13 @@ class Layout:
     width: int
     head: int  # height above the panels: the title, and what the signs mean
     names: int  # width of the peers' names
-    figures: int  # width of the means and counts at the right of a panel
+    figures: int  # width of the means, intervals and counts at the right of a panel
     beside: bool  # panels beside each other, or below
     letters: int  # of a line of small text
 
 
-WIDE = Layout(width=900, head=80, names=92, figures=112, beside=True, letters=130)
-NARROW = Layout(width=420, head=142, names=86, figures=112, beside=False, letters=58)
+WIDE = Layout(width=900, head=80, names=106, figures=160, beside=True, letters=130)
+NARROW = Layout(width=420, head=142, names=106, figures=160, beside=False, letters=58)
 LINE, AXIS, GAP, FOOT = 26, 52, 24, 14  # heights, and what lies between panels
 
 STYLE = """
@@ -133,11 +139,10 @@ SHAPES = """
 .chart .small { font-size: 12px; }
 .chart .rule { stroke: var(--rule); }
 .chart .one { stroke: var(--faint); stroke-width: 1.5; }
-.chart .dots { stroke-width: 7; stroke-linecap: round; stroke-opacity: 0.6; fill: none; }
-.chart .good { stroke: var(--good); }
-.chart .bad { stroke: var(--bad); }
-.chart .mean { stroke: var(--ink); stroke-width: 2; }
-.chart .diamond { fill: var(--ink); stroke: var(--paper); stroke-width: 1.5; }
+.chart .good { fill: var(--good); }
+.chart .bad { fill: var(--bad); }
+.chart .rows { stroke: var(--faint); stroke-width: 1.5; }
+.chart .mean { stroke: var(--ink); stroke-width: 2; fill: none; }
 """
 
 
@@ -156,63 +161,84 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<path class="{kind}" d="M{exact(x1)} {exact(y1)}L{exact(x2)} {exact(y2)}"/>'
 
 
-def tick(power: int) -> str:
-    return str(2**power) if power >= 0 else f"1/{2**-power}"
+TICKS = [2.0**power * part for power in range(-6, 12) for part in (1, 1.5)]
+LEAST_BETWEEN = 30  # pixels from one tick to the next
+
+
+def bounds(of: Sequence[Against]) -> tuple[float, float]:
+    """Logarithms of the ends of the axis; 1 is always inside."""
+    ends = [1.0]
+    for against in of:
+        mean = against.mean
+        ends += [*against.middle, mean.value, mean.low or mean.value, mean.high or mean.value]
+    return math.log2(min(ends)) - 0.1, math.log2(max(ends)) + 0.1
+
+
+def interval_text(mean: Estimate) -> str:
+    if mean.low is None or mean.high is None:
+        return ""
+    return f"{mean.low:.2f} to {mean.high:.2f}"
 
 
 @dataclass(frozen=True)
 class Panel:
     title: str
-    of: list[Against]  # of each peer
+    of: list[tuple[str, Against]]  # of each peer, with its name
     x: float  # of the names' left end
     y: float
     width: float
     layout: Layout
 
-    def draw(self, names: Sequence[str]) -> list[str]:
+    def draw(self) -> list[str]:
+        """The peers from the one that needs least to the one that needs most."""
+        of = sorted(self.of, key=lambda each: each[1].mean.value)
         left, right = self.x + self.layout.names, self.x + self.width - self.layout.figures
-        values = [value for against in self.of for value in against.medians]
-        low = min(-1, math.floor(math.log2(min(values))))
-        high = max(1, math.ceil(math.log2(max(values))))
-        top, bottom = self.y + AXIS, self.y + AXIS + LINE * len(self.of)
+        low, high = bounds([figures for _, figures in of])
+        top, bottom = self.y + AXIS, self.y + AXIS + LINE * len(of)
 
         def at(value: float) -> float:
             return left + (math.log2(value) - low) / (high - low) * (right - left)
 
         drawn = [text(self.x, self.y + 16, self.title, "panel")]
-        drawn.append(text(right + 12, self.y + 16, "mean · rows lost", "faint small"))
-        every = 1 if (right - left) / (high - low) >= 26 else 2
-        for power in range(low, high + 1):
-            if power % every == 0:
-                kind, x = "one" if power == 0 else "rule", at(2.0**power)
-                drawn.append(line(x, top - 6, x, bottom, kind))
-                drawn.append(text(x, self.y + 40, tick(power), "faint small", "middle"))
-        for number, (name, figures) in enumerate(zip(names, self.of, strict=True)):
-            y = top + LINE * number + LINE / 2
+        drawn.append(text(right + 8, self.y + 40, "mean, interval · lost", "faint small"))
+        shown = [1.0]
+        for value in sorted(TICKS, key=lambda tick: abs(math.log2(tick))):
+            inside = low < math.log2(value) < high
+            if inside and all(abs(at(value) - at(other)) >= LEAST_BETWEEN for other in shown):
+                shown.append(value)
+        for value in sorted(shown):
+            drawn.append(line(at(value), top - 6, at(value), bottom, "rule"))
+            drawn.append(text(at(value), self.y + 40, f"{value:g}", "faint small", "middle"))
+        for number, (name, figures) in enumerate(of):
+            y, mean = top + LINE * number + LINE / 2, figures.mean
             drawn.append(text(self.x, y + 4, name))
-            for kind, lost in (("good", False), ("bad", True)):
-                of_kind = [value for value in figures.medians if (value * NOISE < 1) is lost]
-                if of_kind:
-                    dots = "".join(f"M{exact(at(value))} {exact(y)}h0" for value in of_kind)
-                    drawn.append(f'<path class="dots {kind}" d="{dots}"/>')
-            mean = figures.mean
+            start, end = sorted((at(1), at(mean.value)))
+            kind = "bad" if mean.value < 1 else "good"
+            drawn.append(
+                f'<rect class="bar {kind}" x="{exact(start)}" y="{exact(y - 7)}"'
+                f' width="{exact(max(end - start, 0.5))}" height="14"/>'
+            )
+            drawn.append(line(at(figures.middle[0]), y, at(figures.middle[1]), y, "rows"))
             if mean.low is not None and mean.high is not None:
-                drawn.append(line(at(mean.low), y, at(mean.high), y, "mean"))
-            top_of_sign = f"M{exact(at(mean.value))} {exact(y - 7)}"
-            drawn.append(f'<path class="diamond" d="{top_of_sign}l5.5 7-5.5 7-5.5-7z"/>')
-            drawn.append(text(right + 12, y + 4, f"{mean.value:.2f}"))
-            count = f"{figures.lost} of {len(figures.medians)}"
-            drawn.append(text(right + 52, y + 4, count, "faint"))
+                ends = [at(mean.low), at(mean.high)]
+                marks = "".join(f"M{exact(x)} {exact(y - 5)}v10" for x in ends)
+                across = f"M{exact(ends[0])} {exact(y)}L{exact(ends[1])} {exact(y)}"
+                drawn.append(f'<path class="mean" d="{marks}{across}"/>')
+            drawn.append(text(right + 8, y + 4, f"{mean.value:.2f}"))
+            drawn.append(text(right + 42, y + 4, interval_text(mean), "faint small"))
+            count = f"{figures.lost}/{len(figures.medians)}"
+            drawn.append(text(right + 122, y + 4, count, "faint small"))
+        drawn.append(line(at(1), top - 6, at(1), bottom, "one"))
         return drawn
 
 
 def signs(overview: Overview, letters: int) -> list[str]:
     """What the signs mean, in lines of so many letters at most."""
-    interval = f", {CONFIDENCE:.0%} interval" if overview.rounds >= LEAST_FOR_INTERVAL else ""
+    interval = f" with its {CONFIDENCE:.0%} interval" if overview.rounds >= LEAST_FOR_INTERVAL else ""
     return textwrap.wrap(
-        f"A dot is one benchmark: what the other allocator needs, as a ratio to {overview.subject}."
-        " Left of 1 the other is better, which counts as lost (orange) beyond 3% of noise."
-        f" Diamond: geometric mean{interval}.",
+        f"Bar: what the other allocator needs, as a ratio to {overview.subject}: geometric mean"
+        f"{interval}. Thin line: eight of ten benchmarks. Left of 1 (orange) the other needs less."
+        " Lost: benchmarks on which it needs less by more than 3%.",
         letters,
     )
 
@@ -227,8 +253,8 @@ def draw(overview: Overview, layout: Layout, style: str = STYLE) -> str:
     panels = []
     for number, (title, of) in enumerate(
         (
-            ("Time", [peer.time for peer in peers]),
-            ("Peak memory", [peer.memory for peer in peers]),
+            ("Time", [(peer.name, peer.time) for peer in peers]),
+            ("Peak memory", [(peer.name, peer.memory) for peer in peers]),
         )
     ):
         x = margin + (number * (width + GAP) if layout.beside else 0)
@@ -246,7 +272,7 @@ def draw(overview: Overview, layout: Layout, style: str = STYLE) -> str:
     below = 28 + 20 * len(titles)
     drawn += [text(margin, below + 16 * n, part, "faint small") for n, part in enumerate(lines)]
     for panel in panels:
-        drawn += panel.draw([peer.name for peer in peers])
+        drawn += panel.draw()
     rules = f"<style>{style}{SHAPES}</style>" if style else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"'
