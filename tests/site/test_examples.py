@@ -173,20 +173,6 @@ def test_parts_are_those_of_the_sum() -> None:
     assert set(named) == set(cells("symptoms.md", "The largest part"))
 
 
-def test_figures_of_the_answer_are_those_of_the_scorecard() -> None:
-    """Whoever makes the scorecard anew is told that the answer has to change."""
-    scorecard = (DOCS / "scorecard.md").read_text(encoding="utf-8")
-    faq = (DOCS / "faq.md").read_text(encoding="utf-8")
-    found = re.search(r"60 rows (\S+) of mimalloc 3's time and (\S+) of its peak memory\. Over 37 real programs it takes the same"
-                      r" time as mimalloc 3 in (\S+) of its memory", faq)  # fmt: skip
-    assert found is not None
-    for goal, figure in (("time / mimalloc 3: all rows", found[1]), ("peak / mimalloc 3: all rows", found[2]),
-                         ("programs: geometric mean of peak / mimalloc 3", found[3])):  # fmt: skip
-        row = next(line for line in scorecard.splitlines() if f"{goal} " in line)
-        value = row.split("|")[3].strip()
-        assert f"{float(value):.{len(figure) - 2}f}" == figure, (goal, value, figure)
-
-
 def start_pages() -> list[str]:
     return re.findall(r"\]\((\S+?\.md)\) \|$", (DOCS / "start.md").read_text(encoding="utf-8"), re.MULTILINE)
 
