@@ -4,9 +4,11 @@
 #include "heap/bins.h"
 #include "heap/homes.h"
 #include "heap/parked.h"
+#include "heap/purger.h"
 #include "heap/remote.h"
 #include "heap/slabs.h"
 #include "os/probe.h"
+#include "superslab/unit_os.h"
 
 /* At most so many arenas are asked in a search, for it is done under the own arena's lock; and so many slabs change owner. */
 enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
@@ -108,12 +110,10 @@ bool adopt_slabs(struct arena *arena, unsigned size_class, bool far) {
 
 /* --- what nobody asks for --------------------------------------------------------------------------------- */
 
-/* Of BLOCKS_A_HOLD blocks. So each slab pays for what it adds: one of blocks of 16 bytes has as many. */
-enum { PIECES_A_SLAB = 8 };
-
-/* A piece of what its thread left; false: there is no more. */
+/* A piece of what others freed, and of what its thread left; false: there is no more. Under its lock. */
 static bool put_left(struct arena *from) {
   if (slabs_put_next(from, false)) return true;
+  if (atomic_load_explicit(&from->state, memory_order_relaxed) != ARENA_PARKED) return false;
   const struct bin *bins = cache_beside(from)->bins;
   for (unsigned c = 0; c < CLASS_COUNT; c++)
     if (bins[c].head != NULL) {
@@ -130,23 +130,59 @@ static bool has_left(const struct arena *from) {
           atomic_load_explicit(&from->parked_bins, memory_order_relaxed) > 0);
 }
 
-static unsigned put_back_of(struct arena *from, unsigned pieces) {
-  if (!has_left(from) || !lock_try(&from->lock)) return pieces;
-  if (atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED) {
-    while (pieces > 0 && put_left(from)) pieces--;
-    parked_count_bins(from, bins_bytes(cache_beside(from)->bins));
-  }
+static bool put_back_of(struct arena *from) {
+  if (!has_left(from) || !lock_try(&from->lock)) return false;
+  bool put = atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED;
+  put = put && put_left(from);
+  if (put) parked_count_bins(from, bins_bytes(cache_beside(from)->bins));
   lock_release(&from->lock);
-  return pieces;
+  return put;
 }
 
+/* Each block may be a miss in caches and tables of pages, 0.8 us: with eight pieces one malloc took 2 ms. */
 void adopt_put_back(struct arena *arena) {
-  unsigned pieces = PIECES_A_SLAB;
-  for (; pieces > 0 && slabs_put_next(arena, true); pieces--) {
-    lock_release_in_turn(&arena->lock);
-    lock_acquire(&arena->lock);
-  }
+  if (slabs_put_next(arena, true)) return;
   unsigned node = arena_node(arena), count = homes_on(node);
-  for (unsigned i = 0; i < count && pieces > 0; i++)
-    if (homes_at(node, i) != arena) pieces = put_back_of(homes_at(node, i), pieces);
+  for (unsigned i = 0; i < count; i++)
+    if (homes_at(node, i) != arena && put_back_of(homes_at(node, i))) return;
+}
+
+/* --- when the program has one thread again ---------------------------------------------------------------- */
+
+static size_t left_in(const struct arena *from) {
+  return slabs_waiting(from) + atomic_load_explicit(&from->parked_bins, memory_order_relaxed);
+}
+
+/* Of less nothing would go: the warm pool keeps as much. To sort it all the same costs programs of which each phase starts threads anew, and the slabs of
+ * the next phase would lie elsewhere. A pool that has grown by half of what is left has learned that what goes is wanted again (docs/decisions/0040). */
+#define LEFT_LEAST (2 * RELEASE_MOST)
+enum { LEARNED_PART = 2 };
+
+/* The one thread that is there may send more meanwhile: hence the bound. */
+static void put_all_of(struct arena *from) {
+  size_t pieces = left_in(from) / (BLOCKS_A_HOLD * BLOCK_ALIGNMENT) + CLASS_COUNT;
+  for (bool more = left_in(from) > 0; more && pieces > 0; pieces--) {
+    lock_acquire(&from->lock);
+    more = put_left(from);
+    if (arena_state(from) == ARENA_PARKED)
+      parked_count_bins(from, bins_bytes(cache_beside(from)->bins));
+    lock_release_in_turn(&from->lock);
+    superslab_settle();
+  }
+}
+
+static size_t left_in_all(void) {
+  size_t bytes = 0;
+  for (unsigned node = 0; node < node_end(); node++)
+    for (unsigned i = 0; i < homes_on(node); i++) bytes += left_in(homes_at(node, i));
+  return bytes;
+}
+
+/* Blocks of slabs that were adopted go to the inbox of another arena, which may have been done before. */
+void adopt_put_all_back(void) {
+  size_t left = left_in_all();
+  if (left < LEFT_LEAST || left + LEFT_LEAST < LEARNED_PART * unit_warm_most()) return;
+  for (unsigned round = 0; round < HOLDS_MOST && left_in_all() > 0; round++)
+    for (unsigned node = 0; node < node_end(); node++)
+      for (unsigned i = 0; i < homes_on(node); i++) put_all_of(homes_at(node, i));
 }

@@ -12,10 +12,12 @@
  * `far`: also from arenas of other nodes. */
 bool adopt_slabs(struct arena *arena, unsigned size_class, bool far);
 
-/** Before a new slab is made: puts back a few thousand blocks that nobody asks for, so that slabs become empty. What waits for the arena, of any class,
- * and what homes have whose threads have all ended. The caller holds arena->lock, which is let go of now and then; others' are only tried.
- * superslab_settle is to be called after it. */
+/** Before a new slab is made: puts back some blocks that nobody asks for, so that slabs become empty. What waits for the arena, of any class,
+ * or what homes have whose threads have all ended. The caller holds arena->lock; others' are only tried. superslab_settle is to be called after it. */
 void adopt_put_back(struct arena *arena);
+/** For the thread whose end leaves the program with one, which has no helper, and may make no call for long: puts back all that waits and all that
+ * ended threads left, if it is much. The caller holds no lock. */
+void adopt_put_all_back(void);
 
 /* Blocks of this size and more are new pages each: where threads share an arena, others' memory of the class comes before. */
 #define ADOPT_BEFORE_PAGES_FROM ((size_t)4 * KIB)

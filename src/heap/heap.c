@@ -213,7 +213,9 @@ static void at_thread_end(void *cache) {
   parked_begin_to_move(arena_beside(cache), true);
   leave_cache();
   thread_ended = true;
-  call_for_parked_bins(park(cache));
+  bool wanted = park(cache);
+  if (heap_active() == 1) adopt_put_all_back();
+  call_for_parked_bins(wanted);
 }
 
 /* --- birth ------------------------------------------------------------------------------------------------- */

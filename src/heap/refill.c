@@ -220,7 +220,7 @@ static bool sort_is_due(struct arena *arena, unsigned size_class) {
 static bool sort_sent_back(struct thread_cache *cache, unsigned size_class) {
   struct arena *arena = cache->arena;
   bool due = sort_is_due(arena, size_class), more = due;
-  for (unsigned i = 0; more && i < HOLDS_MOST; i++) {
+  for (unsigned i = 0; more && i < HOLDS_MOST && !superslab_is_unsettled(); i++) {
     more = slabs_put_batches(arena, size_class, true);
     lock_release_in_turn(&arena->lock);
     lock_acquire(&arena->lock);

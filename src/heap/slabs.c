@@ -189,6 +189,7 @@ bool slabs_put_batches(struct arena *arena, unsigned size_class, bool keep_last)
   while (put < BLOCKS_A_HOLD && (count = remote_take_batch(arena, size_class, &list)) > 0) {
     while (list != NULL) (void)put_some(arena, size_class, &list, keep_last, &misrouted);
     put += count;
+    if (superslab_is_unsettled()) break;
   }
   remote_send_misrouted(&misrouted);
   return count > 0;
@@ -224,7 +225,7 @@ void slabs_put_waiting(struct arena *arena, size_t bytes) {
   size_t waits = slabs_waiting(arena);
   if (waits < bytes || !is_mostly_free(arena)) return;
   for (unsigned i = 0; i < HOLDS_MOST && slabs_put_next(arena, true); i++) {
-    if (slabs_waiting(arena) + bytes <= waits) break;
+    if (slabs_waiting(arena) + bytes <= waits || superslab_is_unsettled()) break;
     lock_release_in_turn(&arena->lock);
     lock_acquire(&arena->lock);
   }

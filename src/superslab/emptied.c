@@ -76,6 +76,8 @@ void emptied_put_off(struct superslab *superslab) {
   emptied = superslab;
 }
 
+bool superslab_is_unsettled(void) { return emptied != NULL; }
+
 void superslab_settle(void) {
   for (struct superslab *superslab; HAK_UNLIKELY((superslab = emptied) != NULL);) {
     emptied = superslab->next;

@@ -204,6 +204,8 @@ void span_release_soon(struct slab *span);
 /** Makes the system calls that this thread has put off while it held locks: gives up what span_release_soon has emptied, and
  * what was in the warm pool for too long when a unit was taken out. Keeps errno. The caller holds no lock. */
 void superslab_settle(void);
+/** Has it a SuperSlab to give up? That takes 0.1 ms and more: who empties others under way to an allocation stops, and has room. */
+bool superslab_is_unsettled(void);
 /** Grows or shrinks a Large span in place to `slices`; false when the neighbours are in use. */
 bool span_resize(struct slab *span, unsigned slices);
 

@@ -228,6 +228,13 @@ size_t unit_warm_bytes(void) {
   return atomic_load_explicit(&warm_units, memory_order_relaxed) << UNIT_SHIFT;
 }
 
+size_t unit_warm_most(void) {
+  unit_pool_lock();
+  size_t units = warm_budget(&unit_pool);
+  unit_pool_unlock();
+  return units << UNIT_SHIFT;
+}
+
 void unit_forget(void) {
   unit_pool = (struct warm_pool){0};
   unit_stuck = NULL;

@@ -31,6 +31,8 @@ void unit_account(ptrdiff_t units);
 
 /** Bytes in the warm pool; relaxed: a hint. */
 size_t unit_warm_bytes(void);
+/** So many it may hold just now; more once what had to leave was wanted again within a second. */
+size_t unit_warm_most(void);
 /** Bytes of all units mapped, the warm pool's and those of huge blocks too. */
 size_t unit_mapped_bytes(void);
 /** Has the system refused units within the last second? Then address space that is held in vain is what is missing. */

@@ -1,7 +1,7 @@
 /* next_phase.c - what ended threads leave serves the next phase of a program.
  *
  * 40 threads work with blocks up to 1 KiB, free them and end. Two threads then work with larger blocks. The process holds hardly more than
- * one that began with the second phase: the bins of ended threads go back into slabs when far more threads have ended than there are.
+ * one that began with the second phase: as the last of them ends it puts what all have left back into slabs, and what is empty goes.
  *
  * usage: next_phase [THREADS] */
 #include "kit.h"
@@ -93,8 +93,9 @@ int main(int argc, char **argv) {
   size_t alone = in_child(0), after = in_child(first);
   printf("second phase: %zu MB alone, %zu MB after the first\n", alone / KIT_MB, after / KIT_MB);
   CHECK(alone > 30 * KIT_MB, "the second phase works with more");
-  CHECK(after < alone * 5 / 2,
-        /* 1.3 to 2.1 times, as the threads meet; 2.7 to 2.9 where nobody empties the bins */
-        "what the first phase left is not used");
+  CHECK(after <
+            alone * 5 /
+                4, /* 1.01, 1.09 on a busy machine; 1.6 to 1.9 where the last thread does nothing */
+        "what the first phase left is there still");
   return 0;
 }
