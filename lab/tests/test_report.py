@@ -32,7 +32,7 @@ from hakmem_lab.report.page_model import Cell, PageTable, change_texts, figure, 
 from hakmem_lab.report.page_tables import base_of, subjects_of, tables_of
 from hakmem_lab.run.allocators import hakmem
 from hakmem_lab.run.instructions import InstructionCount
-from hakmem_lab.run.results import Result
+from hakmem_lab.run.results import Result, write_result
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ def test_a_figure_has_its_interval_and_an_unusual_count() -> None:
 def test_time_table() -> None:
     row = cells(suite(), "Time, as a ratio to mimalloc3", "mixed400")
     assert row["runs"].text == str(ROUNDS)
-    assert (row["hakmem"].text, row["hakmem"].note) == ("0.80", "0.80 – 0.80")
+    assert (row["hakmem"].text, row["hakmem"].note) == ("0.80", "0.80 – 0.80; 8.28 ns")
     assert row["hakmem"].best and not row["glibc"].best
     assert row["mimalloc3 (base)"].text == "1.00"
 
@@ -108,6 +108,24 @@ def test_the_detail_of_a_row() -> None:
     heads = dict(zip(found.table.columns[1:], found.table.rows[0].cells, strict=True))
     assert (heads["ns an operation"].text, heads["runs"].text) == ("8.28", "6")
     assert heads["in words"].text == "faster"
+
+
+def test_a_figure_stands_beside_its_ratio() -> None:
+    time = cells(suite(), "Time, as a ratio to mimalloc3", "mixed400")
+    assert time["hakmem"].text == "0.80" and time["hakmem"].note.endswith("; 8.28 ns")
+    memory = cells(suite(), "Peak memory, MiB", "mixed400")
+    assert memory["hakmem"].note.endswith("; 0.40 of mimalloc3's")
+
+
+def test_noise_has_no_winner() -> None:
+    result = suite()
+    for row in result.rows:
+        row.runs = [
+            replace(run, peak_rss_kb=2000 + 97 * (run.round * 7 % 5) + len(run.allocator))
+            for run in row.runs
+        ]
+    row = cells(result, "Peak memory, MiB", "mixed400")
+    assert not any(cell.best for cell in row.values())
 
 
 def test_against_the_best_peer() -> None:
@@ -312,6 +330,17 @@ def test_bad_input_is_named(
     assert code == 2, said
     assert complaint.format(tmp_path) in said
     assert not (tmp_path / "out.html").exists()
+
+
+def test_a_page_of_one_row_is_small(monkeypatch: Monkey, capsys: Captured, tmp_path: Path) -> None:
+    write_result(replace(suite(), rows=suite().rows[:1]), tmp_path / "one.json")
+    output = tmp_path / "one.html"
+    code, said = lab(monkeypatch, capsys, "report", tmp_path / "one.json", "-o", output)
+    assert code == 0, said
+    text = output.read_text()
+    assert len(text) < 300_000
+    assert "data-plot" not in text and 'id="library"' not in text
+    assert "Every run" in text
 
 
 # What `make report-kept` takes (KEPT_FILES in bench/lab.mk).

@@ -166,6 +166,11 @@ def plot_library() -> str:
     return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
 
 
+def has_plots(sections: Sequence[dict[str, Any]], soaks: Soaks) -> bool:
+    """One row has its runs in a table: a page of that needs no plot library of 1.4 MB."""
+    return bool(soaks.series or soaks.cycles) or any(s["overview"] for s in sections)
+
+
 # --- soaks ----------------------------------------------------------------------------------------
 
 
@@ -360,7 +365,7 @@ def render(
         cycle_table=cycle_table(soaks.cycles) if soaks.cycles else None,
         warm_up=warm_up,
         data=json_in_html(data_of(results, figures, soaks)),
-        library=plot_library(),
+        library=plot_library() if has_plots(sections, soaks) else "",
         style=asset("style.css") + Markup(SHAPES),
         scripts=[asset("plots.js"), asset("page.js")],
         confidence=round(CONFIDENCE * 100),

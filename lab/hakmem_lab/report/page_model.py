@@ -80,6 +80,18 @@ def figure(
     return Cell(show_number(estimate.value, digits), note, estimate.value, best)
 
 
+def stands_out(estimate: Estimate, all_of_row: list[Estimate]) -> bool:
+    """Whether its interval ends below all others': a lowest that is noise is no winner."""
+    others = [other for other in all_of_row if other is not estimate]
+    return estimate.high is not None and all(
+        other.low is not None and estimate.high < other.low for other in others
+    )
+
+
+def with_note(cell: Cell, note: str) -> Cell:
+    return replace(cell, note=f"{cell.note}; {note}" if cell.note else note) if note else cell
+
+
 def digits_for(value: float) -> int:
     """Digits behind the point that give three figures."""
     return 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2 if value >= 0.1 else 4

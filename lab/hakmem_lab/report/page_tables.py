@@ -23,6 +23,8 @@ from hakmem_lab.report.page_model import (
     digits_for,
     figure,
     number,
+    stands_out,
+    with_note,
     word,
 )
 from hakmem_lab.report.tables import figure_names
@@ -32,6 +34,7 @@ from hakmem_lab.run.measure import Run
 from hakmem_lab.run.results import Result, RowResult
 
 UNITS = {"throughput": "ns an operation", "cpu": "CPU seconds", "wall": "seconds"}
+SHORT_UNITS = {"throughput": "ns", "cpu": "s", "wall": "s"}
 IN_WORDS = {
     "equal": "equal within noise",
     "faster": "faster",
@@ -176,13 +179,14 @@ def matrix(
     base: str | None = None,
     details: bool = False,
     mark_lowest: bool = True,
+    beside: Callable[[RowResult, str], str] = lambda _row, _name: "",
 ) -> PageTable | None:
     """A row each, a column an allocator; rows without a figure only where they can be opened."""
     names = result.allocator_names()
     rows: list[PageRow] = []
     for index, row in enumerate(result.rows):
         found = {name: estimate(row, name) for name in names}
-        known = [e.value for e in found.values() if e is not None]
+        known = [e for e in found.values() if e is not None]
         if not known and not details:
             continue
         usual = usual_count(row, names)
@@ -191,8 +195,9 @@ def matrix(
             if e is None:
                 cells.append(failed_or_nothing(row, name))
             else:
-                lowest = mark_lowest and e.value == min(known)
-                cells.append(figure(e, digits(e.value), usual, lowest))
+                lowest = mark_lowest and stands_out(e, known)
+                cell = figure(e, digits(e.value), usual, lowest)
+                cells.append(with_note(cell, beside(row, name)))
         detail = detail_of(result, row, base) if details else None
         rows.append(PageRow(row.name, cells, detail, index))
     heads = [f"{name} (base)" if name == base else name for name in names]
@@ -200,7 +205,22 @@ def matrix(
 
 
 MEDIAN = "Median over rounds with its 95% bootstrap interval."
-INTERVAL = f"{MEDIAN} Bold: the lowest of the row."
+INTERVAL = f"{MEDIAN} Bold: the lowest of the row, where its interval ends below all others'."
+
+
+def time_beside(row: RowResult, name: str) -> str:
+    """The median itself, with its unit."""
+    cost = cost_estimate(row, name)
+    unit = SHORT_UNITS.get(row.measure, "")
+    return "" if cost is None else f"{show_number(cost.value, digits_for(cost.value))} {unit}"
+
+
+def memory_beside(base: str | None) -> Callable[[RowResult, str], str]:
+    def ratio(row: RowResult, name: str) -> str:
+        found = summary.memory_ratio(row, name, base)
+        return "" if found is None or name == base else f"{found.value:.2f} of {base}'s"
+
+    return ratio
 
 
 def time_table(result: Result, base: str | None) -> PageTable | None:
@@ -215,16 +235,18 @@ def time_table(result: Result, base: str | None) -> PageTable | None:
         lambda value: 2,
         base,
         details=True,
+        beside=time_beside,
     )
 
 
-def memory_table(result: Result) -> PageTable | None:
+def memory_table(result: Result, base: str | None) -> PageTable | None:
     return matrix(
         result,
         "Peak memory, MiB",
         f"Resident, of the largest process. {INTERVAL}",
         lambda row, name: run_estimate(row, name, peak_mib),
         digits_for,
+        beside=memory_beside(base),
     )
 
 
@@ -417,6 +439,6 @@ def tables_of(result: Result) -> list[PageTable]:
     tables.append(time_table(result, base))
     if result.kind == "suite":
         tables += [subject_table(result, name) for name in subjects_of(result)]
-    tables += [memory_table(result), fault_table(result), system_call_table(result)]
+    tables += [memory_table(result, base), fault_table(result), system_call_table(result)]
     tables += [*figure_tables(result), instructions_table(result)]
     return [table for table in tables if table is not None]
