@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from statistics import geometric_mean, median
 
 from hakmem_lab.analysis.statistics import geometric_mean as paired_mean
 from hakmem_lab.analysis.statistics import paired_ratios
 from hakmem_lab.report.chart import overview_of, peaks
-from hakmem_lab.run.results import Result, read_result
+from hakmem_lab.run.results import Result, RowResult, read_result
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,15 +45,15 @@ def of_programs(figures: Callable[..., dict[int, float]]) -> dict[str, float]:
 
 
 def of_servers(figure: str) -> dict[str, float]:
-    """Medians of each server, and of their ratios the geometric mean."""
+    """Ratios within rounds, as the scorecard takes them."""
     servers = result("servers")
     assert len(servers.rows) == 10
 
-    def typical(row: object, name: str) -> float:
-        return median(run.figures[figure] for run in row.good_runs(name))  # type: ignore[attr-defined]
+    def figures(row: RowResult, name: str) -> dict[int, float]:
+        return {run.round: run.figures[figure] for run in row.good_runs(name)}
 
     return {
-        name: geometric_mean(typical(row, name) / typical(row, "hakmem") for row in servers.rows)
+        name: paired_mean([paired_ratios(figures(row, name), figures(row, "hakmem")) for row in servers.rows]).value
         for name in COLUMNS[1:]
     }
 
