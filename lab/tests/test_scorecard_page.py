@@ -176,4 +176,4 @@ def test_kept_data_is_small() -> None:
     for file in RESULTS.rglob("*"):
         assert not file.is_file() or file.stat().st_size <= 300_000, file
         if file.suffix == ".json":
-            assert "schema_version" not in json.loads(file.read_text()), f"{file}: publish it as .json.zst"
+            assert "schema_version" not in json.loads(file.read_text()), f"{file}: to be .json.zst"

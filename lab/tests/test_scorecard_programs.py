@@ -17,7 +17,9 @@ from hakmem_lab.run.results import Result
 OURS = ("hakmem", "speed", "lean")
 
 
-def programs(slower: int = 0, larger: int = 0, names: tuple[str, ...] = (), **factors: float) -> Result:
+def programs(
+    slower: int = 0, larger: int = 0, names: tuple[str, ...] = (), **factors: float
+) -> Result:
     """The suite's rows as programs; so many are 4% slower than on glibc, the others as fast; so
     many take 20% more memory than on glibc, the others 9% less. `factors` are of time."""
     result = suite(names=(*COSTS, *names))

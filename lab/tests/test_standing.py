@@ -57,7 +57,8 @@ def test_instructions_are_counts() -> None:
 
 def test_the_page_begins_with_it() -> None:
     text = render_scorecard(evidence(), [], "9.9.9")
-    assert text.index("A **goal** is") < text.index("## Where hakmem stands") < text.index("## Goals")
+    found = [text.index(part) for part in ("A **goal** is", "## Where hakmem stands", "## Goals")]
+    assert found == sorted(found)
     assert "No result has a peer to compare with." in text
 
 

@@ -234,7 +234,8 @@ class Panel:
 
 def signs(overview: Overview, letters: int) -> list[str]:
     """What the signs mean, in lines of so many letters at most."""
-    interval = f" with its {CONFIDENCE:.0%} interval" if overview.rounds >= LEAST_FOR_INTERVAL else ""
+    certain = overview.rounds >= LEAST_FOR_INTERVAL
+    interval = f" with its {CONFIDENCE:.0%} interval" if certain else ""
     return textwrap.wrap(
         f"Bar: what the other allocator needs, as a ratio to {overview.subject}: geometric mean"
         f"{interval}. Thin line: eight of ten benchmarks. Left of 1 (orange) the other needs less."

@@ -118,7 +118,7 @@ R4 = Bar(1.0, "R4")
 
 
 def not_yet(_evidence: Evidence, _bar: Bar) -> Found | None:
-    """Nothing that the lab measures answers yet; the card says so, instead of leaving the goal out."""
+    """Nothing that the lab measures answers yet: the card says so instead of hiding the goal."""
     return None
 
 
@@ -176,7 +176,8 @@ GOALS = (
     Goal(PROGRAM, "servers that are slower than on their best peer with certainty", TARGETS,
          Bar(1.0, "none"), SURELY_OUTSIDE, SERVERS, servers_against_best()),
     Goal(PROGRAM, "servers whose memory is the lowest after 10 s without load", TARGETS,
-         at_least(70, "70% (7 of 10)"), FIGURE, SERVERS, servers_memory_at_rest(share=True), 0, "%"),
+         at_least(70, "70% (7 of 10)"), FIGURE, SERVERS, servers_memory_at_rest(share=True),
+         0, "%"),
     Goal(PROGRAM, "servers: each one's memory after 10 s without load / the lowest", TARGETS,
          at_most(1.10, "1.10"), INTERVAL, SERVERS, servers_memory_at_rest(share=False)),
     Goal(COST, "instructions of a malloc and its free: fast, without the sampler", TARGETS,
@@ -215,7 +216,8 @@ GOALS = (
     Goal(STILL, "300 MB that others freed, that spans cache, that heaps park: 5 s later", TARGETS,
          at_most(40, "40 MB"), INTERVAL, STEADY_KIND, memory_at_rest(), 1, " MB",
          all_parts=True),
-    Goal(STILL, "half freed in any of five shapes: gone 5 s later, and under a memory limit it lives",
+    Goal(STILL,
+         "half freed in any of five shapes: gone 5 s later, and under a memory limit it lives",
          TARGETS, Bar(1.0, "all five"), EVERY_RUN, NOTHING_YET, not_yet),
     Goal(STILL, "40 sleeping threads that used all classes: resident, each", TARGETS,
          at_most(0.35, "0.35 MB"), INTERVAL, NOTHING_YET, not_yet, 2, " MB"),

@@ -266,7 +266,8 @@ def judged(evidence: Evidence) -> list[str]:
     words = [line.verdict.word for line in all_lines]
     counts = ", ".join(f"{words.count(word)} {word}" for word in VERDICTS)
     parts = [text for line in all_lines for text in parts_of(line)]
-    text = ["## Goals", "", f"**{len(all_lines)} goals: {counts}.**", "", HOW_JUDGED, "", "| rule | verdict |", "|---|---|"]
+    text = ["## Goals", "", f"**{len(all_lines)} goals: {counts}.**", "", HOW_JUDGED, ""]
+    text += ["| rule | verdict |", "|---|---|"]
     text += [f"| {rule.name} | {safe(rule.text)} |" for rule in RULES]
     text += ["", *sections(all_lines)]
     return [*text, "## Parts", "", *parts] if parts else text

@@ -40,7 +40,8 @@ FIELD_ROWS = (
 MIXED, LARSON = "mixed400", "mb-larson"
 GROWTH_ROWS = ("vector-256M", "append-4096")
 ROWS_OF_MANY_THREADS = (  # 64, 256 and 1,024
-    *("mixed-64T", "larson-64T", "handoff-32-32", "stress-mix-64T", "asymmetric-64T", "handoff-63-1"),
+    *("mixed-64T", "larson-64T", "handoff-32-32", "stress-mix-64T"),
+    *("asymmetric-64T", "handoff-63-1"),
     *("mixed-256T", "larson-256T", "handoff-128-128", "handoff-255-1", "stress-mix-256T"),
     *("mixed-1024T", "larson-1024T"),
 )
