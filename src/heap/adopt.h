@@ -19,7 +19,4 @@ void adopt_put_back(struct arena *arena);
  * ended threads left, if it is much. The caller holds no lock. */
 void adopt_put_all_back(void);
 
-/* Blocks of this size and more are new pages each: where threads share an arena, others' memory of the class comes before. */
-#define ADOPT_BEFORE_PAGES_FROM ((size_t)4 * KIB)
-
 #endif

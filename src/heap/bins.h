@@ -28,15 +28,6 @@ HAK_INLINE void *bin_hand_out(struct bin *bin, size_t place) {
   return link_hand_out(block, place);
 }
 
-/* All blocks of the bin, and how many they are. */
-HAK_INLINE unsigned bin_take_all(struct bin *bin, void **list) {
-  unsigned count = (unsigned)((int32_t)bin->capacity - bin->room);
-  *list = bin->head;
-  bin->head = NULL;
-  bin->room = (int32_t)bin->capacity;
-  return *list != NULL ? count : 0;
-}
-
 /* True when the bin is over its capacity now. */
 HAK_INLINE bool bin_push(struct bin *bin, void *block) {
   link_set(block, bin->head);

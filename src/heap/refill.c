@@ -279,7 +279,8 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   if (count == 0 && needs_new_page(arena, size_class)) {
     if (any_larger) list = fallback_take(cache, size_class);
     if (list == NULL) fallback_end(cache, size_class);
-    if (list == NULL && is_shared && class_size(size_class) >= ADOPT_BEFORE_PAGES_FROM) {
+    /* Each block of this size is new pages. */
+    if (list == NULL && is_shared && class_size(size_class) >= REFILL_BYTES) {
       if (adopt_slabs(arena, size_class, false)) count = take_sent_back(arena, size_class, &list);
     }
   }
