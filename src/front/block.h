@@ -9,12 +9,13 @@
 #include "slab/slab.h"
 #include "superslab/map.h"
 
-enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_GUARDED, BLOCK_LARGE, BLOCK_HUGE };
+/* Empty ones are the hardened variant's alone (empty.h). */
+enum block_tier { BLOCK_SMALL, BLOCK_SAMPLE, BLOCK_GUARDED, BLOCK_EMPTY, BLOCK_LARGE, BLOCK_HUGE };
 
 struct block {
   const char *wrong; /* NULL, or one of REPORT_*: the other fields are not set then */
   enum block_tier tier;
-  struct slab *slab; /* first descriptor of the span; NULL for Huge and guarded ones */
+  struct slab *slab; /* first descriptor of the span; NULL for Huge, guarded and empty ones */
   struct superslab *superslab;
   size_t usable; /* bytes; of a sample those of its slot: block_usable */
 };
@@ -31,7 +32,7 @@ HAK_INLINE const char *block_judge(const struct slab *slab, const void *pointer)
   return NULL;
 }
 
-/** Of a pointer that no SuperSlab has: a guarded block, or not ours. */
+/** Of a pointer that no SuperSlab has: a guarded block, an empty one, or not ours. */
 struct block block_outside(const void *pointer);
 
 /** As block_find, inlined. */

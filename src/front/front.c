@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "front/empty.h"
 #include "front/sampled.h"
 #include "heap/named.h"
 #include "heap/refill.h"
@@ -77,8 +78,20 @@ static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) 
   return block;
 }
 
+#if HAK_HARDENED
+void *front_allocate_empty(void) {
+  void *block = empty_take();
+  if (block != NULL) count(cache_if_any(), class_for(0), COUNT_SLOW);
+  return block;
+}
+#endif
+
 HAK_NOINLINE void *front_allocate_slow(size_t size) {
   if (HAK_UNLIKELY(calls_libc())) return libc_malloc(size);
+  if (size == 0 && guard_is_on()) {
+    void *empty = front_allocate_empty();
+    if (HAK_LIKELY(empty != NULL)) return empty;
+  }
   return allocate_class(class_for(size), true, NULL);
 }
 
@@ -339,6 +352,9 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     else block_refuse("free", pointer, block.wrong);
   } else if (block.tier == BLOCK_GUARDED) {
     count(cache_if_any(), sample_free_guarded(pointer, block.usable), COUNT_FREE_LOCAL);
+  } else if (HAK_HARDENED && block.tier == BLOCK_EMPTY) {
+    if (!empty_put(pointer)) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
+    count(cache_if_any(), class_for(0), COUNT_FREE_LOCAL);
   } else if (block.tier == BLOCK_SAMPLE) {
     unsigned size_class = sample_free(block.slab, pointer);
     if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);

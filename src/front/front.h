@@ -24,6 +24,13 @@ bool front_should_move(const void *pointer);
 /** Frees a block that was moved: past the bin, so that its place is not the next to be handed out. */
 void front_free_moved(void *pointer);
 
+/** malloc(0) in light and full: a block of no bytes (empty.h), counted. NULL: an ordinary one has to do. */
+#if HAK_HARDENED
+void *front_allocate_empty(void);
+#else
+HAK_INLINE void *front_allocate_empty(void) { return NULL; }
+#endif
+
 /** A block that is no sample, whatever the count says: it was asked. */
 void *front_allocate_unsampled(size_t size);
 /** A block that is a sample (is_sample was asked), as far as there is memory for that. */

@@ -45,6 +45,9 @@ static size_t room_of(const struct block *block) {
 
 static bool is_small(const struct block *block) { return block->tier <= BLOCK_GUARDED; }
 
+/* A Large or Huge block that ends with its last page has a guard in its canary's place. */
+static bool ends_at_guard(size_t room, size_t size) { return room == size; }
+
 /* Where it is kept how much was asked for of a Large or Huge block: in words that only free spans and slabs use. */
 static void **size_entry(const struct block *block) {
   struct slab *slab = block->tier == BLOCK_LARGE ? block->slab : &block->superslab->slabs[0];
@@ -112,15 +115,17 @@ void full_set_end(void *pointer, size_t size) {
     set_small_end(pointer, room_of(&block), size);
   } else {
     *size_entry(&block) = (void *)size;
-    put_word((char *)pointer + size, canary_of(pointer, 0));
+    if (!ends_at_guard(block.usable, size)) put_word((char *)pointer + size, canary_of(pointer, 0));
   }
 }
 
 /* As size_of_small. */
 static size_t size_of(const struct block *block, const void *pointer) {
+  if (block->tier == BLOCK_EMPTY) return 0;
   size_t room = room_of(block);
   if (is_small(block)) return size_of_small(pointer, room);
   size_t size = (size_t)*size_entry(block);
+  if (ends_at_guard(room, size)) return size;
   if (size > room - CANARY_BYTES) return SIZE_MAX;
   return word_at((const char *)pointer + size) == canary_of(pointer, 0) ? size : SIZE_MAX;
 }
@@ -132,10 +137,11 @@ size_t full_size(const char *function, const struct block *block, const void *po
 }
 
 size_t full_size_told(const struct block *block, const void *pointer) {
-  size_t most = room_of(block) - CANARY_BYTES;
+  if (block->tier == BLOCK_EMPTY) return 0;
+  size_t room = room_of(block), most = room - CANARY_BYTES;
   if (!is_small(block)) {
     size_t size = (size_t)*size_entry(block);
-    return size <= most ? size : 0;
+    return size <= room ? size : 0;
   }
   uint64_t mask = end_mask(pointer), canary = word_at((const char *)pointer + most);
   uint64_t unused = (canary ^ mask) & UNUSED_MASK;
@@ -143,10 +149,13 @@ size_t full_size_told(const struct block *block, const void *pointer) {
 }
 
 size_t full_room(size_t size) {
+  if (size > SMALL_MAX && size % os_page_size() == 0 && guard_pages_wanted()) return size;
   return size <= PTRDIFF_MAX - CANARY_BYTES ? size + CANARY_BYTES : 0;
 }
 
 void *full_allocate(size_t alignment, size_t size, bool zero) {
+  void *empty = size == 0 && alignment <= BLOCK_ALIGNMENT ? front_allocate_empty() : NULL;
+  if (empty != NULL) return empty;
   size_t room = full_room(size);
   if (room == 0) return front_refuse();
   void *block = zero                           ? front_allocate_zeroed(room)
@@ -200,12 +209,19 @@ HAK_NOINLINE void *full_or_other_allocate(size_t size) {
  * next sample; what full adds to it is, unless all of it is counted again. */
 static HAK_NOINLINE void *other_allocate_counted(size_t size) {
   size_t room = size + CANARY_BYTES;
-  if (HAK_UNLIKELY(link_mode != LINK_MODE_FULL || room > TABLE_MAX ||
+  if (HAK_UNLIKELY(link_mode != LINK_MODE_FULL || size == 0 || room > TABLE_MAX ||
                    malloc_thread.sample_left < 0 || sample_crosses(CANARY_BYTES))) {
     malloc_thread.sample_left += (int64_t)size;
     return full_or_other_allocate(size);
   }
-  void *block = front_allocate_counted(room);
+  size_t place = class_place_for(room);
+  struct bin *bin = cache_bin_at(thread_cache, place);
+  if (HAK_LIKELY(bin->head != NULL)) {
+    void *block = bin_hand_out(bin, place);
+    set_small_end(block, class_size((unsigned)(place / sizeof(struct bin))), size);
+    return block;
+  }
+  void *block = front_allocate_slow(room);
   if (block != NULL) full_set_end(block, size);
   return block;
 }
@@ -230,12 +246,18 @@ HAK_NOINLINE void full_or_far(void *pointer, const struct inbox *inbox) {
 
 /* What tells of the end here is not for the program. */
 static void clear_end(const struct block *block, char *pointer, size_t size) {
+  if (!is_small(block) && ends_at_guard(room_of(block), size)) return;
   size_t canary = is_small(block) ? room_of(block) - CANARY_BYTES : size;
   memset(pointer + size, 0, filled_of(canary - size));
   memset(pointer + canary, 0, CANARY_BYTES);
 }
 
 void *full_reallocate(void *pointer, const struct block *block, size_t size) {
+  if (block->tier == BLOCK_EMPTY) {
+    void *moved = full_allocate(BLOCK_ALIGNMENT, size, false);
+    if (moved != NULL) front_free(pointer);
+    return moved;
+  }
   size_t new_room = full_room(size);
   if (new_room == 0) return front_refuse();
   size_t old = full_size("realloc", block, pointer);

@@ -2,7 +2,8 @@
  * a quarantine. Every call of the interface comes here instead of the front's own functions then.
  *
  * In a block of a slab the last 8 bytes say how many before them the program did not ask for, and these hold a byte that is the block's
- * own. In Large and Huge blocks a canary of 8 bytes stands behind what was asked for, and the descriptor knows how much that was. All depend
+ * own. In Large and Huge blocks a canary of 8 bytes stands behind what was asked for, unless the block ends there and its guard begins,
+ * and the descriptor knows how much that was. All depend
  * on the place and on secret numbers of the process. They are looked at when the block is freed or resized and when its
  * size is asked for.
  *

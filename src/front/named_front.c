@@ -10,7 +10,7 @@
 #include "release/release.h"
 
 struct hak_heap *front_named_of(const struct block *block, const void *pointer) {
-  if (block->wrong != NULL || block->tier == BLOCK_SAMPLE || block->tier == BLOCK_GUARDED)
+  if (block->wrong != NULL || (block->tier != BLOCK_SMALL && block->tier < BLOCK_LARGE))
     return NULL;
   if (block->tier != BLOCK_SMALL) return named_of_span(descriptor_of(block));
   struct inbox *inbox = map_inbox(pointer);

@@ -121,6 +121,7 @@ static void *reallocate_named(struct hak_heap *named, void *pointer, const struc
 void *front_reallocate(void *pointer, const struct block *block, size_t size) {
   if (size > PTRDIFF_MAX) return front_refuse();
   size_t usable = block_usable(block, pointer);
+  if (HAK_HARDENED && block->tier == BLOCK_EMPTY) return move(pointer, usable, size);
   struct hak_heap *named = front_named_of(block, pointer);
   if (HAK_UNLIKELY(named != NULL)) return reallocate_named(named, pointer, block, usable, size);
   struct sample_record record;

@@ -4,6 +4,7 @@
  * is as good as the address: who has a block got it from who allocated it, with all that is said of it here. What is rare is in
  * functions of its own, so that the others save no register.
  */
+#include "front/empty.h"
 #include "front/full.h"
 #include "sample/guarded.h"
 
@@ -22,7 +23,8 @@ static HAK_NOINLINE size_t room_in_small(struct slab *slab, const char *start, s
   return left_of(sample ? sample_usable_at_once(slab, start) : block.usable, offset);
 }
 
-static HAK_COLD size_t room_in_guarded(const char *pointer) {
+static HAK_COLD size_t room_outside(const char *pointer) {
+  if (empty_has(pointer)) return 0;
   size_t usable;
   const char *start = guarded_start(pointer, &usable);
   if (start == NULL) return 0;
@@ -53,7 +55,8 @@ static HAK_NOINLINE size_t room_in_large(struct slab *slab, const char *pointer)
 size_t front_room(const void *pointer) {
   struct superslab *superslab = map_superslab(pointer);
   if (superslab == NULL)
-    return HAK_LIKELY(!guarded_has(pointer)) ? SIZE_MAX : room_in_guarded(pointer);
+    return HAK_LIKELY(!guarded_has(pointer) && !empty_has(pointer)) ? SIZE_MAX
+                                                                    : room_outside(pointer);
   if (HAK_UNLIKELY(superslab->huge_units != 0)) return room_in_huge(superslab, pointer);
   uint32_t offset = (uint32_t)((uintptr_t)pointer & (UNIT_BYTES - 1));
   struct slab *slab = &superslab->slabs[offset >> SLICE_SHIFT];

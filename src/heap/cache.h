@@ -58,17 +58,23 @@ struct thread_cache {
   struct bin_use use[CLASS_COUNT];
   uint8_t fallbacks; /* blocks of larger classes that may be taken before a new page (fallback.c) */
   uint8_t deferred;  /* what its thread is to ask of the purger (purger.h) */
-  uint64_t fallbacks_since; /* milliseconds of os_clock_ms */
-  size_t freed_in_a_row;    /* bytes that bins returned to slabs since a bin was last empty */
+  /* Its thread, and the purger, which empties the slots of a thread that sleeps (slots.h). */
+  atomic_bool in_slots;      /* the thread is at one of them */
+  atomic_bool slots_claimed; /* the purger is about to empty them */
+  uint64_t fallbacks_since;  /* milliseconds of os_clock_ms */
+  size_t freed_in_a_row;     /* bytes that bins returned to slabs since a bin was last empty */
   const struct malloc_thread *thread; /* its thread's, by which a tool finds out which one it is */
   struct sample_pace pace;            /* the next thread that has it goes on with it */
   struct quarantine *quarantine;      /* hardened: freed blocks that wait; NULL: none did so far */
   struct counters *counters; /* NULL: nothing is counted. Written by the cache's thread alone */
-
-  /* Its thread, and the purger, which empties the slots of a thread that sleeps (slots.h). */
-  atomic_bool in_slots;      /* the thread is at one of them */
-  atomic_bool slots_claimed; /* the purger is about to empty them */
+#if HAK_HARDENED
+  void *
+      none; /* head of the bin for 0 bytes, NULL: such blocks are the slow path's (front/empty.h) */
+#endif
 };
+#if HAK_HARDENED
+_Static_assert(offsetof(struct thread_cache, none) == PLACE_OF_0, "where malloc(0) looks");
+#endif
 
 /* The calling thread's cache; `cache_none`, whose bins are empty and stay so, before it has one, after it has
  * ended, and while its cache counts (cache_of_thread finds it then): the fast paths need no test for that. */

@@ -1,7 +1,7 @@
 /* quarantine.h - blocks that the program has freed and that wait before they can be handed out again (HAKMEM_GUARD=full).
  *
- * A thread's quarantine holds up to QUARANTINE_BLOCKS blocks of HAKMEM_GUARD_QUARANTINE_KB in all. One that comes when it is full
- * takes the place of another one, chosen by chance: how long a block waits cannot be told.
+ * A thread's quarantine holds up to QUARANTINE_BLOCKS blocks of HAKMEM_GUARD_QUARANTINE_KB in all. When it is full, some others go, up to
+ * a sixteenth of them, chosen by chance: how long a block waits cannot be told.
  *
  * Thread safety: a quarantine is its heap's thread's, as bins are.
  */

@@ -21,7 +21,7 @@ _Static_assert(LINK_CLASSES == CLASS_COUNT, "one for each class");
 _Static_assert(STATE_FREE + CLASS_COUNT <= STATE_LIVE, "free and live are told apart");
 
 /* HAKMEM_GUARD_ZERO=0: what a mode clears unless told otherwise. docs/decisions/0023 has what it costs. */
-enum { ZERO_LIGHT = 128, ZERO_FULL = 1024 };
+enum { ZERO_LIGHT = 128, ZERO_FULL = 256 };
 
 static bool is_zero(const link_pair *pair, const link_pair *end) {
   link_pair any = {0, 0};

@@ -25,8 +25,9 @@ _Static_assert(CLASS_FOR(SMALL_MAX) + 1 == CLASS_COUNT, "all of them");
 #define B4(i) B1(i) B1((i) + 1) B1((i) + 2) B1((i) + 3)
 #define B16(i) B4(i) B4((i) + 4) B4((i) + 8) B4((i) + 12)
 #define B64(i) B16(i) B16((i) + 16) B16((i) + 32) B16((i) + 48)
-const uint16_t class_places[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {B64(0) B64(64) B64(128) B64(192)
-                                                                    B1(256)};
+const uint16_t class_places[TABLE_MAX / BLOCK_ALIGNMENT + 1] = {
+    PLACE_OF_0,
+    B1(1) B1(2) B1(3) B4(4) B4(8) B4(12) B16(16) B16(32) B16(48) B64(64) B64(128) B64(192) B1(256)};
 
 /* Of the first byte of each piece; those below TABLE_MAX are not looked at. */
 #define M1(i) (uint8_t)(CLASS_FOR((i)*MID_PIECE + 1)),

@@ -54,9 +54,11 @@ HAK_INLINE uint32_t class_size(unsigned size_class) { return class_sizes[size_cl
                         : 80 - PART_FOR(256 * KIB, size))
 
 /* Of each multiple of BLOCK_ALIGNMENT up to TABLE_MAX, where its class stands in an array of all classes whose elements have CLASS_PLACE bytes:
- * bins, inboxes. */
+ * bins, inboxes. In the hardened variant the place for 0 bytes is behind all of them, where a cache has the head of a bin that stays
+ * empty. */
 #define TABLE_MAX (4 * KIB)
 #define CLASS_PLACE 16u
+#define PLACE_OF_0 (HAK_HARDENED ? 3960u : 0u)
 extern const uint16_t class_places[TABLE_MAX / BLOCK_ALIGNMENT + 1] HAK_HIDDEN;
 
 /** The place of the class for `size` bytes, at most TABLE_MAX. */
@@ -77,6 +79,7 @@ HAK_INLINE unsigned class_for_mid(size_t size) {
 
 /** The same of any size that is not known to the compiler. */
 HAK_INLINE unsigned class_for(size_t size) {
+  if (HAK_HARDENED && size == 0) size = 1; /* its place is no class' (empty.h) */
   return size > TABLE_MAX ? class_for_mid(size) : (unsigned)class_place_for(size) / CLASS_PLACE;
 }
 

@@ -73,7 +73,7 @@ static void stand_still(void) {
 }
 
 /* What the stepping thread alone writes of its heap, at the last fork. */
-enum { OWN_BYTES = offsetof(struct thread_cache, slots_claimed) };
+enum { OWN_BYTES = offsetof(struct thread_cache, counters) };
 static char at_last_fork[OWN_BYTES];
 
 /* A store to the heap is always worth a fork, of other instructions one in so many. */

@@ -85,8 +85,10 @@ static void the_smallest_aligned_class_is_found(void **state) {
 
 static void the_table_of_bins_agrees_with_class_for(void **state) {
   (void)state;
-  for (size_t size = 0; size <= TABLE_MAX; size++)
+  for (size_t size = 1; size <= TABLE_MAX; size++)
     assert_int_equal(class_place_for(size), CLASS_FOR(size) * sizeof(struct bin));
+  assert_int_equal(class_place_for(0), PLACE_OF_0);
+  assert_int_equal(class_for(0), 0);
   for (size_t size = TABLE_MAX + 1; size <= SMALL_MAX; size++)
     assert_int_equal(class_for_mid(size), class_for(size));
 }

@@ -60,14 +60,14 @@ static bool mode_is(const char *name) {
   return mode != NULL && strcmp(mode, name) == 0;
 }
 
-/* With HAKMEM_GUARD=full a canary stands behind the block's bytes, for which it may have one more page. */
-static size_t canary_bytes(void) { return mode_is("full") ? 8 : 0; }
+/* With HAKMEM_GUARD=full a canary stands behind the block's bytes, for which it may have one more page; not where they end with a page. */
+static size_t canary_bytes(size_t size) { return mode_is("full") && size % page != 0 ? 8 : 0; }
 
 /* The first byte behind the block's last page. */
 static void over(char *p, size_t size) {
   if (malloc_usable_size(p) < size) give_up("fewer bytes are usable");
   memset(p, 2, malloc_usable_size(p));
-  touch(p + in_pages(size) - 1, p + in_pages(size + canary_bytes()));
+  touch(p + in_pages(size) - 1, p + in_pages(size + canary_bytes(size)));
 }
 
 /* In light the guard of such a block may lie up to so many bytes behind its last page, and what lies before is the block's alone. A loop that
@@ -168,7 +168,7 @@ static void case_large_over_cached_longer(void) {
 static void case_large_over_cached_shorter(void) {
   char *p = after(250 * KIB, 240 * KIB);
   if (mode_is("light")) over_large(p, 240 * KIB);
-  else touch(p + 240 * KIB - 1, p + in_pages(250 * KIB + canary_bytes()));
+  else touch(p + 240 * KIB - 1, p + in_pages(250 * KIB + canary_bytes(250 * KIB)));
 }
 /* Slices that had guards of their own, at other places. */
 static char *reused(void) {
