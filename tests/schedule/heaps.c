@@ -56,6 +56,8 @@ unsigned container_processors(struct container *container) {
 _Atomic(os_beside_function *) os_beside_program;
 size_t unit_prewarm(size_t units) { return units; }
 void superslab_settle(void) {}
+bool superslab_is_unsettled(void) { return false; }
+size_t unit_warm_most(void) { return 0; }
 struct lock superslab_lock;
 _Atomic uint64_t counters_supplied[COUNTED_CLASSES][SUPPLIES];
 struct arena heap_samples;
