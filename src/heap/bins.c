@@ -104,7 +104,7 @@ void bin_trim(struct thread_cache *cache, struct bin *bin, uint32_t keep) {
   /* One may be missing, where a signal came between the list and the room, and its handler forked. */
   if (HAK_UNLIKELY(cold == NULL && held - kept > 1)) link_report(last);
   if (last == NULL) bin->head = NULL;
-  else link_set(last, NULL);
+  else link_end(last);
   cache->freed_in_a_row += (size_t)(held - kept) * class_size((unsigned)(bin - cache->bins));
   bin->room = (int32_t)(bin->capacity - kept);
   give_back(cache, (unsigned)(bin - cache->bins), cold);

@@ -149,6 +149,13 @@ HAK_INLINE bool link_zeroes(unsigned size_class) {
 
 typedef uint64_t link_pair __attribute__((vector_size(16), may_alias));
 
+/** Ends a list at a block, in one store. The child of a fork goes on with the bins of threads that it has not, and with two stores it could find one of
+ * the words without the other. */
+HAK_INLINE void link_end(void *block) {
+  uint64_t mask = link_mask(block);
+  *(link_pair *)block = (link_pair){mask, link_code(mask, mask)};
+}
+
 /** Clears memory under the lock of a heap. gcc would make a call of memset out of the loop, and whoever stands in its place may allocate
  * (docs/decisions/0039). `bytes`: a multiple of 16. */
 HAK_INLINE void link_zero(void *start, size_t bytes) {
@@ -239,6 +246,7 @@ HAK_INLINE void link_clear(void *block, unsigned size_class) {
 
 HAK_INLINE void link_start(void) {}
 HAK_INLINE void link_set(void *block, void *next) { *(void **)block = next; }
+HAK_INLINE void link_end(void *block) { *(void **)block = NULL; }
 HAK_INLINE void *link_next(const void *block) { return *(void *const *)block; }
 HAK_INLINE bool link_try(const void *block, void **next) {
   *next = link_next(block);
