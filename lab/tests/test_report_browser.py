@@ -389,13 +389,13 @@ def test_a_report_of_the_kept_results(opened: Any, tmp_path: Path) -> None:
     page.write_text(render(read, read_soaks(soaks)), encoding="utf-8")
     watched = opened(page, **PHONE)
     assert overflow(watched) == [390, 390]
-    kept = json.loads(results[0].read_text())
-    assert watched.names(TIME) == [row["name"] for row in kept["rows"]]
+    kept = read[0][1]
+    assert watched.names(TIME) == [row.name for row in kept.rows]
     # The rows of other results in the report have the same names.
     table = watched.page.locator(f"#{TIME}")
     table.get_by_role("button", name="mixed400", exact=True).click()
     points, _ = watched.plot(".shown [data-plot=runs]")
-    assert len(points["x"]) == len(kept["rows"][0]["runs"])
+    assert len(points["x"]) == len(kept.rows[0].runs)
     assert overflow(watched) == [390, 390]
 
 
