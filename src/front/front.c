@@ -288,9 +288,10 @@ HAK_NOINLINE void front_free_overflow(size_t place) {
   shared_tick(true);
 }
 
-/* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. */
-static HAK_NOINLINE void send_full(struct outgoing *slot) {
-  size_t size = class_size(slot->size_class), count = slot->count;
+/* A function of its own, jumped to: otherwise each block that only goes into its slot pays for saved registers. `count` was gathered: the purger
+ * may have emptied the slot by now. */
+static HAK_NOINLINE void send_full(struct outgoing *slot, size_t count) {
+  size_t size = class_size(slot->size_class);
   remote_send_full(thread_cache, slot);
   release_answer(thread_cache);
   release_count_free(size, count * size);
@@ -305,7 +306,7 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
     if (HAK_LIKELY(slot->owner == inbox) && HAK_LIKELY(slots_enter(cache))) {
       unsigned gathered = remote_gather(slot, block);
       slots_leave(cache);
-      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot);
+      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot, gathered);
       return;
     }
   }
