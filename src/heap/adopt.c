@@ -157,8 +157,8 @@ static size_t left_in(const struct arena *from) {
  * the next phase would lie elsewhere. A pool that has grown by half of what is left has learned that what goes is wanted again (docs/decisions/0040). */
 #define LEFT_LEAST (2 * RELEASE_MOST)
 enum { LEARNED_PART = 2 };
-/* Of BLOCKS_A_HOLD blocks: half a million at most, in 0.1 to 0.3 s, for which whoever joins the thread waits. 4 million blocks of 16 bytes took 1.4 s. The next
- * such end goes on with what is left. */
+/* Of BLOCKS_A_HOLD blocks: half a million at most, in 0.1 to 0.3 s, for which whoever joins the thread waits. 4 million blocks of 16 bytes took
+ * 1.4 s (docs/decisions/0040). The next such end goes on with what is left. */
 enum { PIECES_AT_END = 1024 };
 
 /* Returns how many pieces. The one thread that is there may send more meanwhile. */
