@@ -53,7 +53,7 @@ const struct family metric_families[FAMILIES] = {
     [SAMPLES_LIVE] = {"hakmem_live_samples", "gauge", NULL,
                       "Sampled blocks that live: what a heap profile rests on."},
     [SAMPLE_RATE] = {"hakmem_sample_rate_bytes", "gauge", "bytes",
-                     "Bytes for each of which one block is sampled; 0: none."},
+                     "Average bytes between two samples; 0: none."},
     [CALLS] = {"hakmem_system_calls", "counter", NULL, "System calls for memory since the start."},
     [CALLS_REFUSED] = {"hakmem_system_calls_refused", "counter", NULL,
                        "System calls for memory that the kernel refused."},
