@@ -133,6 +133,37 @@ def test_servers(card: MakeCard) -> None:
     assert found[LEAN_SERVERS]["verdict"].startswith("not certain: without mimalloc2, ")
 
 
+def test_a_server_that_fails_has_not_the_lowest_memory(card: MakeCard) -> None:
+    result = servers(slower=0, above=3)
+    result.rows[9].runs = [
+        replace(run, failure="crashed") if run.allocator == "hakmem" else run
+        for run in result.rows[9].runs
+    ]
+    line = card(result)[LEAN_SERVERS]
+    assert (line["figure"], line["verdict"]) == ("60% (6 of 10)", "not met")
+
+
+def test_few_rounds_of_servers_are_not_certain(card: MakeCard) -> None:
+    result = servers(slower=0, above=0)
+    for row in result.rows:
+        row.runs = [run for run in row.runs if run.round <= 5]
+    assert card(result)[LEAN_SERVERS]["verdict"] == "not certain: 5 rounds, 6 are needed"
+
+
+def test_processor_time_of_servers_in_light(card: MakeCard) -> None:
+    """Not their throughput, which is as high."""
+    goal = "hardened, light, servers: geometric mean of CPU time / standard"
+    for light, verdict in ((104.0, "met"), (106.0, "not met")):
+        result = suite(names=("hakmem", "light"))
+        result.kind, result.rows = "servers", result.rows[:10]
+        for row in result.rows:
+            row.runs = [
+                replace(run, figures={"cpu_us_per_request": light if run.allocator == "light" else 100.0})
+                for run in row.runs
+            ]
+        assert card(result)[goal]["verdict"] == verdict
+
+
 def test_no_server_is_far_above_the_lowest(card: MakeCard) -> None:
     found = card(servers(slower=0, above=1, idle_kb=111.0))
     assert found[LEAN_SERVERS]["verdict"] == "met"

@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scorecard_samples import EVEN, ROOT, counted, in_row, suite
+from scorecard_samples import EVEN, ROOT, ROWS, counted, in_row, suite
 
 from hakmem_lab.base.paths import Paths
 from hakmem_lab.cli.scorecard import kept_version, no_evidence
 from hakmem_lab.run.results import Result
 from hakmem_lab.scorecard.evidence import Evidence, Source
 from hakmem_lab.scorecard.page import render_scorecard, whose_figures
-from hakmem_lab.scorecard.standing import AHEAD, BEHIND, LEVEL, standings
+from hakmem_lab.scorecard.standing import AHEAD, BEHIND, OPEN, standings
 
 
 def evidence(*results: Result) -> Evidence:
@@ -32,7 +32,7 @@ def slower(name: str, factor: float) -> Result:
 def test_ahead_level_and_behind() -> None:
     time = "time on benchmarks"
     assert words(suite())[time] == (AHEAD, "mimalloc3")
-    assert words(slower("hakmem", EVEN))[time] == (LEVEL, "mimalloc3")
+    assert words(slower("hakmem", EVEN))[time] == (OPEN, "mimalloc3")
     assert words(slower("hakmem", EVEN * 1.05))[time] == (BEHIND, "mimalloc3")
     # Whom it is hardest to beat is another question for memory.
     assert words(suite())["peak memory on benchmarks"] == (AHEAD, "glibc")
@@ -46,7 +46,19 @@ def test_rounds_that_differ_leave_it_open() -> None:
     def around(_row: str, name: str, round_: int) -> float:
         return EVEN * (1 + (round_ - 3.5) / 20) if name == "hakmem" else 1.0
 
-    assert words(suite(around))["time on benchmarks"][0] == LEVEL
+    assert words(suite(around))["time on benchmarks"][0] == OPEN
+
+
+def test_rounds_without_an_interval_leave_it_open() -> None:
+    assert words(suite(rounds=2))["time on benchmarks"][0] == OPEN
+
+
+def test_says_where_hakmem_failed() -> None:
+    result = suite()
+    row = next(row for row in result.rows if row.name == "tree")
+    row.runs = [replace(r, failure="crashed") if r.allocator == "hakmem" else r for r in row.runs]
+    (time, *_) = standings(evidence(result))
+    assert time.basis == f"{len(ROWS) - 1} of {len(ROWS)} rows, without tree"
 
 
 def test_instructions_are_counts() -> None:

@@ -10,6 +10,7 @@ from hakmem_lab.base.numbers import show_number
 from hakmem_lab.run.results import Result, RowResult
 
 IDLE = "rss_after_idle_kb"
+CPU = "cpu_us_per_request"
 FEW_ROUNDS = "; too few rounds for an interval"
 FASTER = 1 / summary.NOISE  # throughput against the best peer's that is not told from equal
 

@@ -36,6 +36,7 @@ from hakmem_lab.scorecard.programs import (
     programs_time,
     servers_against_best,
     servers_memory_at_rest,
+    servers_with_the_lowest_memory,
 )
 from hakmem_lab.scorecard.rows import (
     LARSON,
@@ -176,10 +177,10 @@ GOALS = (
     Goal(PROGRAM, "servers that are slower than on their best peer with certainty", TARGETS,
          Bar(1.0, "none"), SURELY_OUTSIDE, SERVERS, servers_against_best()),
     Goal(PROGRAM, "servers whose memory is the lowest after 10 s without load", TARGETS,
-         at_least(70, "70% (7 of 10)"), FIGURE, SERVERS, servers_memory_at_rest(share=True),
+         at_least(70, "70% (7 of 10)"), FIGURE, SERVERS, servers_with_the_lowest_memory(),
          0, "%"),
     Goal(PROGRAM, "servers: each one's memory after 10 s without load / the lowest", TARGETS,
-         at_most(1.10, "1.10"), INTERVAL, SERVERS, servers_memory_at_rest(share=False)),
+         at_most(1.10, "1.10"), INTERVAL, SERVERS, servers_memory_at_rest()),
     Goal(COST, "instructions of a malloc and its free: fast, without the sampler", TARGETS,
          at_most(36, "36"), COUNT, INSTRUCTIONS, instructions("fast"), 2),
     Goal(COST, "instructions of a malloc and its free: standard, with its countdown", TARGETS,

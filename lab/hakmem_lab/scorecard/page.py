@@ -212,15 +212,17 @@ def how_lines(version: str) -> list[str]:
 INTRODUCTION = f"""\
 `hakmem-lab scorecard` writes this page from the files named at its end; nobody edits it.
 
-A **goal** is a figure that hakmem has to reach, a ratio to another allocator in most cases. Goals are
-set above what any peer reaches, so a goal that is not met does not mean that hakmem is worse than
-others. The next section says how it compares; the one after it, which goals are met. Where no
-profile is named it is {DEFAULT_PROFILE}."""
+A **goal** is a figure that hakmem has to reach, a ratio to another allocator in most cases. Many goals
+ask for more than any peer reaches. One that is not met does not by itself mean that hakmem is worse
+than others. The next section says how hakmem compares. The section after it says which goals are
+met. Where no profile is named it is {DEFAULT_PROFILE}."""
 
 STANDING = """\
-Each figure is hakmem's geometric mean to that of the peer which is hardest to beat: below 1, hakmem
-needs less. In brackets stands the 95% interval. Ahead means that the interval is below 1 against
-every peer of the run, behind that it is above 1 against one; else they are level."""
+Each figure is a geometric mean of ratios: what hakmem needs, divided by what the best peer needs.
+Below 1, hakmem needs less. In brackets stands the 95% interval; a count of
+instructions has none. hakmem is ahead when the interval is below 1 against every peer of the run. It
+is behind when the interval is above 1 against one of them. Else the run shows no certain
+difference."""
 
 HOW_JUDGED = """\
 Each goal has one bar, one rule and one file that answers, all fixed before the run

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from hakmem_lab.analysis import summary
-from hakmem_lab.analysis.servers import judgements
-from hakmem_lab.analysis.statistics import Estimate
+from hakmem_lab.analysis.servers import CPU, IDLE, figures_of, lowest
+from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL, Estimate
 from hakmem_lab.run.results import Result, RowResult
 from hakmem_lab.scorecard.evidence import (
     DEFAULT_PROFILE,
@@ -13,15 +13,12 @@ from hakmem_lab.scorecard.evidence import (
     PROGRAMS,
     SERVERS,
     Evidence,
-    absent_peers,
     peers,
-    subject,
 )
 from hakmem_lab.scorecard.rows import (
     Figures,
     Find,
     Who,
-    basis,
     called,
     costs,
     each_row,
@@ -31,7 +28,16 @@ from hakmem_lab.scorecard.rows import (
     ratio_part,
     rows_of,
 )
-from hakmem_lab.scorecard.verdicts import Bar, Found, Part
+from hakmem_lab.scorecard.verdicts import Bar, Found, Part, rounds_text
+
+
+def request_cpu(row: RowResult, name: str) -> dict[int, float]:
+    """Of a server: its row's cost is that of throughput."""
+    return figures_of(row, name, CPU)
+
+
+def memory_at_rest(row: RowResult, name: str) -> dict[int, float]:
+    return figures_of(row, name, IDLE)
 
 
 def mean_of_programs(figures: Figures, who: Who, base: Who) -> Find:
@@ -56,7 +62,7 @@ def light_programs_time() -> Find:
 
 def light_servers_time() -> Find:
     balanced = hakmem_in(DEFAULT_PROFILE)
-    return mean(SERVERS, called("light"), balanced, costs, [("", rows_of(SERVERS))])
+    return mean(SERVERS, called("light"), balanced, request_cpu, [("", rows_of(SERVERS))])
 
 
 def each_programs_peak(profile: str = DEFAULT_PROFILE) -> Find:
@@ -82,23 +88,31 @@ def servers_against_best() -> Find:
     return each_row(SERVERS, rows_of(SERVERS), judged, needs_peers=True)
 
 
-def servers_memory_at_rest(share: bool) -> Find:
-    """After the time without load: how many have the lowest, in percent, or each beside it."""
+def servers_memory_at_rest() -> Find:
+    """After the time without load, beside the peer that has the lowest."""
+
+    def judged(result: Result, row: RowResult, name: str, bar: Bar) -> Part:
+        leanest = lowest(row, peers(result), IDLE)
+        return ratio_part(row, name, leanest, memory_at_rest, bar)
+
+    return each_row(SERVERS, rows_of(SERVERS), judged, needs_peers=True)
+
+
+def servers_with_the_lowest_memory() -> Find:
+    """Percent of them. One that failed or did not run has not the lowest."""
+    each = servers_memory_at_rest()
 
     def find(evidence: Evidence, bar: Bar) -> Found | None:
-        source = evidence.of(SERVERS)
-        name = subject(source.result) if source else None
-        if source is None or name is None:
+        found = each(evidence, bar)
+        if found is None:
             return None
-        found = [(j, j.idle) for j in judgements(source.result, name) if j.idle is not None]
-        if not found:
-            return None
-        parts = [Part(j.row.name, idle, bar, j.leanest or "", j.failure or "") for j, idle in found]
-        if share:
-            lowest = sum(idle.value <= 1 for _, idle in found)
-            figure = Estimate(100 * lowest / len(found), None, None, len(found))
-            parts = [Part("", figure, bar, f"{lowest} of {len(found)}")]
-        rounds = basis([idle.count for _, idle in found])
-        return Found(parts, source.name, rounds, absent_peers(source.result))
+        ratios = [None if part.failed else part.estimate for part in found.parts]
+        reached = sum(ratio is not None and ratio.value <= 1 for ratio in ratios)
+        share = Estimate(100 * reached / len(ratios), None, None, len(ratios))
+        part = Part("", share, bar, f"{reached} of {len(ratios)}")
+        rounds = min(part.estimate.count for part in found.parts if part.estimate is not None)
+        few = f"{rounds_text(rounds)}, {LEAST_FOR_INTERVAL} are needed"
+        incomplete = found.incomplete or (few if rounds < LEAST_FOR_INTERVAL else "")
+        return replace(found, parts=[part], incomplete=incomplete)
 
     return find

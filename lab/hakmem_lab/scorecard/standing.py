@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hakmem_lab.analysis.servers import IDLE, figures_of
 from hakmem_lab.analysis.statistics import Estimate
-from hakmem_lab.run.results import Result, RowResult
+from hakmem_lab.run.results import Result
 from hakmem_lab.scorecard.evidence import (
     INSTRUCTIONS,
     PROGRAMS,
@@ -17,15 +16,13 @@ from hakmem_lab.scorecard.evidence import (
     subject,
 )
 from hakmem_lab.scorecard.processes import pair_of
+from hakmem_lab.scorecard.programs import memory_at_rest
 from hakmem_lab.scorecard.rows import Figures, all_rows, costs, mean_part, peaks, rows_of
 from hakmem_lab.scorecard.verdicts import Bar, Part
 
-AHEAD, LEVEL, BEHIND = "Ahead of all peers", "Level with the best peer", "Behind the best peer"
+AHEAD, BEHIND = "Ahead of all peers", "Behind the best peer"
+OPEN = "No certain difference from the best peer"
 NO_BAR = Bar(1.0, "")
-
-
-def memory_at_rest(row: RowResult, name: str) -> dict[int, float]:
-    return figures_of(row, name, IDLE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ FIELDS = (
     Field("peak memory on benchmarks", SUITE, peaks, all_rows, "benchmarks"),
     Field("processor time of real programs", PROGRAMS, costs, rows_of(PROGRAMS), "programs"),
     Field("peak memory of real programs", PROGRAMS, peaks, rows_of(PROGRAMS), "programs"),
-    Field("processor time of a server's request", SERVERS, costs, rows_of(SERVERS), "servers"),
+    Field("time of a server's request, from its throughput", SERVERS, costs, rows_of(SERVERS), "servers"),
     Field(
         "memory of servers after 10 s without load",
         SERVERS,
@@ -66,52 +63,48 @@ class Standing:
 
 
 def word_of(ratios: Sequence[Estimate]) -> str:
-    """Certain is what the whole 95% interval says."""
+    """Certain is what the whole 95% interval says; without one nothing is."""
     if all(ratio.high is not None and ratio.high < 1 for ratio in ratios):
         return AHEAD
-    return BEHIND if any(ratio.low is not None and ratio.low > 1 for ratio in ratios) else LEVEL
+    return BEHIND if any(ratio.low is not None and ratio.low > 1 for ratio in ratios) else OPEN
 
 
 def ratios_of(
     field: Field, evidence: Evidence, result: Result, name: str
-) -> tuple[dict[str, Estimate], int]:
-    """By peer, and how many rows they are of."""
-    ratios: dict[str, Estimate] = {}
-    most = 0
+) -> dict[str, tuple[Estimate, str]]:
+    """By peer, with the rows that the ratio is of."""
+    ratios: dict[str, tuple[Estimate, str]] = {}
     for peer in peers(result):
         nothing = Part("", None, NO_BAR)
-        part, rounds, _ = mean_part(
+        part, rounds, incomplete = mean_part(
             result, field.rows(evidence), name, peer, field.figures, nothing
         )
-        most = max(most, len(rounds))
         if part.estimate is not None:
-            ratios[peer] = part.estimate
-    return ratios, most
+            ratios[peer] = part.estimate, incomplete or f"{len(rounds)} {field.of}"
+    return ratios
 
 
 def standing_in(field: Field, evidence: Evidence, source: Source) -> Standing | None:
     name = subject(source.result)
     if name is None:
         return None
-    ratios, rows = ratios_of(field, evidence, source.result, name)
+    ratios = ratios_of(field, evidence, source.result, name)
     if not ratios:
         return None
-    best = max(ratios, key=lambda peer: ratios[peer].value)
-    basis = f"{rows} {field.of}"
-    return Standing(
-        word_of(list(ratios.values())), field.title, best, ratios[best], len(ratios), basis
-    )
+    best = max(ratios, key=lambda peer: ratios[peer][0].value)
+    word = word_of([ratio for ratio, _ in ratios.values()])
+    return Standing(word, field.title, best, ratios[best][0], len(ratios), ratios[best][1])
 
 
 def standing_in_instructions(evidence: Evidence, source: Source) -> Standing | None:
     """A count: what is lower is lower."""
-    ours = pair_of(evidence, subject(source.result) or "hakmem")
+    ours = pair_of(evidence, "hakmem")
     theirs = {peer: pair[0] for peer in peers(source.result) if (pair := pair_of(evidence, peer))}
     if ours is None or not theirs:
         return None
     best = min(theirs, key=lambda peer: theirs[peer])
     ratio = ours[0] / theirs[best]
-    word = AHEAD if ratio < 1 else BEHIND if ratio > 1 else LEVEL
+    word = AHEAD if ratio < 1 else BEHIND if ratio > 1 else OPEN
     title = "instructions of a malloc and its free"
     return Standing(word, title, best, Estimate(ratio, None, None, 1), len(theirs), "callgrind")
 
@@ -130,19 +123,19 @@ def show_standing(standing: Standing) -> str:
     ratio = standing.ratio
     interval = ""
     if ratio.low is not None and ratio.high is not None:
-        interval = f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+        interval = f" [{ratio.low:.3f}, {ratio.high:.3f}]"
     others = f"the best of {standing.beside} peers" if standing.beside > 1 else "the only peer"
     return (
-        f"{standing.title}: {ratio.value:.2f}{interval} of {standing.best}'s, {others}"
+        f"{standing.title}: {ratio.value:.3f}{interval} of {standing.best}'s, {others}"
         f" ({standing.basis})"
     )
 
 
 def standing_lines(evidence: Evidence) -> list[str]:
-    """A list of what hakmem is ahead, level and behind in."""
+    """In what hakmem is ahead, in what behind, and in what the run leaves it open."""
     found = standings(evidence)
     lines: list[str] = []
-    for word in (AHEAD, LEVEL, BEHIND):
+    for word in (AHEAD, OPEN, BEHIND):
         of_word = [standing for standing in found if standing.word == word]
         if of_word:
             lines += [f"**{word}** in:", "", *(f"- {show_standing(s)}" for s in of_word), ""]
