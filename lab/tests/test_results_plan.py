@@ -108,6 +108,16 @@ def test_fewer_rounds_take_less_time(results: Results) -> None:
     assert "left: 2 of 2 parts, about 22 min" in results("--plan", "--rounds", 1)[1]
 
 
+def test_a_part_may_have_rounds_of_its_own(project: Path, results: Results) -> None:
+    plan = PLAN.replace("minutes = 10", "minutes = 10\nrounds = 40")
+    (project / "bench/results.toml").write_text(plan, encoding="utf-8")
+    commit(project)
+    results("--parts", "quick")
+    assert what_ran(project)[0] == "quick 40"
+    results("--parts", "quick", "--rounds", 1)
+    assert what_ran(project)[0] == "quick 1"
+
+
 def test_what_is_complete_is_not_measured_again(project: Path, results: Results) -> None:
     code, said, _ = results("--rounds", 7)
     assert code == 0, said
@@ -231,6 +241,7 @@ def test_names_the_variable_that_is_lacking(project: Path, results: Results) -> 
         ("minutes = 120\n", "", "no minutes"),
         ('name = "slow"', 'name = "quick"', "each of another name"),
         ("rounds = 6", "rounds = ", "bench/results.toml"),
+        ("rounds = 6", "", "no rounds"),
     ],
 )
 def test_a_bad_plan_is_an_error_of_one_line(

@@ -99,7 +99,7 @@ def publish(
     versions: Mapping[str, str] | None = None,
     as_it_is: bool = False,
 ) -> list[str]:
-    """Writes the result for others; the paths of this machine that are left in it."""
+    """Writes the result for others. Returns the paths of this machine that are left in it."""
     result = read_result(file)
     if not as_it_is:
         refuse_faults(file, result)

@@ -81,8 +81,10 @@ def measure(work: Work, paths: Paths, environment: Mapping[str, str]) -> str:
     """What went wrong; empty: the part is complete."""
     start = time.monotonic()
     work.begin()
+    own = {**environment, "OUT": str(work.folder)}
+    if work.part.rounds and not environment["TRY"]:
+        own["ROUNDS"] = str(work.part.rounds)
     for text in work.part.run:
-        own = {**environment, "OUT": str(work.folder)}
         code = run_command(bash(text), paths.root, own)
         if code in (130, -signal.SIGINT):
             raise KeyboardInterrupt
@@ -129,11 +131,7 @@ def results_command(
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=1000,
-            help="Fewer than six: a try. It changes nothing in docs.",
-        ),
+        typer.Option(min=1, max=1000, help="Fewer than six: a try. It changes nothing in docs."),
     ] = None,
     only_plan: Annotated[bool, typer.Option("--plan", help="Says what is left, no more.")] = False,
     file: Annotated[

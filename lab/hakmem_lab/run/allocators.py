@@ -62,7 +62,10 @@ def glibc() -> Allocator:
 
 
 # What a result is made of. Documentation may change during the hours that a run takes.
-SOURCES = ("src", "include", "bench", "lab", "cmake", "scripts", "CMakeLists.txt", "Makefile")
+SOURCES = (
+    *("src", "include", "bench", "bindings", "lab", "cmake", "scripts"),
+    *("tests/campaigns", "tests/guarantees", "CMakeLists.txt", "Makefile"),
+)
 
 
 def git(root: Path, *words: str) -> str:

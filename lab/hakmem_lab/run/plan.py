@@ -34,6 +34,7 @@ class Part:
     keep: dict[str, str]  # file of $OUT -> where it is published, with {version}
     build: tuple[str, ...] = ()  # targets of make that come first
     needs: tuple[str, ...] = ()  # variables that have to be set
+    rounds: int | None = None  # instead of all others' rounds, but for a try
     goes_on: bool = False  # the commands take up what they find in $OUT
 
 
@@ -72,6 +73,9 @@ def read_plan(file: Path) -> Plan:
     names = [part.name for part in parts]
     if not parts or len(set(names)) < len(names):
         raise LabError(f"{file}: parts are wanted, each of another name")
+    lacking = {"rounds", "finish"} - content.keys()
+    if lacking:
+        raise LabError(f"{file}: no {min(lacking)}")
     return Plan(int(content["rounds"]), parts, as_strings(f"{file}: finish", content["finish"]))
 
 
