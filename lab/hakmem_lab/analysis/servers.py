@@ -1,5 +1,5 @@
 """What the runs of servers say of the goal: no server slower than on its best peer with certainty,
-and memory after the idle time the lowest in most. Every exception is named."""
+and memory after the idle time the lowest in 7 of 10. Every exception is named."""
 
 import statistics as standard
 from dataclasses import dataclass
@@ -100,11 +100,12 @@ def of_memory(result: Result, found: list[Judgement], subject: str) -> list[str]
     above = [j for j in compared if j.idle is not None and j.idle.value > 1]
     best = len(compared) - len(above)
     few = any(j.idle is not None and j.idle.high is None for j in compared)
-    most = "met" if 2 * best > len(compared) else "not met"
-    verdict = "not certain" if few or not compared else most
+    enough = "met" if 10 * best >= 7 * len(compared) else "not met"
+    verdict = "not certain" if few or not compared else enough
     idle = result.settings.get("idle_s", 10)
     why = f"in {best} of {len(compared)}{FEW_ROUNDS if few else ''}"
-    lines = [f"memory after {idle:g} s without load the lowest in most: {verdict} ({subject}: {why})"]
+    goal = f"memory after {idle:g} s without load the lowest in 7 of 10"
+    lines = [f"{goal}: {verdict} ({subject}: {why})"]
     for judged in sorted(above, key=lambda j: -(j.idle.value if j.idle else 0)):
         assert judged.idle is not None and judged.leanest is not None
         own = median_figure(judged.row, subject, IDLE) or 0.0
