@@ -333,9 +333,7 @@ def compare_command(
     ] = 30.0,
     idle: Annotated[
         float,
-        typer.Option(
-            min=0, metavar="SECONDS", help="Idle seconds before it is read again."
-        ),
+        typer.Option(min=0, metavar="SECONDS", help="Idle seconds before it is read again."),
     ] = 0.0,
     grace: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="From SIGTERM to SIGKILL.")

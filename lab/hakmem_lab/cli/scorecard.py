@@ -69,7 +69,8 @@ def read_evidence(
     def name_origin(file: Path) -> str:
         name = name_of(paths, file)
         if any(stem_of(origin.name) == stem_of(name) for origin in origins):
-            raise LabError(f"{file}: a second file called {stem_of(name)}; lines name their file so")
+            stem = stem_of(name)
+            raise LabError(f"{file}: a second file called {stem}; lines name their file so")
         origins.append(Origin(name, file))
         return name
 

@@ -41,9 +41,7 @@ from hakmem_lab.trace.match import Objects, match
 SLICES = 20  # of a stage, in the bar
 
 TraceArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A recorded trace.")]
-DamagedOption = Annotated[
-    bool, typer.Option("--damaged", help="Uses what lies before a damage.")
-]
+DamagedOption = Annotated[bool, typer.Option("--damaged", help="Uses what lies before a damage.")]
 EventsOption = Annotated[
     int | None,
     typer.Option("--events", min=1, metavar="N", help="Reads about the first N events only."),

@@ -144,9 +144,7 @@ def tune_command(
     ] = LEAST_ROUNDS,
     budget: Annotated[
         float | None,
-        typer.Option(
-            min=1, metavar="SECONDS", help="For all runs; a short time tries less."
-        ),
+        typer.Option(min=1, metavar="SECONDS", help="For all runs; a short time tries less."),
     ] = None,
     library: Annotated[
         str, typer.Option(metavar="FILE", help="Another libhakmem.so than the standard build.")

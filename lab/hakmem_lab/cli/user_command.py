@@ -41,9 +41,7 @@ VariableOption = Annotated[
 ]
 PrepareOption = Annotated[
     str | None,
-    typer.Option(
-        "--prepare", metavar="CMD", help="For /bin/sh, before each run; not measured."
-    ),
+    typer.Option("--prepare", metavar="CMD", help="For /bin/sh, before each run; not measured."),
 ]
 
 

@@ -1,7 +1,8 @@
 """What the scorecard judges: one result for each purpose, and soaks. Who is who in a result.
 
 A purpose has one file, so that no second one can win over the first:
-docs/results/suite-0.1.0.json.zst is of the purpose `suite`. A file of another name has the purpose that its kind of result is for.
+docs/results/suite-0.1.0.json.zst is of the purpose `suite`. A file of another name has the purpose
+that its kind of result is for.
 """
 
 import re

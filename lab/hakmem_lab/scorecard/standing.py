@@ -41,7 +41,13 @@ FIELDS = (
     Field("peak memory on benchmarks", SUITE, peaks, all_rows, "benchmarks"),
     Field("processor time of real programs", PROGRAMS, costs, rows_of(PROGRAMS), "programs"),
     Field("peak memory of real programs", PROGRAMS, peaks, rows_of(PROGRAMS), "programs"),
-    Field("time of a server's request, from its throughput", SERVERS, costs, rows_of(SERVERS), "servers"),
+    Field(
+        "time of a server's request, from its throughput",
+        SERVERS,
+        costs,
+        rows_of(SERVERS),
+        "servers",
+    ),
     Field(
         "memory of servers after 10 s without load",
         SERVERS,

@@ -192,7 +192,10 @@ EPOCHS = Rule(
     by_interval(1.0, least=1),
 )
 FIGURE = Rule("figure", "Met when the figure, of medians, keeps the bar.", by_figure)
-RULES = (INTERVAL, ROW_TIME, UPPER_END, CERTAIN_MISS, EVERY_RUN, COUNT, EPOCHS, SURELY_OUTSIDE, FIGURE)
+RULES = (
+    *(INTERVAL, ROW_TIME, UPPER_END, CERTAIN_MISS, EVERY_RUN, COUNT, EPOCHS),
+    *(SURELY_OUTSIDE, FIGURE),
+)
 
 
 @dataclass(frozen=True)
