@@ -74,73 +74,67 @@ def read_rules(path: Path) -> Rules:
     return Rules(content["longest"], content["long"], content["median"], words=words, **lists)
 
 
-def markdown_blocks(text: str) -> list[Sentence]:
+class Blocks:
     """Paragraphs and list items, each with the line on which it begins."""
-    blocks: list[Sentence] = []
-    begin, gathered, fence = 0, "", ""
 
-    def close() -> None:
-        nonlocal gathered
-        if gathered.strip():
-            blocks.append(Sentence(begin, gathered))
-        gathered = ""
+    def __init__(self) -> None:
+        self.closed: list[Sentence] = []
+        self.begin, self.gathered = 0, ""
 
+    def add(self, number: int, line: str) -> None:
+        """Line `number` of the page, without its indentation. An item begins a block."""
+        if ITEM.match(line):
+            self.close()
+            line = ITEM.sub("", line)
+        if not self.gathered:
+            self.begin = number
+        self.gathered += line + " "
+
+    def close(self) -> None:
+        if self.gathered.strip():
+            self.closed.append(Sentence(self.begin, self.gathered))
+        self.gathered = ""
+
+
+def markdown_blocks(text: str) -> list[Sentence]:
+    blocks, fence = Blocks(), ""
     for number, line in enumerate(text.split("\n"), 1):
         found = FENCE.match(line)
         if found and (not fence or found[1].startswith(fence)):  # a longer one may hold shorter ones
             fence = "" if fence else found[1]
-            close()
+            blocks.close()
             continue
-        line = line.lstrip("> ") if line.startswith(">") else line
-        if fence or not line.strip() or line.lstrip().startswith(("#", "|")):
-            close()
-            continue
-        if ITEM.match(line):
-            close()
-            line = ITEM.sub("", line)
-        if not gathered:
-            begin = number
-        gathered += line.strip() + " "
-    close()
-    return blocks
+        line = (line.lstrip("> ") if line.startswith(">") else line).strip()
+        if fence or not line or line.startswith(("#", "|")):
+            blocks.close()
+        else:
+            blocks.add(number, line)
+    blocks.close()
+    return blocks.closed
 
 
 def scdoc_blocks(text: str) -> list[Sentence]:
     """The same of a page in scdoc: its definitions begin with a line in bold or italics, its tables with [ | ] and :."""
-    blocks: list[Sentence] = []
-    begin, gathered, fenced = 0, "", False
-
-    def close() -> None:
-        nonlocal gathered
-        if gathered.strip():
-            blocks.append(Sentence(begin, gathered))
-        gathered = ""
-
-    previous = ""
+    blocks, fenced, previous = Blocks(), False, ""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip().startswith("```"):
             fenced = not fenced
-            close()
+            blocks.close()
             continue
         bare = line.strip()
         if fenced or not bare or re.match(r"^(#|;|[\[|\]:][ \t\[\]-]|const |hakmem\(\d\)$)", bare):
-            close()
+            blocks.close()
             previous = line
             continue
         # An indented line below one that is not: what was gathered is the term that is defined.
         if line.startswith("\t") and previous and not previous.startswith("\t"):
-            gathered = ""
-        if ITEM.match(bare):
-            close()
-            bare = ITEM.sub("", bare)
-        if not gathered:
-            begin = number
-        gathered += bare.removesuffix("++") + " "
+            blocks.gathered = ""
+        blocks.add(number, bare.removesuffix("++"))
         previous = line
         if bare.endswith("++"):
-            close()
-    close()
-    return blocks
+            blocks.close()
+    blocks.close()
+    return blocks.closed
 
 
 def plain(text: str, scdoc: bool) -> str:
