@@ -86,9 +86,10 @@ def measure(count, arguments, folder):
         def has_all(answer):
             return int(re.search(r"^hakmem_processes (\d+)", answer, re.MULTILINE)[1]) >= count
 
-        before = None
-        while before != (before := of_process(processes[0].pid)) or not has_all(ask()):
+        before, earlier = of_process(processes[0].pid), None
+        while before != earlier or not has_all(ask()):
             time.sleep(1)
+            before, earlier = of_process(processes[0].pid), before
         watch = Watch(server.pid)
         watch.start()
         spent, times = processor(server.pid), []
