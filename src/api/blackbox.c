@@ -190,8 +190,8 @@ static int write_file(enum box_reason reason, size_t resident, size_t limit) {
   return error == ENOSPC || error == EDQUOT ? write_once(reason, resident, limit) : error;
 }
 
-/* Where a message ends the process it waits for a thread that is writing, and then writes the message's own. */
-static bool claim(enum box_reason reason) {
+/* Waits for a thread that is writing, and has its turn then: the process may end with what this one is about. */
+static bool claim(void) {
   enum { PATIENCE_MS = 1000 };
   uint32_t self = (uint32_t)os_process();
   for (int i = 0; i < PATIENCE_MS; i++) {
@@ -200,7 +200,6 @@ static bool claim(enum box_reason reason) {
     if (other != self && atomic_compare_exchange_strong_explicit(
                              &writer, &other, self, memory_order_acquire, memory_order_relaxed))
       return true;
-    if (reason != BOX_MESSAGE) return false;
     os_sleep_on(&writer, self, 1);
   }
   return false;
@@ -208,7 +207,7 @@ static bool claim(enum box_reason reason) {
 
 int box_write_now(enum box_reason reason, size_t resident, size_t limit) {
   int saved = errno;
-  if (!claim(reason)) return EBUSY;
+  if (!claim()) return EBUSY;
   int error = write_file(reason, resident, limit);
   atomic_store_explicit(&writer, 0, memory_order_release);
   errno = saved;

@@ -101,10 +101,13 @@ size_t box_look(struct container *container) {
   return due.left;
 }
 
+/* For `last`. Not 0, which says that none was written: so many bytes are resident where /proc cannot be read. */
+static size_t figure(size_t resident) { return resident > 0 ? resident : 1; }
+
 /* What could not be written is not tried again before the next growth. */
 static void write_one(enum box_reason reason, size_t limit, size_t resident) {
-  /* Again: it may have grown since it was asked for. Not 0, which says that none was written: the figure is 0 where /proc cannot be read. */
-  atomic_store_explicit(&last[reason], resident > 0 ? resident : 1, memory_order_relaxed);
+  /* Again: it may have grown since it was asked for. */
+  atomic_store_explicit(&last[reason], figure(resident), memory_order_relaxed);
   int error = box_write(reason, resident, limit);
   if (error != 0 && error != EBUSY) atomic_store_explicit(&failed, error, memory_order_relaxed);
 }
@@ -124,7 +127,12 @@ void box_write_failure(void) {
   if (!box_is_on()) return;
   notice_process();
   size_t resident = os_resident_bytes();
-  if (left_for(BOX_FAILURE, 0, resident) > 0) return;
+  size_t before = atomic_load_explicit(&last[BOX_FAILURE], memory_order_relaxed);
+  /* One of the threads whose allocations fail at the same time. */
+  if (left_for(BOX_FAILURE, 0, resident) > 0 ||
+      !atomic_compare_exchange_strong_explicit(&last[BOX_FAILURE], &before, figure(resident),
+                                               memory_order_relaxed, memory_order_relaxed))
+    return;
   write_one(BOX_FAILURE, 0, resident);
   box_complain();
 }

@@ -10,7 +10,7 @@
 #include "policy/options.h"
 
 /* Writes a box of this process, which has `resident` bytes in memory and comes near to `limit`. What writes it lies above who has to call it; NULL
- * before it is loaded. Takes no lock, allocates nothing, keeps errno. 0, or the errno; EBUSY: another thread writes just now. */
+ * before it is loaded. Takes no lock, allocates nothing, keeps errno. 0, or the errno; EBUSY: another thread has been writing for a second. */
 extern int (*box_write)(enum box_reason reason, size_t resident, size_t limit)
     __attribute__((visibility("hidden")));
 

@@ -8,7 +8,9 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +95,27 @@ static void lose_heap(void) {
   CHECK(hak_heap_malloc(heap, 100) == NULL, "a lost heap gives blocks");
   CHECK(hak_heap_malloc(heap, MIB) == NULL, "a lost heap gives large blocks");
   CHECK(check_folder(&newest, false) == 0, "a box of no want of memory");
+}
+
+static atomic_bool ends;
+
+static void *write_all_the_time(void *unused) {
+  while (!atomic_load(&ends)) (void)write_box();
+  return unused;
+}
+
+/* A thread whose allocation fails while the helper is writing has its turn after it: the process may end at once. */
+static void write_beside_another(void) {
+  enum { TIMES = 50 };
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, write_all_the_time, NULL) == 0, "pthread_create");
+  for (int i = 0; i < TIMES; i++) {
+    int error = box_write_now(BOX_FAILURE, (size_t)100 << 20, 0);
+    CHECK(error == 0, "box %d of a failure: %d", i, error);
+  }
+  atomic_store(&ends, true);
+  pthread_join(thread, NULL);
+  empty_folder(".box");
 }
 
 /* --- refused ---------------------------------------------------------------------------------------------------- */
@@ -182,6 +205,7 @@ int main(int argc, char **argv) {
   void *volatile block = hak_malloc(100); /* reads options */
   CHECK(block != NULL && box_is_on(), "the option does not count");
   lose_heap();
+  write_beside_another();
   if (argc == 2 && strcmp(argv[1], "killed") == 0) kill_at_each_step();
   else refuse_each();
   hak_free(block);
