@@ -56,8 +56,8 @@ FORMS = {
     "hakmem prof --rate=65536 $PID > /dev/null": r"\A\Z",
     "hakmem prof --rate=2097152 $PID > /dev/null": r"\A\Z",
     "hakmem prof --leaks -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?, of which \d+ may leak",
-    "hakmem stats --format openmetrics $PID | grep -E '^hakmem_(system_calls_refused_total|mapped_bytes|swapped_bytes)'":
-        r"^hakmem_mapped_bytes\{.*\} \d+\nhakmem_swapped_bytes\{.*\} \d+\nhakmem_system_calls_refused_total\{.*\} \d+$",
+    "hakmem stats --format openmetrics $PID | grep -E '^hakmem_(limit|system_calls_refused|swapped)'":
+        r"^hakmem_swapped_bytes\{.*\} \d+\nhakmem_system_calls_refused_total\{.*\} \d+$",
     "hakmem stats --format openmetrics $PID | grep '^hakmem_system_calls_total'": r'call="madvise"\} \d+$',
     "HAKMEM_GUARD_SAMPLE=1 HAKMEM_PROF_RATE=10000 HAKMEM_PROF_MOST=0 hakmem run -- your-program": STARTED,
     "HAKMEM_FORCE_LIBC_ALLOC=1 hakmem run -- your-program": STARTED,

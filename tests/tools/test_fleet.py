@@ -128,7 +128,7 @@ class Manifests(ManifestCase):
                                "printf '\\tlibhakmem.so.0 (libc6) => /usr/lib32/none\\n'\n")  # fmt: skip
         command = [word.replace("/hakmem/", self.directory + "/") for word in init["command"]]
         self.assert_code(execute(command, env=environment(PATH=f"{self.directory}:{os.environ['PATH']}")), 0)
-        self.assertEqual(container["env"], [{"name": "LD_PRELOAD", "value": "/hakmem/libhakmem.so.0"}])
+        self.assertEqual(container["env"], [{"name": "LD_PRELOAD", "value": "/hakmem/libhakmem.so.0"}, {"name": "HAKMEM_BACKGROUND", "value": "1"}])
         [(pid, _)] = self.start(HELD, "fresh", preload=self.path("libhakmem.so.0"))
         self.assertIn(pid, self.pids(self.families(self.serve())))
 
