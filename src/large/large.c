@@ -16,9 +16,10 @@ static unsigned slices_for(size_t bytes) {
 static struct slab *take_guarded(struct span_cache *cache, size_t bytes) {
   size_t usable = round_to_page(bytes);
   struct slab *span = option_guard() == GUARD_FULL ? span_cache_take_fitting(cache, usable) : NULL;
-  if (span != NULL) return span;
-  span = span_cache_take(cache, slices_for(bytes));
-  if (span == NULL || span_fit(span, span->slices, usable)) return span;
+  bool fits = span != NULL;
+  if (!fits) span = span_cache_take(cache, slices_for(bytes));
+  if (span == NULL) return NULL;
+  if (span_open(span) && (fits || span_fit(span, span->slices, usable))) return span;
   span_release(span);
   return NULL;
 }
@@ -117,6 +118,7 @@ bool large_free(struct span_cache *cache, struct slab *span) {
     atomic_store_explicit(&span->kind, KIND_LARGE, memory_order_relaxed);
     return false;
   }
+  span_close(span);
   if (!kept) {
     span_release(span);
     return true;

@@ -124,8 +124,17 @@ static void claim_and_release(struct slab *span) {
   span_release(span);
 }
 
+/* Where freed blocks are held back, the last few wait: an old pointer to them then reaches no new block. */
+enum { SPANS_WAITING = 2 };
+
+static uint32_t span_count_ready(const struct span_cache *cache) {
+  uint32_t count = span_count(cache);
+  if (!guard_pages_hold_freed()) return count;
+  return count > SPANS_WAITING ? count - SPANS_WAITING : 0;
+}
+
 struct slab *span_cache_take(struct span_cache *cache, unsigned slices) {
-  for (uint32_t i = span_count(cache); i-- > 0;) {
+  for (uint32_t i = span_count_ready(cache); i-- > 0;) {
     struct slab *span = span_at(cache, i);
     if (!serves(span->slices, slices) || !claim(span)) continue;
     cache_remove(cache, i);
@@ -161,7 +170,7 @@ void span_cache_miss(struct span_cache *cache) {
 
 /* The youngest of the shortest whose guard can stay where it is: no system call. A quarter too much, or a slice, is bearable. */
 struct slab *span_cache_take_fitting(struct span_cache *cache, size_t usable) {
-  uint32_t count = span_count(cache), best = count;
+  uint32_t count = span_count_ready(cache), best = count;
   size_t limit = usable + (usable / 4 > SLICE_BYTES ? usable / 4 : SLICE_BYTES) + 1;
   for (uint32_t i = count; i-- > 0;) {
     size_t has = span_usable(span_at(cache, i));

@@ -101,11 +101,30 @@ bool os_map_afresh(void *address, size_t bytes) {
 
 bool os_guards_cut(void) { return is_set(&marks_unknown) || is_set(&any_cut); }
 
+/* Has anything been closed? relaxed, as the others: who opens a span has it by a lock from the thread that closed it. */
+static atomic_bool any_closed;
+
+bool os_close(void *address, size_t bytes) {
+  /* First: a child that is forked in between has to know. */
+  if (!is_set(&any_closed)) set(&any_closed);
+  bool ok = protect(address, bytes, PROT_NONE);
+  if (!ok) count(&os_counts.failed);
+  return ok;
+}
+
+bool os_open(void *address, size_t bytes) {
+  bool ok = protect(address, bytes, PROT_READ | PROT_WRITE);
+  if (!ok) count(&os_counts.failed);
+  return ok;
+}
+
+static bool any_is_protected(void) { return is_set(&any_cut) || is_set(&any_closed); }
+
 bool os_unguard(void *address, size_t bytes) {
   bool ok;
   /* A filter of system calls may have come to refuse madvise. */
   if (is_set(&any_marked) && !unmark(address, bytes)) ok = os_map_afresh(address, bytes);
-  else ok = !is_set(&any_cut) || protect(address, bytes, PROT_READ | PROT_WRITE);
+  else ok = !any_is_protected() || protect(address, bytes, PROT_READ | PROT_WRITE);
   if (!ok) count(&os_counts.failed);
   return ok;
 }

@@ -64,11 +64,15 @@ bool os_unmap_guarded(void *address, size_t bytes);
 bool os_guard(void *address, size_t bytes);
 /** Pages of which some were guarded, and that hold nothing any more: all can be touched again, and what was guarded reads as zeros.
  * False: perhaps not all.
- * Hardened variant only, as the next two. */
+ * Hardened variant only, as the next four. */
 bool os_unguard(void *address, size_t bytes);
 /** Fresh pages take the place of those that are guarded and of those that hold nothing. The kernel's tables for them go as well: only so can
  * they become huge pages. False: perhaps nothing is mapped there any more. */
 bool os_map_afresh(void *address, size_t bytes);
+/** From now on the pages cannot be touched, and keep what is in them; a mapping of its own. os_open and os_unguard undo it, which a limit of data that
+ * has come down meanwhile may refuse: what is closed does not count there. False: some may be closed. */
+bool os_close(void *address, size_t bytes);
+bool os_open(void *address, size_t bytes);
 /** Is each guard a mapping of its own, of which the kernel allows 65,530? False as well while nobody has asked for any. */
 bool os_guards_cut(void);
 

@@ -110,6 +110,20 @@ void span_guard_again(struct slab *span) {
   if (may_guard_spans()) guard(slab_base(span) + bytes_of(span) - closed, closed);
 }
 
+/* A span that is closed is a mapping of its own, as a guard may be. */
+void span_close(struct slab *span) {
+  if (!guard_pages_hold_freed() || unit_mapped_bytes() > CUT_SPANS_BELOW) return;
+  /* Said first: a child that is forked in between opens what is open. */
+  span->stale = slices_mask(span->index, span->slices);
+  (void)os_close(slab_base(span), span_usable(span)); /* refused: it works without */
+}
+
+bool span_open(struct slab *span) {
+  if (span->stale != 0 && !os_open(slab_base(span), span_usable(span))) return false;
+  span->stale = 0;
+  return true;
+}
+
 /* --- Huge blocks ------------------------------------------------------------------------------------ */
 
 static size_t tail_bytes(size_t units, size_t guard_at) {

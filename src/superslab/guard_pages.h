@@ -9,6 +9,9 @@
  *                that no call is needed unless the slices change.
  *   slab         with HAKMEM_GUARD=full: the last page of its span cannot be touched.
  *
+ * With full a freed span of a Large block cannot be touched until its slices are used again, and keeps its pages (span_close). The slices that it
+ * leaves to the SuperSlab are marked as those with guards are. Where the system refuses to open them, they stay free, and other memory serves.
+ *
  * Such a SuperSlab or Huge block is `fenced`. A block whose guard the kernel refuses works without it. Guards stay where a span was
  * while its slices are free (superslab->guards), and go when they are handed out again, or with all of the unit. Units of a Huge block keep
  * theirs in the warm pool (warm.h), until they are wanted for something else; what else comes into the pool has none. Explicit huge pages cannot be guarded in parts: where they are asked for there are no guards.
@@ -38,6 +41,12 @@ HAK_INLINE bool guard_pages_wanted(void) {
 /** Is there a guard behind new slabs? Not where a page is all that a slab may have. */
 HAK_INLINE bool guard_pages_behind_slabs(void) {
   return option_guard() == GUARD_FULL && guard_pages_wanted() && os_page_size() < SLICE_BYTES;
+}
+
+/** Do freed Large blocks wait, closed, as small ones wait in the quarantine? */
+HAK_INLINE bool guard_pages_hold_freed(void) {
+  return option_guard() == GUARD_FULL && option_value(GUARD_QUARANTINE_KB) != 0 &&
+         guard_pages_wanted();
 }
 
 /* How far behind a Huge block's last page its guard may lie: an eighth of the block. The most is what slabs[0].guarded holds. */
@@ -83,6 +92,11 @@ void span_guard_again(struct slab *span);
 /** Guards the slice in front of a span, if it is free and has no guard: an alignment has left it out. */
 void span_guard_front(struct slab *span);
 
+/** With full, unless the quarantine is off: a freed span cannot be touched until span_open, or until span_guard has it again. Of its holder. */
+void span_close(struct slab *span);
+/** A span that was kept. False: perhaps it is still closed. */
+bool span_open(struct slab *span);
+
 /** Guards what lies in front of a Huge block's units, and what lies `guard_at` bytes behind the start. */
 void units_fence(char *base, size_t units, size_t guard_at);
 /** Removes both. False: perhaps not. */
@@ -114,6 +128,8 @@ static inline bool span_fit(struct slab *span, unsigned had, size_t usable) {
 static inline void span_keep_usable(struct slab *span, size_t usable) { (void)span, (void)usable; }
 static inline void span_guard_again(struct slab *span) { (void)span; }
 static inline void span_guard_front(struct slab *span) { (void)span; }
+static inline void span_close(struct slab *span) { (void)span; }
+static inline bool span_open(struct slab *span) { return span != NULL; }
 static inline void units_fence(char *base, size_t units, size_t guard_at) {
   (void)base, (void)units, (void)guard_at;
 }

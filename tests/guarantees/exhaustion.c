@@ -36,6 +36,6 @@ void run(void) {
     all = next;
   }
   void *again = malloc(tier.size);
-  if (again == NULL) harm("freed memory cannot be had again");
+  if (again == NULL) harm("freed memory cannot be used again");
   survived();
 }

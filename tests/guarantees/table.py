@@ -182,6 +182,30 @@ def promises(guarantees: list[Guarantee]) -> list[str]:
     return [*lines, "", "### What came of it", ""]
 
 
+def sums(guarantees: list[Guarantee], cells: dict, tried: list[Allocator]) -> list[str]:
+    """For each kind of attack and allocator: how many tries were stopped each time, and how many ended in harm."""
+    lines = [
+        "### In sum",
+        "",
+        "Of the programs, each with each kind of block: stopped in every run / harm in any. "
+        "What an allocator cannot try counts as neither.",
+        "",
+        "| " + " | ".join(["attack", "tries", *(a.name for a in tried)]) + " |",
+        "|---" * (len(tried) + 2) + "|",
+    ]
+    attacks = list(dict.fromkeys(guarantee.attack for guarantee in guarantees))
+    for attack in [*attacks, "all"]:
+        chosen = [(g.name, tier) for g in guarantees if attack in (g.attack, "all") for tier in g.tiers]
+        row = [attack, str(len(chosen))]
+        for allocator in tried:
+            found = [cells[name, tier, allocator.name] for name, tier in chosen]
+            kinds = [{word.split(":")[0] for word in counter} for counter in found]
+            stopped = sum(kind <= {"detected", "fault"} for kind in kinds)
+            row.append(f"{stopped} / {sum('harm' in kind for kind in kinds)}")
+        lines.append("| " + " | ".join(row) + " |")
+    return [*lines, ""]
+
+
 def markdown(
     guarantees: list[Guarantee],
     cells: dict,
@@ -191,6 +215,7 @@ def markdown(
 ) -> str:
     notes: dict[str, int] = {}
     lines: list[str] = promises(load())
+    lines[-2:] = [*sums(guarantees, cells, tried), *lines[-2:]]
     for attack in dict.fromkeys(guarantee.attack for guarantee in guarantees):
         lines += [f"#### {attack[0].upper()}{attack[1:]}", ""]
         lines += ["| " + " | ".join(["program", "blocks", *(a.name for a in tried)]) + " |"]
@@ -201,10 +226,13 @@ def markdown(
                     texts = [cell_text(counter, notes) for counter in found]
                     lines += ["| " + " | ".join([f"`{guarantee.name}`", tiers, *texts]) + " |"]
         lines += [""]
-    lines += [f"{number}: {text}  " for text, number in notes.items()]
-    lines += ["", f"Each program ran {runs} times on each; (2 of 3): in so many of these runs."]
-    lines += ["", "Tried: " + "; ".join(f"{a.name} {a.version}" for a in tried) + "."]
-    lines += [f"\nNot to be had: {a.name}: {a.missing}." for a in all_ if a.missing]
+    if notes:
+        lines += ["| number | what it is |", "|---|---|"]
+        lines += [f"| {number} | {text} |" for text, number in notes.items()] + [""]
+    lines += [f"Each program ran {runs} times on each; (2 of 3): in two of three runs.", ""]
+    lines += ["| tried | version |", "|---|---|"]
+    lines += [f"| {a.name} | {a.version} |" for a in tried]
+    lines += [f"\nNot available: {a.name}: {a.missing}." for a in all_ if a.missing]
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ function(cross_unit_programs prefix)
   set(targets)
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/unit/*.c)
   # Of the hardened variant alone, and one that stands in for this system's mremap.
-  list(FILTER sources EXCLUDE REGEX "/(block_states|empty_blocks|guards_and_places|huge_tail|huge_moved|sampled_resize)\\.c$")
+  list(FILTER sources EXCLUDE REGEX "/(block_states|closed_when_freed|empty_blocks|guards_and_places|huge_tail|huge_moved|sampled_resize)\\.c$")
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     set(target ${prefix}unit_${name})

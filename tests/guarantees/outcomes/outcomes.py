@@ -35,9 +35,6 @@ OTHERWISE = {
         "string_overflow": RUNS_ON,
         "invalid_malloc_object_size_small": ANSWERS,
         "invalid_malloc_object_size_small_quarantine": ANSWERS,
-        "read_after_free_large": KEPT,
-        "write_after_free_large": KEPT,
-        "write_after_free_large_reuse": KEPT,
     },
     "light": {
         "invalid_aligned_sized_delete_large": "the size fits the block's class",
