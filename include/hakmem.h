@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #define HAKMEM_VERSION_MAJOR 0
-#define HAKMEM_VERSION_MINOR 1
+#define HAKMEM_VERSION_MINOR 2
 #define HAKMEM_VERSION_PATCH 0
-#define HAKMEM_VERSION_STRING "0.1.0"
+#define HAKMEM_VERSION_STRING "0.2.0"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define HAK_API __attribute__((visibility("default")))

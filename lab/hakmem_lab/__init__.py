@@ -3,4 +3,4 @@
 From the bottom up: base, run, trace, analysis, report, scorecard, cli. Imports go downwards only.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -51,6 +51,10 @@ ExecStart=/bin/true
 """
 
 
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
 class Recipes(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
@@ -67,6 +71,11 @@ class Recipes(unittest.TestCase):
         if (ROOT / "bindings").exists():
             ignored = shutil.ignore_patterns("target", "build", ".*")
             shutil.copytree(ROOT / "bindings", tree / "bindings", symlinks=True, ignore=ignored)
+        (tree / "docs").mkdir()
+        for page in (ROOT / "docs").glob("*.md"):
+            shutil.copy(page, tree / "docs")
+        (tree / "lab/hakmem_lab").mkdir(parents=True)
+        shutil.copy(ROOT / "lab/hakmem_lab/__init__.py", tree / "lab/hakmem_lab")
         (tree / "include").mkdir()
         header = (ROOT / "include/hakmem.h").read_text(encoding="utf-8")
         (tree / "include/hakmem.h").write_text(header.replace(f'"{VERSION}"', '"99.8.7"'), encoding="utf-8")
@@ -82,6 +91,24 @@ class Recipes(unittest.TestCase):
             changelog = ["dpkg-parsechangelog", "-l", tree / "debian/changelog", "-S"]
             self.assertEqual(run(*changelog, "Version").strip(), "99.8.7")
             self.assertEqual(run(*changelog, "Distribution").strip(), "unstable")
+        spec = (tree / "contrib/rpm/hakmem.spec").read_text(encoding="utf-8")
+        self.assertRegex(spec, r"%changelog\n\* \w{3} \w{3} \d\d \d{4} .*> - 99\.8\.7-1\n- .*\n\n\* ")
+        self.assertIn("image: hakmem:99.8.7\n", (tree / "contrib/kubernetes/agent.yaml").read_text(encoding="utf-8"))
+        self.assertIn("hakmem 99.8.7 (standard)", (tree / "docs/looking-inside.md").read_text(encoding="utf-8"))
+        self.assertIn("make dist REF=v99.8.7", (tree / "docs/releasing.md").read_text(encoding="utf-8"))
+
+    def test_a_program_depends_on_the_version_that_has_its_symbols(self) -> None:
+        """What the last release, which the baseline describes, does not have came later: Debian's list says so."""
+        text = (ROOT / "debian/libhakmem0.symbols").read_text(encoding="utf-8")
+        for part in re.split(r"(?m)^(?=lib)", text)[1:]:
+            library = part.partition(".so")[0]
+            (baseline,) = (ROOT / "tests/package/abi").glob(f"{library}-[0-9]*.abi")
+            released = re.findall(r"elf-symbol name='([^']+)'", baseline.read_text(encoding="utf-8"))
+            last = baseline.stem.rpartition("-")[2]
+            listed = dict(re.findall(r"(?m)^ (\S+)@Base (\S+)$", part))
+            self.assertLessEqual(set(released), set(listed))
+            for symbol, since in listed.items():
+                self.assertEqual(numbers(since) > numbers(last), symbol not in released, f"{symbol} {since}")
 
     def test_vcpkg_port(self) -> None:
         """vcpkg itself is not there: its helpers are played, by what their manual says."""
