@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "prof.h"
 
-enum { NAME_ROOM = 1024 };
+enum { NAME_ROOM = 1024, LIBRARY_ROOM = 256 };
 
 /* flame.html, as it is. */
 __asm__(".section .rodata\n"
@@ -55,25 +56,45 @@ struct names {
   FILE *out; /* the list of them */
 };
 
+/* Of a function and of what it lies in: two libraries may have functions of one name. */
 struct name {
   unsigned number;
-  char text[];
+  char text[]; /* function, 0, library, 0 */
 };
 
-static int by_text(const void *a, const void *b) {
-  return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+static const char *library_in(const struct name *name) {
+  return name->text + strlen(name->text) + 1;
+}
+
+static int by_texts(const void *a, const void *b) {
+  const struct name *one = a;
+  const struct name *other = b;
+  int order = strcmp(one->text, other->text);
+  return order != 0 ? order : strcmp(library_in(one), library_in(other));
+}
+
+static void name_library(const struct frame *frame, char *text, size_t room) {
+  const char *name = frame->object != NULL ? base_name(frame->object->path)
+                     : frame->made         ? "(code made at run time)"
+                                           : "(in no file)";
+  snprintf(text, room, "%s", name);
+  make_printable(text, room);
 }
 
 /* 0 also where there is no memory. */
 static unsigned number_of(struct names *names, const struct frame *frame) {
-  struct name *key = malloc(sizeof *key + NAME_ROOM);
+  struct name *key = malloc(sizeof *key + NAME_ROOM + LIBRARY_ROOM);
   if (key == NULL) return 0;
-  frame_text(frame, true, key->text, NAME_ROOM);
+  size_t length = strlen(frame_text(frame, true, key->text, NAME_ROOM));
+  name_library(frame, key->text + length + 1, LIBRARY_ROOM);
   key->number = names->count;
-  struct name **found = tsearch(key, &names->tree, by_text);
+  struct name **found = tsearch(key, &names->tree, by_texts);
   if (found != NULL && *found == key) {
-    if (names->count++ > 0) fputc(',', names->out);
-    write_string(key->text, strlen(key->text), names->out);
+    fputs(names->count++ > 0 ? ",[" : "[", names->out);
+    write_string(key->text, length, names->out);
+    fputc(',', names->out);
+    write_string(library_in(key), strlen(library_in(key)), names->out);
+    fputc(']', names->out);
     return key->number;
   }
   free(key);

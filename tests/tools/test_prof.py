@@ -113,9 +113,13 @@ class Live(ProfCase):
         self.assertTrue(data["title"].startswith(f"sites ({pid}): "), data["title"])
         self.assertTrue(data["covers"].startswith("covers "))
         self.assert_estimate(sum(stack[0] for stack in data["stacks"]), live, 1200)
+        libraries = {library for _, library in data["names"]}
+        self.assertIn(os.path.basename(SITES), libraries)
+        self.assertTrue(all(libraries), data["names"])
         if NAMES:
             stacks = [[data["names"][name] for name in stack[2:]][-3:] for stack in data["stacks"]]
-            self.assertIn(["main", "held_in_small", "filled"], stacks)
+            program = os.path.basename(SITES)
+            self.assertIn([["main", program], ["held_in_small", program], ["filled", program]], stacks)
             self.assertIn(f"held_in_large ({os.path.basename(SITES)}.c:", page.split("<pre>")[1])
 
     def test_the_rate_of_a_running_process(self):

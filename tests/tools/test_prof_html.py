@@ -26,7 +26,7 @@ class Page(ProfCase):
         boxes = {}
         for box in re.findall(r"<button type=\"button\" class=\"frame[^>]*>", result.out):
             left, width = (float(re.search(edge + r": ([\d.]+)%", box)[1]) for edge in ("left", "width"))
-            name = html.unescape(re.search(r'title="([^"]*): [\d.]+ ', box)[1])
+            name = html.unescape(re.search(r'title="([^"]*?)(?: \([^()"]+\))?: [\d.]+ ', box)[1])
             boxes[name] = left, width, re.search(r'data-node="(\d+)"', box)[1]
         return boxes, result.out
 
@@ -46,7 +46,7 @@ class Page(ProfCase):
         self.assertEqual(boxes["filled"][:2], (0, 100))
         self.assertEqual(boxes["main"][:2], (0, 100))
         self.assertNotIn("held_in_small", boxes)
-        self.assertRegex(page, r"class=\"frame above\"[^>]*title=\"main: ")
+        self.assertRegex(page, r"class=\"frame above\"[^>]*title=\"main \(sites\): ")
 
     def test_names_are_text(self):
         program = self.path("evil")
