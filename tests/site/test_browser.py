@@ -2,7 +2,9 @@
 is said on the console, nothing is asked for outside of the folder; the search finds, the plots are drawn."""
 
 import os
+import re
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -103,7 +105,7 @@ def too_wide(page: Watched) -> list[str]:
         """() => document.documentElement.scrollWidth <= innerWidth ? [] :
              [...document.querySelectorAll("body *")]
                .filter(e => e.getBoundingClientRect().right > innerWidth + 1
-                            && !e.closest("pre, .md-typeset__scrollwrap, .md-sidebar, .md-search"))
+                            && !e.closest("pre, .md-typeset__scrollwrap, .md-sidebar, .md-search, p:has(> img)"))
                .map(e => `${e.tagName} ${e.textContent.trim().slice(0, 60)}`)
                .concat([`${document.documentElement.scrollWidth} of ${innerWidth}`])"""
     )
@@ -161,10 +163,68 @@ def test_code_that_scrolls_has_a_shade(watched: Any) -> None:
     assert "gradient" in page.page.evaluate(shade)
 
 
+@pytest.mark.parametrize("name", ["index.html", "symptoms.html"])
+def test_a_table_that_scrolls_has_a_shade(watched: Any, name: str) -> None:
+    """The theme's script wraps tables; nothing that is drawn above the shade hides it."""
+    page = watched(**PHONE, color_scheme="light")
+    page.open(name)
+    page.until("document.querySelector('.md-typeset__scrollwrap') !== null")
+    shown = page.page.evaluate(
+        """[...document.querySelectorAll(".md-typeset__scrollwrap")].filter(e => e.scrollWidth > e.clientWidth + 1)
+             .map(e => [getComputedStyle(e).backgroundImage, getComputedStyle(e.querySelector("table")).backgroundColor])"""
+    )
+    assert shown and all("gradient" in image and colour == "rgba(0, 0, 0, 0)" for image, colour in shown)
+
+
+def test_letters_in_the_picture_can_be_read_on_a_phone(watched: Any) -> None:
+    page = watched(**PHONE, color_scheme="light")
+    page.open("index.html")
+    width = "document.querySelector('img[src*=\"pictures/\"]').getBoundingClientRect().width"
+    assert page.page.evaluate(width) / 96 > 7  # CSS pixels a column of the terminal; an eye needs some 6
+    assert too_wide(page) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("shape", [PHONE, DESK], ids=["phone", "desk"])
 def test_nothing_overflows(watched: Any, shape: dict[str, Any], scheme: str) -> None:
     assert pages_that_are_too_wide(watched(**shape, color_scheme=scheme), SOME) == {}
+
+
+# Each kind of text whose contrast to its ground is below what WCAG 2.2 asks for at level AA: 4.5, or 3 for large letters.
+FAINT = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (text) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255]; };
+  const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+  const ground = (e) => e === null ? [255, 255, 255, 1] : over(rgba(getComputedStyle(e).backgroundColor), ground(e.parentElement));
+  const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const found = new Map();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.data.trim() || e.closest("svg, script, style, noscript, .md-search, .hak-plot") || !e.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    const style = getComputedStyle(e), back = ground(e), [a, b] = [light(over(rgba(style.color), back)), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05), size = parseFloat(style.fontSize);
+    const large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
+    if (ratio < (large ? 3 : 4.5)) {
+      const key = `${e.tagName}.${e.className} ${style.color}`;
+      if (!found.has(key)) found.set(key, `${key}: ${ratio.toFixed(2)}, "${walk.currentNode.data.trim().slice(0, 40)}"`);
+    }
+  }
+  return [...found.values()];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(watched: Any, scheme: str) -> None:
+    page = watched(**DESK, color_scheme=scheme)
+    faint = {}
+    for name in [*SOME, "rust.html", "scorecard.html"]:
+        page.open(name)
+        if found := page.page.evaluate(FAINT):
+            faint[name] = found
+    assert faint == {}
 
 
 def background(page: Watched) -> int:
@@ -283,3 +343,39 @@ def test_another_row_and_other_colours_are_drawn_anew(watched: Any) -> None:
     light = page.page.evaluate(colour)
     page.page.emulate_media(color_scheme="dark")
     page.until(f"{colour} !== {light!r}")
+
+
+@pytest.fixture(scope="module")
+def flame(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A flame graph of the tool: a program that allocates in two libraries."""
+    made = tmp_path_factory.mktemp("flame") / "flame.html"
+    program = "import sqlite3; c = sqlite3.connect(':memory:'); c.execute('create table t(a)');" \
+        "c.executemany('insert into t values(?)', [('x' * 99,)] * 99999); held = [bytes(999) for _ in range(9999)]"
+    command = [os.environ["HAKMEM_TEST_TOOL"], "prof", "--peak", "--format=html", f"--output={made}", "--", "python3", "-c", program]
+    subprocess.run(command, env=os.environ | {"HAKMEM_PROF_RATE": "16384"}, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("shape", [DESK, PHONE], ids=["desk", "phone"])
+def test_flame_graph(watched: Any, flame: Path, shape: dict[str, Any], scheme: str) -> None:
+    """A colour for each library, sizes in the frames, and all of it can be read."""
+    page = watched(**shape, color_scheme=scheme)
+    page.page.context.unroute("**/*")
+    page.page.goto(flame.as_uri())
+    frames = page.page.evaluate(
+        """[...document.querySelectorAll(".frame")].map(e => [nodes[e.dataset.node].library, e.style.background.split(" ")[0], e.textContent])"""
+    )
+    hues: dict[str, set[str]] = {}
+    for library, colour, _ in frames:
+        hues.setdefault(library, set()).add(colour)
+    assert len(hues) > 3 and any("sqlite3" in library for library in hues), hues
+    assert all(len(found) == 1 for found in hues.values()), hues
+    assert len(set.union(*hues.values())) == len(hues), hues
+    assert all(re.search(r"  \d+(\.\d)? ([KMG]iB|B)$", text) for _, _, text in frames if text)
+    legend = page.page.locator("#libraries button").all_inner_texts()
+    assert set(hues) - {""} <= {entry.split(" ")[0] for entry in legend}
+    assert page.page.evaluate(FAINT) == []
+    assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.page.locator("#libraries button").first.click()
+    assert "found: " in page.page.locator("#sum").inner_text()
