@@ -26,7 +26,7 @@ from samples import (
 from hakmem_lab.analysis.statistics import LEAST_FOR_INTERVAL, Estimate
 from hakmem_lab.base.errors import LabError
 from hakmem_lab.base.paths import Paths
-from hakmem_lab.cli.scorecard import usual_sources
+from hakmem_lab.cli.scorecard import kept_version, usual_sources
 from hakmem_lab.report.html import Soaks, read_soaks, render
 from hakmem_lab.report.page_model import Cell, PageTable, change_texts, figure, shorten_paths
 from hakmem_lab.report.page_tables import base_of, subjects_of, tables_of
@@ -350,7 +350,8 @@ REPORTED = ("suite", "instructions", "steady", "programs")
 def test_the_kept_data_gives_a_report(
     monkeypatch: Monkey, capsys: Captured, tmp_path: Path
 ) -> None:
-    results, soaks = usual_sources(ROOT / "docs/results", hakmem(Paths(ROOT)).version)
+    kept = ROOT / "docs/results"
+    results, soaks = usual_sources(kept, kept_version(kept, hakmem(Paths(ROOT)).version))
     results = [file for file in results if file.name.split("-")[0] in REPORTED]
     assert len(results) >= len(REPORTED) and soaks
     output = tmp_path / "report.html"

@@ -13,7 +13,7 @@ import pytest
 from samples import COSTS, HOSTILE, PEAKS, ROUNDS, phases_csv, write_samples
 
 from hakmem_lab.base.paths import Paths
-from hakmem_lab.cli.scorecard import usual_sources
+from hakmem_lab.cli.scorecard import kept_version, usual_sources
 from hakmem_lab.report.html import Soaks, read_soaks, render
 from hakmem_lab.run.allocators import hakmem
 from hakmem_lab.run.results import read_result
@@ -135,6 +135,29 @@ def opened(browser: Any, files: Files) -> Iterator[Any]:
 DESK = {"viewport": {"width": 1200, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 TIME = "result-0-table-1"  # after the geometric means
+
+
+def test_the_only_row_stands_open(opened: Any, files: Files, tmp_path: Path) -> None:
+    """Its figures are a line for each allocator there. Of several rows none is open."""
+    result = tmp_path / "one.json"
+    kept = json.loads(json.dumps(files.result))
+    kept["rows"] = kept["rows"][:1]
+    result.write_text(json.dumps(kept), encoding="utf-8")
+    one = tmp_path / "one.html"
+    one.write_text(render([(result, read_result(result))], read_soaks([])), encoding="utf-8")
+    expanded = "[...document.querySelectorAll('button.open')].map(e => e.ariaExpanded)"
+    assert opened(one, **DESK).page.evaluate(expanded) == ["true"]
+    assert set(opened(**DESK).page.evaluate(expanded)) == {"false"}
+
+
+def test_a_table_that_goes_on_has_a_shade(opened: Any) -> None:
+    page = opened(**PHONE).page
+    wider = page.evaluate(
+        """[...document.querySelectorAll(".table > .scroll")]
+             .filter(e => e.scrollWidth > e.clientWidth + 1)
+             .map(e => getComputedStyle(e).backgroundImage)"""
+    )
+    assert wider and all("gradient" in image for image in wider)
 
 
 def test_tables_sort(opened: Any) -> None:
@@ -383,19 +406,20 @@ def test_contrast(opened: Any, scheme: str) -> None:
 
 
 def test_a_report_of_the_kept_results(opened: Any, tmp_path: Path) -> None:
-    results, soaks = usual_sources(ROOT / "docs/results", hakmem(Paths(ROOT)).version)
+    kept = ROOT / "docs/results"
+    results, soaks = usual_sources(kept, kept_version(kept, hakmem(Paths(ROOT)).version))
     read = [(file, read_result(file)) for file in results[:2]]
     page = tmp_path / "report.html"
     page.write_text(render(read, read_soaks(soaks)), encoding="utf-8")
     watched = opened(page, **PHONE)
     assert overflow(watched) == [390, 390]
-    kept = read[0][1]
-    assert watched.names(TIME) == [row.name for row in kept.rows]
+    first = read[0][1]
+    assert watched.names(TIME) == [row.name for row in first.rows]
     # The rows of other results in the report have the same names.
     table = watched.page.locator(f"#{TIME}")
     table.get_by_role("button", name="mixed400", exact=True).click()
     points, _ = watched.plot(".shown [data-plot=runs]")
-    assert len(points["x"]) == len(kept.rows[0].runs)
+    assert len(points["x"]) == len(first.rows[0].runs)
     assert overflow(watched) == [390, 390]
 
 

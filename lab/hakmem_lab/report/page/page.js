@@ -89,8 +89,10 @@
 
   const isOpen = (button) => button.getAttribute("aria-expanded") === "true";
 
-  all("button.open").forEach((button) => {
-    button.setAttribute("aria-expanded", "false");
+  // What a page is about alone stands open.
+  const rowsThatOpen = all("button.open");
+  rowsThatOpen.forEach((button) => {
+    open(button, rowsThatOpen.length === 1);
     button.closest("tr").addEventListener("click", (event) => {
       if (event.target.closest("button") === button || !String(getSelection())) {
         open(button, !isOpen(button));
