@@ -133,8 +133,8 @@ SEED ?= 1
 hunt: lab-setup lab-library bench-build
 	@$(HAKMEM_LAB) hunt --seconds $(HUNT_SECONDS) --seed $(SEED) -o build/bench/hunt.json $(LAB_ARGS)
 
-# The results that the repository keeps, of this version.
-KEPT_VERSION = $(shell sed -n 's/.*define HAKMEM_VERSION_STRING *"\(.*\)".*/\1/p' include/hakmem.h)
+# The results that the repository keeps, of the newest version that has some: the tree's own has none until it is measured.
+KEPT_VERSION = $(shell ls docs/results | sed -nE 's/.*-([0-9]+(\.[0-9]+)+)\.json(\.zst)?$$/\1/p' | sort -V | tail -n 1)
 KEPT_FILES = $(wildcard $(foreach kind,suite instructions steady programs servers,docs/results/$(kind)*-$(KEPT_VERSION).json.zst) \
   docs/results/soak-$(KEPT_VERSION))
 
@@ -153,7 +153,7 @@ report: lab-setup
 report-kept:
 	@$(MAKE) --no-print-directory report REPORT_FILES="$(KEPT_FILES)"
 
-# From the whole suite of this version; CHART_FILE= names another result.
+# From the whole suite of that version; CHART_FILE= names another result.
 CHART_FILE ?= docs/results/suite-$(KEPT_VERSION).json.zst
 .PHONY: charts
 charts: lab-setup
