@@ -9,7 +9,7 @@ default): a list with name, version, source, and `library`, or `missing` with th
 group are built only when they or the group are named, and go to FOLDER/<group>.json. What
 cannot be built is reported as missing, the rest go on, and the exit code is 0; it is 2 when the
 arguments or the table are wrong. Crates come through cargo, at the versions in each Cargo.lock;
-Debian's libraries are used as installed. With --untuned crates are compiled with less optimisation and
+wheels through pip, with the hashes in each requirements.txt; Debian's libraries are used as installed. With --untuned crates are compiled with less optimisation and
 past ccache, which from nothing takes a third less time: for tests, and never to be measured. With --tried a
 crate is not built again whose key stands in FILE: the same recipe, crates, script and compiler passed before.
 """
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ LEFT_OUT = (
     "LD_PRELOAD",
     "CARGO_TARGET_DIR",
 )
-FEW_HAVE = ("group", "crate_sources", "include", "untuned")
+FEW_HAVE = ("group", "crate_sources", "include", "untuned", "wheel")
 UNTUNED = "-O1"  # behind all other flags; with -O0, jemalloc's functions in headers take four times as long
 BUILD_SECONDS = 3600  # no build takes a tenth of it; a registry that hangs must not hang the rest
 
@@ -61,7 +62,8 @@ class Missing(Exception):
 
 @dataclasses.dataclass
 class Peer:
-    """One entry of peers.toml: a crate (project, crate, ...) or a package (package, library)."""
+    """One entry of peers.toml: a crate (project, crate, ...), a package (package, library), or a wheel, which brings
+    the library as it is (project, wheel, library)."""
 
     name: str
     group: str = ""  # left out unless asked for
@@ -83,6 +85,7 @@ class Peer:
     libraries: list[str] = dataclasses.field(default_factory=list)  # arguments of the linker
     version: dict[str, Any] = dataclasses.field(default_factory=dict)
     package: str = ""
+    wheel: str = ""
     library: str = ""
     untuned: bool = False  # --untuned
 
@@ -93,16 +96,20 @@ class Peer:
         for word in (self.name, self.group or "none"):
             if not re.fullmatch(r"[a-z0-9-]+", word):
                 refuse("name is not made of a-z, 0-9 and -")
-        if bool(self.crate) == bool(self.package):
-            refuse("needs crate (with project) or package (with library)")
+        if sum(map(bool, (self.crate, self.package, self.wheel))) != 1:
+            refuse("needs one of crate (with project), package (with library) and wheel (with both)")
         if self.crate and (not self.project or bool(self.archive) == bool(self.cmake_target)):
             refuse("needs project, and archive or cmake_target")
         if self.crate and len({"symbol", "file", "crate"} & self.version.keys()) != 1:
             refuse("version needs one of symbol, file, crate")
         if "file" in self.version and "pattern" not in self.version:
             refuse("version of a file needs a pattern")
-        if self.package and not self.library:
-            refuse("needs library, the file's name in the package")
+        if not self.crate and not self.library:
+            refuse("needs library, the file's name in the package or wheel")
+        if self.wheel and not self.project:
+            refuse("needs project, the folder of requirements.txt")
+        if self.wheel and self.version.keys() != {"symbol"}:
+            refuse("version of a wheel's library needs symbol")
 
 
 def load_table(path: Path) -> list[Peer]:
@@ -148,7 +155,7 @@ def useful_line(output: str) -> str:
     for pattern in (
         r": (fatal )?error: |^CMake Error|undefined reference|: not found$|is not installed",
         r"^error(\[E\d+\])?: (?!failed to run custom build|could not compile)",
-        r"^error|panicked at",
+        r"^error|^ERROR: |panicked at",
     ):
         for number, line in enumerate(lines):
             if re.search(pattern, line):
@@ -333,6 +340,15 @@ def key_of(peer: Peer, table: Path, tried: Path) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def fresh_folder(folder: Path, recipe: str) -> None:
+    """The folder anew, if it is of another recipe."""
+    remembered = folder / "recipe"
+    if not remembered.is_file() or remembered.read_text() != recipe:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        remembered.write_text(recipe)
+
+
 def make_from_crate(
     peer: Peer, table: Path, output: Path, jobs: int, tried: Tried | None
 ) -> dict[str, str]:
@@ -343,12 +359,7 @@ def make_from_crate(
         if tried.keys[peer.name] == key:
             raise Missing("the same was built and tried before")
         print(f"(key {key})", end=" ", flush=True)
-    recipe = recipe_of(peer, project)
-    remembered = folder / "recipe"
-    if not remembered.is_file() or remembered.read_text() != recipe:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        remembered.write_text(recipe)
+    fresh_folder(folder, recipe_of(peer, project))
     log = folder / "build.log"
     log.unlink(missing_ok=True)
     crate = build_crate(peer, project, folder, log, jobs)
@@ -368,6 +379,37 @@ def make_from_crate(
     return {
         "version": version,
         "source": f"crate {peer.crate} {crate.version}",
+        "library": str(library),
+    }
+
+
+def take_from_wheel(peer: Peer, table: Path, output: Path) -> dict[str, str]:
+    project = table.parent / peer.project
+    folder = output / peer.name
+    fresh_folder(folder, recipe_of(peer, project))
+    log = folder / "build.log"
+    log.unlink(missing_ok=True)
+    if not list(folder.glob("*.whl")):
+        # An environment of its own: Debian's Python comes without pip.
+        python = folder / "venv" / "bin" / "python"
+        run([sys.executable, "-m", "venv", str(folder / "venv")], log, "venv")
+        command = [str(python), "-m", "pip", "--no-input", "--disable-pip-version-check", "download"]
+        command += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder)]
+        run([*command, "--requirement", str(project / "requirements.txt")], log, "pip download")
+        shutil.rmtree(folder / "venv")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = [name for name in archive.namelist() if name.rpartition("/")[2] == peer.library]
+        if len(inside) != 1:
+            raise Missing(f"{wheel.name} has {len(inside)} files {peer.library}")
+        new = folder / f"lib{peer.name}.so"
+        new.write_bytes(archive.read(inside[0]))
+    library = output / new.name
+    replace_if_changed(new, library)
+    version = version_of(peer, Crate("", Path(), Path()), probe(output / "probe", library, log))
+    return {
+        "version": version,
+        "source": f"PyPI {peer.wheel} {wheel.name.split('-')[1]}",
         "library": str(library),
     }
 
@@ -407,16 +449,17 @@ def make_peer(
     """The peer's entry of peers.json."""
     entry = {"name": peer.name}
     try:
-        made = (
-            find_in_package(peer, output)
-            if peer.package
-            else make_from_crate(peer, table, output, jobs, tried)
-        )
+        if peer.package:
+            made = find_in_package(peer, output)
+        elif peer.wheel:
+            made = take_from_wheel(peer, table, output)
+        else:
+            made = make_from_crate(peer, table, output, jobs, tried)
         return entry | made | {"library": relative(made["library"])}
     except Missing as reason:
         # A library of an earlier build would be measured under a version that nobody asked for.
         (output / f"lib{peer.name}.so").unlink(missing_ok=True)
-        source = f"Debian {peer.package}" if peer.package else f"crate {peer.crate}"
+        source = f"Debian {peer.package}" if peer.package else f"PyPI {peer.wheel}" if peer.wheel else f"crate {peer.crate}"
         return entry | {"version": "unknown", "source": source, "missing": str(reason)}
 
 

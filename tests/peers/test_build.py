@@ -1,5 +1,6 @@
 """scripts/build_peers.py: what cannot be built is missing with a reason, and the rest go on."""
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 from common import BUILD_PEERS, environment, execute
@@ -225,9 +227,12 @@ class Refused(TestCase):
             (f"[[peer]]\n{good}[[peer]]\n{good}", "name twice"),
             (f'[[peer]]\n{good}colour = "red"\n', "unknown ['colour']; known: ["),
             ('[[peer]]\nname = "A b"\n', "name is not made of"),
-            ('[[peer]]\nname = "a"\n', "needs crate (with project) or package"),
+            ('[[peer]]\nname = "a"\n', "needs one of crate (with project), package"),
             ('[[peer]]\nname = "a"\ncrate = "b"\nproject = "c"\n', "archive or cmake_target"),
             ('[[peer]]\nname = "a"\npackage = "b"\n', "needs library"),
+            ('[[peer]]\nname = "a"\nwheel = "b"\n', "needs library"),
+            ('[[peer]]\nname = "a"\nwheel = "b"\nlibrary = "c"\n', "needs project"),
+            ('[[peer]]\nname = "a"\nwheel = "b"\nlibrary = "c"\nproject = "d"\n', "needs symbol"),
             (f'[[peer]]\n{good}group = "a"\n', "a group with the name of something else"),
         ):
             with self.subTest(table):
@@ -240,6 +245,50 @@ class Refused(TestCase):
         self.assertIn("--jobs: 0: at least 1", self.refused("--jobs", "0"))
         self.assertIn("unrecognized arguments: --frob", self.refused("--frob"))
         self.assertEqual(self.build("--list").stdout, "a\n")
+
+
+class Wheels(TestCase):
+    """A wheel of our own, in a folder instead of a registry."""
+
+    def wheel(self, digest: str = "") -> None:
+        library = self.folder / "made.so"
+        self.write("made.c", FAKE + REALLOC + "int mi_version(void) { return 30405; }\n")
+        execute(["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(self.folder / "made.c")])
+        place = self.folder / "wheels" / "fake_wheel-3.4.5-py3-none-any.whl"
+        place.parent.mkdir()
+        about = "fake_wheel-3.4.5.dist-info"
+        with zipfile.ZipFile(place, "w") as archive:
+            archive.write(library, "fake.prefix/lib/libfake.so.3")
+            archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: fake-wheel\nVersion: 3.4.5\n")
+            archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n")
+            archive.writestr(f"{about}/RECORD", "")
+        digest = digest or hashlib.sha256(place.read_bytes()).hexdigest()
+        self.write("wheel/requirements.txt", f"fake-wheel==3.4.5 --hash=sha256:{digest}\n")
+        self.table = '[[peer]]\nname = "fake"\nproject = "wheel"\nwheel = "fake-wheel"\nlibrary = "libfake.so.3"\n'
+        self.table += 'version = { symbol = "mi_version" }\n'
+        self.pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(place.parent), "PIP_CONFIG_FILE": os.devnull}
+
+    def taken(self) -> dict[str, str]:
+        done = self.build(**self.pip)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        (entry,) = json.loads((self.folder / "out" / "peers.json").read_text())
+        return dict(entry)
+
+    def test_its_library_is_the_peer(self) -> None:
+        self.wheel()
+        library = self.folder / "out" / "libfake.so"
+        expected = {"name": "fake", "version": "3.4.5", "source": "PyPI fake-wheel 3.4.5", "library": str(library)}
+        self.assertEqual(self.taken(), expected)
+        self.assertEqual(library.read_bytes(), (self.folder / "made.so").read_bytes())
+        # What was fetched once is not asked for again.
+        self.pip["PIP_FIND_LINKS"] = str(self.folder / "none")
+        self.assertEqual(self.taken(), expected)
+
+    def test_another_file_than_the_known_one_is_refused(self) -> None:
+        self.wheel(digest="0" * 64)
+        entry = self.taken()
+        self.assertRegex(entry["missing"], "pip download: .*(HASH|hash)")
+        self.assertNotIn("library", entry)
 
 
 class UsefulLine(unittest.TestCase):

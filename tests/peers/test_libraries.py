@@ -44,7 +44,7 @@ class Listed(unittest.TestCase):
                 continue
             with self.subTest(peer["name"]):
                 self.assertRegex(peer["version"], r"\d+\.\d+\.\d+|\d+\.\d+|\d{4}-\d\d-\d\d")
-                self.assertRegex(peer["source"], r"^(crate|Debian) [a-z0-9.-]+ \d\S+$")
+                self.assertRegex(peer["source"], r"^(crate|Debian|PyPI) [a-z0-9.-]+ \d\S+$")
 
 
 class Served(unittest.TestCase):
