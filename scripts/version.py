@@ -24,6 +24,7 @@ class Copy:
     pattern: str
     place: str
     needed: bool = True  # each of these files states it
+    numbers: int = 3  # how many of the version's
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ COPIES = [
     Copy("lab/hakmem_lab/__init__.py", r'(?m)^__version__ = "(.*)"'),
     Copy("docs/releasing.md", rf"(?<![\d.]){NUMBER}"),  # its examples
     *(Copy(pattern, place, False) for pattern in SHOWN_IN for place in SHOWN),
+    # Before 1.0 a package of 0.2 is none for who asks for 0.1.
+    Copy("docs/*.md", r"\bfind_package\(hakmem (\d+\.\d+) REQUIRED\)", False, 2),
 ]
 CHANGELOGS = [
     Changelog(
@@ -96,9 +99,10 @@ def changed_copies(wanted: str) -> dict[Path, tuple[str, str]]:
             places = list(re.finditer(copy.place, text))
             if not places and copy.needed:
                 sys.exit(f"version: {path.relative_to(ROOT)} states none")
+            said = ".".join(wanted.split(".")[: copy.numbers])
             for place in reversed(places):  # from the end, so that the places before stay right
-                if place[1] != wanted:
-                    text = text[: place.start(1)] + wanted + text[place.end(1) :]
+                if place[1] != said:
+                    text = text[: place.start(1)] + said + text[place.end(1) :]
                     found[path] = (place[1], text)
     now = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
     for log in CHANGELOGS:

@@ -95,6 +95,7 @@ class Recipes(unittest.TestCase):
         self.assertRegex(spec, r"%changelog\n\* \w{3} \w{3} \d\d \d{4} .*> - 99\.8\.7-1\n- .*\n\n\* ")
         self.assertIn("image: hakmem:99.8.7\n", (tree / "contrib/kubernetes/agent.yaml").read_text(encoding="utf-8"))
         self.assertIn("hakmem 99.8.7 (standard)", (tree / "docs/looking-inside.md").read_text(encoding="utf-8"))
+        self.assertIn("find_package(hakmem 99.8 REQUIRED)", (tree / "docs/installing.md").read_text(encoding="utf-8"))
         self.assertIn("make dist REF=v99.8.7", (tree / "docs/releasing.md").read_text(encoding="utf-8"))
 
     def test_a_program_depends_on_the_version_that_has_its_symbols(self) -> None:
