@@ -155,6 +155,21 @@ def test_no_line_of_code_is_cut(watched: Any, shape: dict[str, Any], blocks: str
     assert cut == {}
 
 
+def test_a_printed_table_keeps_its_columns_at_a_desk(watched: Any) -> None:
+    """A line that wraps makes a table unreadable: each stands in one."""
+    page = watched(**DESK, color_scheme="light")
+    tables = [name for name in ALL if re.fullmatch(r"results/(suite|programs)-[\d.]+\.html", name)]
+    assert len(tables) == 2
+    for name in [*tables, "lab.html"]:
+        page.open(name)
+        broken = page.page.evaluate(
+            """[...document.querySelectorAll(".language-text pre > code")].map(e =>
+                 Math.round(e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))
+                 - e.textContent.trimEnd().split("\\n").length)"""
+        )
+        assert broken and max(broken) <= 3, (name, broken)  # its padding counts as two lines
+
+
 def test_code_that_scrolls_has_a_shade(watched: Any) -> None:
     page = watched(**PHONE, color_scheme="light")
     page.open("symptoms.html")
@@ -174,6 +189,16 @@ def test_a_table_that_scrolls_has_a_shade(watched: Any, name: str) -> None:
              .map(e => [getComputedStyle(e).backgroundImage, getComputedStyle(e.querySelector("table")).backgroundColor])"""
     )
     assert shown and all("gradient" in image and colour == "rgba(0, 0, 0, 0)" for image, colour in shown)
+
+
+def test_the_name_of_an_option_is_one_line_on_a_phone(watched: Any) -> None:
+    page = watched(**PHONE, color_scheme="light")
+    page.open("options.html")
+    lines = page.page.evaluate(
+        """[...document.querySelectorAll("h2[id^=hakmem_]")].map(e =>
+             [e.textContent, Math.round(e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight))])"""
+    )
+    assert len(lines) > 20 and [name for name, count in lines if count > 1] == []
 
 
 def test_letters_in_the_picture_can_be_read_on_a_phone(watched: Any) -> None:
