@@ -28,7 +28,7 @@ version=$(git -C "$root" show "$commit:include/hakmem.h" | sed -n 's/.*HAKMEM_VE
   echo "dist: include/hakmem.h of $ref states no version" >&2
   exit 1
 }
-tag=$(git -C "$root" describe --exact-match --match 'v[0-9]*' "$commit" 2>/dev/null) || tag=
+tag=$(git -C "$root" describe --tags --exact-match --match 'v[0-9]*' "$commit" 2>/dev/null) || tag=
 [ -z "$tag" ] || [ "$tag" = "v$version" ] || {
   echo "dist: the tag is $tag, include/hakmem.h says $version" >&2
   exit 1

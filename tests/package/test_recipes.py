@@ -98,6 +98,24 @@ class Recipes(unittest.TestCase):
         self.assertIn("find_package(hakmem 99.8 REQUIRED)", (tree / "docs/installing.md").read_text(encoding="utf-8"))
         self.assertIn("make dist REF=v99.8.7", (tree / "docs/releasing.md").read_text(encoding="utf-8"))
 
+    def test_a_tag_of_another_version_is_no_release(self) -> None:
+        """Whether it has a message of its own, as a signed one, or not."""
+        tree = self.work / "tree"
+        for name in ("scripts/dist.sh", "include/hakmem.h"):
+            (tree / name).parent.mkdir(parents=True)
+            shutil.copy(ROOT / name, tree / name)
+        git = ["git", "-C", tree, "-c", "user.name=nobody", "-c", "user.email=nobody@example.invalid"]
+        run(*git, "init", "--quiet")
+        run(*git, "add", "--all")
+        run(*git, "commit", "--quiet", "-m", "all")
+        for kind in ([], ["-a", "-m", "a release"]):
+            run(*git, "tag", *kind, "v99.8.7")
+            for ref in ("v99.8.7", "HEAD"):
+                made = subprocess.run(["bash", tree / "scripts/dist.sh", ref, "source"], capture_output=True, text=True)
+                self.assertEqual(made.returncode, 1, made.stderr)
+                self.assertIn(f"dist: the tag is v99.8.7, include/hakmem.h says {VERSION}", made.stderr)
+            run(*git, "tag", "-d", "v99.8.7")
+
     def test_a_program_depends_on_the_version_that_has_its_symbols(self) -> None:
         """What the last release, which the baseline describes, does not have came later: Debian's list says so."""
         text = (ROOT / "debian/libhakmem0.symbols").read_text(encoding="utf-8")
