@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <argp.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "doctor.h"
@@ -113,6 +115,10 @@ static void check_environment(void) {
     if (value != NULL && option_accepts(&option_table[i], value))
       doctor_report("note", "set in the environment: %s=%s", option_table[i].name, value);
   }
+  const char *boxes = getenv("HAKMEM_BLACKBOX");
+  if (boxes != NULL && boxes[0] != 0 && access(boxes, W_OK | X_OK) != 0)
+    doctor_report("note", "HAKMEM_BLACKBOX: nothing can be written to %s as this user: %s", boxes,
+                  strerror(errno));
   const char *preload = getenv("LD_PRELOAD");
   if (preload != NULL && preload[0] != 0)
     doctor_report("note", "LD_PRELOAD is set already: %s; the library goes in front", preload);

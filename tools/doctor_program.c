@@ -192,6 +192,25 @@ static void report_own_malloc(const struct program *program) {
                   program->starter);
 }
 
+/* An allocator inside the program, under names of its own: what it hands out is no block of malloc's. */
+static void report_inner_allocator(const struct program *program) {
+  static const char *const names[] = {"je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc",
+                                      "rpmalloc"};
+  if (program->own_malloc != SYMBOL_NONE) return;
+  int fd = open(program->starter, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    enum elf_symbol kind = elf_symbol_find(fd, names[i]);
+    if (kind != SYMBOL_EXPORTED && kind != SYMBOL_HIDDEN) continue;
+    doctor_report("note",
+                  "%s has an allocator inside (%s): memory that it takes from that does not come "
+                  "from hakmem, and is not ours in hakmem stats",
+                  program->starter, names[i]);
+    break;
+  }
+  close(fd);
+}
+
 static void free_listing(struct listing *listing) {
   while (listing->bindings != NULL) {
     struct binding *next = listing->bindings->next;
@@ -209,6 +228,7 @@ static void free_listing(struct listing *listing) {
 
 void doctor_check_program(const struct library *library, const struct program *program) {
   report_own_malloc(program);
+  report_inner_allocator(program);
   if (program->dynamic_linker[0] == 0) {
     doctor_report(
         "note",

@@ -344,9 +344,10 @@ static void find_advice(struct explanation *explanation, const struct circumstan
   if (now->known && now->decay_ms == 0)
     advise(explanation, "HAKMEM_PROFILE=balanced", waits,
            "gives back what is unused for a second; without it nothing goes back");
-  else if (now->known && (now->why == HELPER_OFF || now->why == HELPER_ALONE))
+  else if (now->known && now->why != HELPER_THERE && now->why != HELPER_LATER)
     advise(explanation, "HAKMEM_BACKGROUND=1", waits,
-           "lets a helper thread of hakmem's give memory back while the program sleeps");
+           "lets a helper thread of hakmem's give memory back while the program sleeps%s",
+           now->filter ? ", if the filter allows its calls as Docker's does (hakmem(5))" : "");
   /* Sooner helps where somebody is there to do it. */
   if (now->known && now->decay_ms > LEAN_DECAY_MS &&
       (now->why == HELPER_THERE || now->why == HELPER_LATER))

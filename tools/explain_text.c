@@ -70,9 +70,8 @@ static void print_advice(const struct explanation *explanation, bool ended, FILE
   fprintf(out, ended ? "\nwhat would help the next time\n" : "\nwhat would help\n");
   if (trims)
     fprintf(out,
-            "  %10s  a trim would return about this much: hakmem explain --trim, or malloc_trim(0) "
-            "in the "
-            "program\n",
+            "  %10s  a trim would return about this much: hakmem explain --trim, which the program "
+            "does at its next malloc, or malloc_trim(0) in the program\n",
             stats_bytes(explanation->trim, bytes));
   for (unsigned i = 0; i < explanation->advice_count; i++)
     fprintf(out, "  %10s  %s: %s\n", stats_bytes(explanation->advice[i].bytes, bytes),
@@ -122,11 +121,12 @@ void explain_text(const struct explanation *explanation, const struct remote *re
   bool ended = remote->core != NULL;
   const char *are = ended ? "were" : "are", *holds = ended ? "held" : "holds";
   if (explanation->reason_count == 0)
-    fprintf(out,
-            "Nothing %s wrong: of %s that %s resident the program %s %s in blocks, and no more "
-            "than %s %s free or lost.\n",
-            ended ? "was" : "is", stats_bytes((double)snapshot->resident, all), are, holds,
-            stats_bytes(snapshot->live, live), stats_bytes(sum, kept), are);
+    fprintf(
+        out,
+        "hakmem %s little: of %s that %s resident the program %s %s in blocks (hakmem prof: who "
+        "allocated them), and no more than %s %s free or lost.\n",
+        ended ? "kept" : "keeps", stats_bytes((double)snapshot->resident, all), are, holds,
+        stats_bytes(snapshot->live, live), stats_bytes(sum, kept), are);
   else
     fprintf(out,
             "Of %s that %s resident the program %s %s in blocks; %s %s free or lost, the "

@@ -117,6 +117,18 @@ static void say_that_it_is_off(const struct source *source, const struct prof_or
              source->remote->pid, source->remote->program, source->remote->pid);
 }
 
+/* Of a small process: it may hold less than what one sample stands for. */
+static void say_that_there_is_none(const struct source *source, const struct prof_order *order) {
+  const struct profile *profile = source->profile;
+  char rate[16];
+  if (profile->live_samples > 0 || profile->rate <= 65536 || order->view != VIEW_LIVE ||
+      order->rate >= 0 || order->program || source->remote->core != NULL)
+    return;
+  complain("note: nothing that lives was sampled, one in %s: hakmem prof --rate=65536 %d samples "
+           "more of what is allocated then",
+           stats_bytes((double)profile->rate, rate), source->remote->pid);
+}
+
 /* 0, or an exit code. */
 static int fill(struct report *report, const struct source *source) {
   size_t length;
@@ -131,6 +143,7 @@ static int fill(struct report *report, const struct source *source) {
     if (prof_rows(report) && prof_group(report, source->profile, source->snapshot)) {
       write_head(report, source, text);
       say_that_it_is_off(source, report->order);
+      say_that_there_is_none(source, report->order);
       say_what_has_no_names(report->places);
       code = 0;
     } else {

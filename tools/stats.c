@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "core.h"
 #include "core_choice.h"
+#include "limits.h"
 #include "listed.h"
 #include "processes.h"
 
@@ -209,6 +210,23 @@ static void print_named(const struct snapshot *snapshot, FILE *out) {
   if (snapshot->heaps_named > rows) fprintf(out, "  and %zu more\n", snapshot->heaps_named - rows);
 }
 
+/* Where the kernel kills, and where malloc fails. */
+static void print_limits(const struct remote *remote, FILE *out) {
+  struct limit_place place;
+  struct limits limits;
+  char most[16], used[16];
+  if (remote->core != NULL) return;
+  limits_find(&place, remote->pid);
+  limits_read(&limits, &place, remote->pid);
+  if (limits.container.most > 0)
+    fprintf(out, "limit of the container: %s, of which all that runs there uses %s\n",
+            stats_bytes(limits.container.most, most), stats_bytes(limits.container.used, used));
+  if (limits.address_space.most > 0)
+    fprintf(out, "limit of address space: %s, of which %s are used\n",
+            stats_bytes(limits.address_space.most, most),
+            stats_bytes(limits.address_space.used, used));
+}
+
 const char *stats_moment(const struct snapshot *snapshot, const struct remote *remote) {
   if (remote->core == NULL)
     return snapshot->partial ? "; it changed while it was read: figures are of several moments"
@@ -238,6 +256,7 @@ void stats_text(const struct snapshot *snapshot, const struct sampled *sampled,
                 : "; pages cannot be told apart here: figures are shares of mappings");
   fputc('\n', out);
   stats_print_parts(snapshot, sampled, out);
+  print_limits(remote, out);
   print_classes(snapshot, sampled, out);
   if (!snapshot->counted) stats_print_heaps(snapshot, out);
   if (snapshot->heaps_named > 0) print_named(snapshot, out);

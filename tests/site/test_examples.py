@@ -50,7 +50,7 @@ FORMS = {
     "hakmem doctor -- your-program": r"^ok    library: .*(\n(ok   |skip ).*)+$",
     "hakmem prof -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* live, at \d+ places?",
     "hakmem prof --growth=5 $PID": PLACES + r"\nyour-program \(\d+\): .* grown in \d+ s, at \d+ places?",
-    "hakmem explain $PID": r"^(Of|Nothing is wrong: of) .* that are resident the program holds .* in blocks.*free or lost.*$",
+    "hakmem explain $PID": r"^(Of|hakmem keeps little: of) .* that are resident the program holds .* in blocks.*free or lost.*$",
     # The sum after the trim, not the first line, which is the one before.
     "hakmem explain --trim $PID | tail -2": r"\Atrim: done, resident \S+ \wi?B -> \S+ \wi?B; .*\n" + SUM[1:-1] + r"\n\Z",
     "hakmem prof --rate=65536 $PID > /dev/null": r"\A\Z",

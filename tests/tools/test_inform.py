@@ -294,6 +294,25 @@ class Doctor(TestCase):
         self.assertIn("set in the environment: HAKMEM_PROFILE=lean", result.out)
         self.assertEqual(result.err.count("HAKMEM_NONSENSE: unknown variable"), 1, result)
 
+    def test_boxes_that_cannot_be_written(self):
+        """A wrong directory would be noticed when the process has been killed, and left no box."""
+        missing = self.path("missing")
+        told = f"note  HAKMEM_BLACKBOX: nothing can be written to {missing} as this user: No such file or directory\n"
+        self.assertIn(told, hakmem("doctor", env=environment(HAKMEM_BLACKBOX=missing)).out)
+        os.mkdir(missing)
+        self.assertNotIn("nothing can be written", hakmem("doctor", env=environment(HAKMEM_BLACKBOX=missing)).out)
+
+    def test_program_with_an_allocator_inside(self):
+        """As redis has its own jemalloc: it calls malloc for little, and nothing fails."""
+        text = "#include <stdlib.h>\nvoid *%s(size_t size) { return (char *)0 + size; }\nint main(void) { free(malloc(1)); return %s(0) != NULL; }\n"
+        for name, told in (("je_malloc", True), ("my_malloc", False)):
+            program = self.path(name)
+            source = self.write(name + ".c", text % (name, name))
+            self.assert_code(execute([CC, "-O0", "-fno-builtin", "-o", program, source]), 0)
+            result = hakmem("doctor", program)
+            self.assert_code(result, 0)
+            self.assertEqual(f"note  {program} has an allocator inside ({name}): " in result.out, told, result.out)
+
     def test_forced_libc(self):
         result = hakmem("doctor", env=environment(HAKMEM_FORCE_LIBC_ALLOC="1"))
         self.assert_code(result, 0)

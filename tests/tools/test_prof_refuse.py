@@ -119,6 +119,15 @@ class Off(ProfCase):
         self.assertIn("by 0 samples (off)", self.prof(pid, "--rate=0"))
         self.assertIn("turns them on", hakmem("prof", str(pid), "--leaks").err)
 
+    def test_none_so_far(self):
+        """A small process, looked at for the first time: an empty table says nothing."""
+        pid, _ = self.start(HAKMEM_PROF_RATE="1G")
+        result = hakmem("prof", str(pid))
+        self.assert_code(result, 0)
+        self.assertRegex(result.out, r"^covers 0 B of .* by 0 samples \(one in 1.0 GiB\)\n")
+        self.assertRegex(result.err, rf"note: nothing that lives was sampled, one in 1\.0 GiB: hakmem prof --rate=65536 {pid} samples more .*\n$")
+        self.assertEqual(hakmem("prof", str(pid), "--rate=65536").err, "")
+
     def test_of_a_program(self):
         result = hakmem("prof", "--", "sh", "-c", ":", env=environment(HAKMEM_PROF_RATE="0"))
         self.assert_code(result, 0)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import struct
 import time
 
@@ -261,6 +262,11 @@ class Formats(StatsCase):
         self.assertIn(f"held ({pid}), hakmem ", lines[1])
         for words in ("waste by size of blocks", "heaps of threads: 1 in use", "system calls since the start"):
             self.assertIn(words, result.out)
+
+    def test_a_limit_is_shown(self):
+        [(pid, _)] = self.start(HELD, "fresh")
+        resource.prlimit(pid, resource.RLIMIT_AS, (1 << 40, resource.prlimit(pid, resource.RLIMIT_AS)[1]))
+        self.assertRegex(hakmem("stats", str(pid)).out, r"\nlimit of address space: 1\.0 TiB, of which [\d.]+ [KMG]iB are used\n")
 
     def test_json_has_the_names_of_the_library(self):
         """The same things under the same names as HAKMEM_STATS=json, and with the same figures."""
