@@ -57,9 +57,9 @@ HAK_API void *hak_realloc(void *ptr, size_t size) HAK_ATTR_SIZE(2);
 /** hak_realloc(ptr, count * size); an overflow of the product fails with ENOMEM. */
 HAK_API void *hak_reallocarray(void *ptr, size_t count, size_t size) HAK_ATTR_SIZE2(2, 3);
 
-/** Frees a block of this allocator; NULL is allowed. Keeps errno. A pointer that is not a live block
- * ends the program with a line on stderr (always in the hardened build, where it costs nothing in
- * the others). */
+/** Frees a block of this allocator; NULL is allowed. Keeps errno. A pointer that is not a live block ends the program with a
+ * line on stderr: always in the hardened build. The others end it where that costs nothing, so they do not notice a second free of
+ * a small block at once. */
 HAK_API void hak_free(void *ptr);
 
 /** hak_free for a block whose requested size is known (C23 free_sized). */

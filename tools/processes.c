@@ -109,27 +109,28 @@ bool processes_find_all(struct processes *processes) {
   return find(processes, NULL);
 }
 
-/* On stderr, behind a complaint. */
-static void list_all(void) {
+/* --- words ---------------------------------------------------------------------------------------------------- */
+
+/* On stderr: what is wrong, and the processes that could have been named. */
+static void complain_and_list(const char *wrong) {
   struct processes all;
   if (processes_find_all(&all)) {
+    complain("%s; %s", wrong,
+             all.count > 0 ? "these run on hakmem:" : "start one by: hakmem run -- PROGRAM");
     if (all.count > 0) list_processes(&all, stderr);
-    else
-      complain(
-          "no process that this user may read runs on hakmem; start one by: hakmem run -- PROGRAM");
   }
   processes_free(&all);
 }
 
-/* --- words ---------------------------------------------------------------------------------------------------- */
-
 /* 0, or an exit code after a complaint. */
 static int find_named(struct processes *processes, const char *name) {
+  char wrong[PATH_MAX];
   size_t before = processes->count;
   if (!find(processes, name)) return 1;
   if (processes->count > before) return 0;
-  complain("no process of the name '%s' runs on hakmem, or none that may be read; these do:", name);
-  list_all();
+  snprintf(wrong, sizeof wrong,
+           "no process of the name '%s' runs on hakmem, or none that may be read", name);
+  complain_and_list(wrong);
   return EXIT_NO_PROGRAM;
 }
 
@@ -164,8 +165,7 @@ int remote_open_words(struct remote *remote, const struct words *words) {
   char number[16];
   int code = 0;
   if (words->count == 0) {
-    complain("name a process, by its number or its program's name; on hakmem run:");
-    list_all();
+    complain_and_list("name a process, by its number or its program's name");
     return EXIT_USAGE;
   }
   if (!are_numbers(words)) code = processes_find(&found, words);

@@ -147,9 +147,12 @@ static int check_elf(const char *path, int fd, const struct stat *status,
                path);
       return EXIT_CANNOT_RUN;
     }
-    complain("%s: is statically linked: no library can be preloaded into it (it can be linked with "
-             "libhakmem.a)",
-             path);
+    if (elf_symbol_find(fd, "hak_version") != SYMBOL_NONE)
+      complain("%s: is statically linked, with hakmem in it: start it as it is", path);
+    else
+      complain("%s: is statically linked: no library can be preloaded into it (it can be linked "
+               "with libhakmem.a)",
+               path);
     return EXIT_CANNOT_RUN;
   }
   if (access(file->interpreter, F_OK) != 0) {

@@ -62,6 +62,7 @@ FORMS = {
     "HAKMEM_GUARD_SAMPLE=1 HAKMEM_PROF_RATE=10000 HAKMEM_PROF_MOST=0 hakmem run -- your-program": STARTED,
     "HAKMEM_FORCE_LIBC_ALLOC=1 hakmem run -- your-program": STARTED,
     "hakmem run --variant hardened -- your-program": STARTED,
+    "HAKMEM_GUARD=full hakmem run --variant hardened -- your-program": STARTED,
     "hakmem-lab compare --allocators glibc,hakmem -- your-program": r"^  tested: .*\(1 run\)$",
     "hakmem prof --allocated -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* allocated since the start, at \d+ places?",
     "hakmem options --effective $PID | head -3": r"\A(HAKMEM_\w+=\S+ \(\w.*\)\n){3}\Z",

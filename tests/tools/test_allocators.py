@@ -102,6 +102,11 @@ class InTheProgram(TestCase):
         doctor = hakmem("doctor", program)
         self.assert_code(doctor, 0)
         self.assertIn("has a hakmem of its own linked in", doctor.out)
+        whole = self.build("whole", source, "-static", "-Wl,-u,malloc", archive, "-pthread")
+        self.assert_refused(hakmem("run", whole), 126, "statically linked, with hakmem in it: start it as it is")
+        doctor = hakmem("doctor", whole)
+        self.assert_code(doctor, 126)
+        self.assertIn("with hakmem in it: start it as it is", doctor.err)
 
 
 class BeneathTheProgram(TestCase):

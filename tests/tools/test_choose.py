@@ -128,17 +128,30 @@ class Choose(ProfCase):
             self.assertEqual(result.out, "")
             self.assertIn(f"no process of the name 'no{self.name}' runs on hakmem", result.err)
             self.assertRegex(result.err, rf"(?m)^ +{pid} ")
+            self.assertIn("; these run on hakmem:", result.err)
         # What an empty $(pidof x) leaves.
         for command in ("prof", "explain"):
             result = hakmem(command)
             self.assert_code(result, 2)
             self.assertIn("name a process, by its number or its program's name", result.err)
+            self.assertIn("; these run on hakmem:", result.err)
             self.assertRegex(result.err, rf"(?m)^ +{pid} ")
         for command in ("stats", "top"):
             result = hakmem(command)
             self.assert_code(result, 0)
             self.assertRegex(result.out, rf"(?m)^ +{pid} ")
             self.assertEqual(result.err, "")
+
+    def test_none_on_the_whole_machine(self):
+        """One sentence on how to start one, and no list that is announced and missing."""
+        alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if os.geteuid() != 0 or execute([*alone, "true"]).code != 0:
+            self.skipTest("no namespace of processes may be made here")
+        for command in (["stats", "nothing"], ["prof", "nothing"], ["prof"]):
+            result = execute([*alone, TOOL, *command])
+            self.assertEqual(result.out, "")
+            self.assertEqual(len(result.err.splitlines()), 1, result.err)
+            self.assertTrue(result.err.endswith("; start one by: hakmem run -- PROGRAM\n"), result.err)
 
     def test_sizes_with_letters(self):
         pid = self.hold().pid

@@ -9,6 +9,8 @@ from hakmem_lab.analysis import summary
 from hakmem_lab.analysis.statistics import LEAST_ROUNDS, Estimate, Verdict
 from hakmem_lab.analysis.tune import (
     BETWEEN,
+    LEAST_MEMORY,
+    LEAST_TIME,
     Place,
     final_row,
     more_rounds,
@@ -59,6 +61,16 @@ def line_of(place: Place) -> str:
     return f"export {' '.join(words)}" if words else "nothing (the default)"
 
 
+def doubt_of(place: Place) -> str:
+    """A comment behind the line of a setting whose gain against the default is noise."""
+    gained = place.against_default
+    if gained is None or place.place not in (LEAST_TIME, LEAST_MEMORY):
+        return ""
+    which = gained.time if place.place == LEAST_TIME else gained.memory
+    what = "faster" if place.place == LEAST_TIME else "smaller"
+    return "" if sure(which) else f"  # noise: not certainly {what} than {DEFAULT}"
+
+
 def words(result: Result) -> list[str]:
     """The outcome in sentences, and the lines to put into the environment."""
     found = places(result)
@@ -76,7 +88,7 @@ def words(result: Result) -> list[str]:
         )
     elif [place.setting for place in line] == [DEFAULT]:
         lines.append("no other setting is better beyond the noise: there is nothing to set")
-    lines += [f"{place.place}: {line_of(place)}" for place in line]
+    lines += [f"{place.place}: {line_of(place)}{doubt_of(place)}" for place in line]
     more = more_rounds(found)
     if more > rounds:
         lines.append(f"not all is decided: --rounds {more} most likely decides, all runs anew")
