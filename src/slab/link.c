@@ -77,14 +77,14 @@ static void set_states(_Atomic uint8_t *at, unsigned count, unsigned state) {
 
 void link_set_states(const struct slab *slab, unsigned first, unsigned count, unsigned state) {
   if (option_guard() == GUARD_OFF) return;
-  _Atomic uint8_t *states = superslab_of(slab)->states + slab->index * STATES_OF_SLICE;
+  _Atomic uint8_t *states = map_states(slab_base(slab));
   if (class_slices(slab->size_class) == 1) {
     set_states(states + first, count, state);
     return;
   }
   uint32_t size = slab_block_size(slab);
   for (uint32_t at = first * size; count > 0; count--, at += size)
-    set_states(states + (at >> SLICE_SHIFT) * STATES_OF_SLICE + at % SLICE_BYTES / LINK_STEP_FAR, 1,
+    set_states(states + (at >> SLICE_SHIFT) * STATES_SPARSE + at % SLICE_BYTES / LINK_STEP_FAR, 1,
                state);
 }
 

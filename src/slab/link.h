@@ -62,10 +62,10 @@ enum { STATE_NONE = 0, STATE_FREE = 1, STATE_LIVE = 0x80 };
 
 /* Slabs of one slice have a state for each block. Those of several have one for each of so many bytes, of which their blocks' sizes are
  * multiples: a block's place in its slice is enough then, whichever slice of the slab that is. */
-#define LINK_STEP_FAR 64u
+#define LINK_STEP_FAR STATES_SPARSE_FROM
 
 /** Finds the state of the block of a class that starts at an address in a SuperSlab. Where the slab is of another class it is a byte of that
- * slab's, which says so. False: no block of the class starts there.
+ * slab's, or of neighbours' longer blocks, which says so. False: no block of the class starts there.
  *
  * A block's offset is the address' lower half. Its product with the reciprocal has the block's number above and, below, less than the reciprocal if and
  * only if a block starts there (Lemire, Kaser and Kurz 2019; unit.block_states tries all of them). */

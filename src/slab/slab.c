@@ -43,6 +43,7 @@ struct slab *slab_new(unsigned size_class, struct inbox *inbox, enum span_pages 
     atomic_store_explicit(&slab[i].block_size, size, memory_order_relaxed);
     slab[i].size_class = (uint8_t)size_class;
   }
+  map_set_states(superslab_of(slab), slab->index, slices, size >= STATES_SPARSE_FROM);
   slab_set_inbox(slab, inbox);
   return slab;
 }

@@ -3,16 +3,51 @@
 
 #include <string.h>
 
+#include "superslab/unit_os.h"
+
 static struct superslab *unused HAK_START_DATA; /* under superslab_lock */
 
-#define STATES_BYTES (SLICES_PER_UNIT * STATES_OF_SLICE)
+/* superslab_lock: so many of `unused`, from its head on, may have states in memory. */
+static size_t unused_with_states;
 
-void descriptor_give_states(const struct superslab *superslab) {
-  if (!HAK_HARDENED) return;
+#if HAK_HARDENED
+
+static void give_states(const struct superslab *superslab) {
+  if (superslab->states == NULL) return;
   uintptr_t page = os_page_size(), states = (uintptr_t)superslab->states;
   uintptr_t start = (states + page - 1) & ~(page - 1), end = (states + STATES_BYTES) & ~(page - 1);
   if (end > start) os_decommit((char *)start, end - start);
 }
+
+static struct superslab **unused_at(size_t number) {
+  struct superslab **link = &unused;
+  while (number-- > 0 && *link != NULL) link = &(*link)->next;
+  return link;
+}
+
+/* Out of the list while its states go: whoever took it meanwhile would lose those of its first slab. */
+void descriptors_give_states(void) {
+  for (;;) {
+    size_t most = unit_warm_bytes() >> UNIT_SHIFT;
+    lock_acquire(&superslab_lock);
+    struct superslab **link = unused_with_states > most ? unused_at(most) : NULL;
+    struct superslab *superslab = link != NULL ? *link : NULL;
+    if (superslab != NULL) {
+      *link = superslab->next;
+      unused_with_states--;
+    }
+    lock_release(&superslab_lock);
+    if (superslab == NULL) return;
+    give_states(superslab);
+    lock_acquire(&superslab_lock);
+    link = unused_at(unused_with_states);
+    superslab->next = *link;
+    *link = superslab;
+    lock_release(&superslab_lock);
+  }
+}
+
+#endif
 
 static void clear_word(_Atomic uint64_t *word) {
   atomic_store_explicit(word, 0, memory_order_relaxed); /* argued at clear */
@@ -39,6 +74,7 @@ struct superslab *descriptor_new(void) {
   struct superslab *superslab = unused;
   bool used_before = superslab != NULL;
   if (used_before) unused = superslab->next;
+  if (HAK_HARDENED && used_before && unused_with_states > 0) unused_with_states--;
   lock_release(&superslab_lock);
   if (superslab == NULL) superslab = meta_allocate(sizeof *superslab, 64);
   if (superslab == NULL) return NULL;
@@ -61,9 +97,11 @@ struct superslab *descriptor_new(void) {
 void descriptor_free(struct superslab *superslab) {
   superslab->next = unused;
   unused = superslab;
+  if (HAK_HARDENED) unused_with_states++;
 }
 
 void descriptors_forget(void) {
   unused = NULL;
+  unused_with_states = 0;
   huge_descriptors_forget();
 }

@@ -17,8 +17,13 @@ void huge_descriptors_settle(void);
 /** For descriptors_forget. */
 void huge_descriptors_forget(void);
 
-/** Gives back the pages of the states of a SuperSlab without a slab, which are all zeros: the hardened variant has some. No lock. */
-void descriptor_give_states(const struct superslab *superslab);
+/** The hardened variant has states of blocks, all zeros in a free descriptor. As many free ones as the warm pool has units keep the pages of theirs, for
+ * SuperSlabs that come back; this gives back those of the others. The caller holds no lock. */
+#if HAK_HARDENED
+void descriptors_give_states(void);
+#else
+static inline void descriptors_give_states(void) {}
+#endif
 
 /** In the child of a fork where nothing that superslab_lock guards is to be trusted: leaves what is free where it is. */
 void descriptors_forget(void);

@@ -60,10 +60,10 @@ void emptied_release(struct superslab *superslab) {
   if (HAK_UNLIKELY(!superslab_unfence(superslab))) units_discard(superslab->base, 1);
   else if (keep) unit_release(superslab->base, 1, superslab->explicit_pages, superslab->node);
   else unit_give_up(superslab->base, 1, superslab->explicit_pages);
-  descriptor_give_states(superslab);
   lock_acquire(&superslab_lock);
   descriptor_free(superslab);
   lock_release(&superslab_lock);
+  descriptors_give_states();
 }
 
 /* --- later ------------------------------------------------------------------------------------------- */

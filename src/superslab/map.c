@@ -52,21 +52,25 @@ bool map_prepare_with(const char *base, size_t units, struct map_spares *spares)
 
 bool map_prepare(const char *base, size_t units) { return map_prepare_with(base, units, NULL); }
 
-/* relaxed: the descriptor's entry, or what a block comes with, carries it along. */
-static void set_states(const char *base, const struct superslab *superslab) {
 #if HAK_HARDENED
-  if (superslab->states == NULL) return;
-  for (size_t slice = 0; slice < SLICES_PER_UNIT; slice++)
-    atomic_store_explicit(map_states_entry(base + (slice << SLICE_SHIFT)),
-                          superslab->states + slice * STATES_OF_SLICE, memory_order_relaxed);
-#else
-  (void)base;
-  (void)superslab;
-#endif
+
+/* relaxed: the descriptor's entry, or what a block comes with, carries it along. */
+void map_set_states(const struct superslab *superslab, unsigned first, unsigned slices,
+                    bool sparse) {
+  _Atomic uint8_t *states = superslab->states;
+  size_t each = sparse ? STATES_SPARSE : STATES_DENSE;
+  if (states == NULL) return;
+  if (sparse) states += SLICES_PER_UNIT * STATES_DENSE;
+  for (size_t slice = first; slice < first + slices; slice++)
+    atomic_store_explicit(map_states_entry(superslab->base + (slice << SLICE_SHIFT)),
+                          states + slice * each, memory_order_relaxed);
 }
 
+#endif
+
 static void set_units(const char *base, size_t units, struct superslab *superslab) {
-  if (superslab != NULL) set_states(base, superslab); /* of the first: a SuperSlab has one unit */
+  /* Of the first: a SuperSlab has one unit. */
+  if (superslab != NULL) map_set_states(superslab, 0, SLICES_PER_UNIT, false);
   /* release: who finds the entry finds the descriptor filled in */
   for (size_t unit = 0; unit < units; unit++)
     atomic_store_explicit(map_superslab_entry(base + (unit << UNIT_SHIFT)), superslab,

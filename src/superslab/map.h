@@ -104,6 +104,17 @@ HAK_INLINE _Atomic uint8_t *map_states(const void *pointer) {
 }
 #endif
 
+#if HAK_HARDENED
+/** The states of these slices of a SuperSlab are those for short blocks, or `sparse` ones. None is in use. */
+void map_set_states(const struct superslab *superslab, unsigned first, unsigned slices,
+                    bool sparse);
+#else
+static inline void map_set_states(const struct superslab *superslab, unsigned first,
+                                  unsigned slices, bool sparse) {
+  (void)superslab, (void)first, (void)slices, (void)sparse;
+}
+#endif
+
 /** The inbox of the slab that a block lies in; only where map_has_entry(pointer). */
 HAK_INLINE struct inbox *map_inbox(const void *pointer) {
   return atomic_load_explicit(map_inbox_entry(pointer), memory_order_relaxed);

@@ -140,9 +140,14 @@ struct superslab {
 /* Which of a Huge block's ends are not mapped. */
 enum { HUGE_CUT_TAIL = 1, HUGE_CUT_FRONT = 2 };
 
-/* Hardened: the states of a slab are those of its blocks one after the other, from its first slice's on; a slice has as many as the smallest
- * blocks need. A line more keeps those of neighbours, which are few where blocks are long, out of the same set of the processor's cache. */
-#define STATES_OF_SLICE ((size_t)(SLICE_BYTES / 16 + 64))
+/* Hardened: the states of a slab are those of its blocks one after the other, from its first slice's on. A slice has as many as the smallest
+ * blocks need, and further on, closer together, as many as blocks of 64 bytes need: those of longer blocks are there (map_set_states), four slices to a
+ * page. A line more keeps those of neighbours out of the same set of the processor's cache. What a look-up for a short block finds among those
+ * of long ones, or behind the last of them, is no state of a short one. */
+#define STATES_DENSE ((size_t)(SLICE_BYTES / 16 + 64))
+#define STATES_SPARSE_FROM 64u /* bytes of a block */
+#define STATES_SPARSE ((size_t)(SLICE_BYTES / STATES_SPARSE_FROM + 64))
+#define STATES_BYTES (SLICES_PER_UNIT * (STATES_DENSE + STATES_SPARSE) + STATES_DENSE)
 _Static_assert(offsetof(struct superslab, slabs) == 64, "the header is one cache line");
 
 /* --- metadata (meta.c) ------------------------------------------------------------------------ */

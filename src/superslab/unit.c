@@ -5,6 +5,7 @@
 #include "superslab/unit.h"
 
 #include "policy/options.h"
+#include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
 #include "superslab/map.h"
 #include "superslab/mappings.h"
@@ -163,7 +164,11 @@ void unit_give_up(char *base, size_t units, bool huge_pages) {
   unit_give_back((struct warm_run){.base = base, .units = units, .huge_pages = huge_pages});
 }
 
-size_t unit_trim(void) { return trim(MAPPINGS_MOST); }
+size_t unit_trim(void) {
+  size_t bytes = trim(MAPPINGS_MOST);
+  descriptors_give_states();
+  return bytes;
+}
 
 size_t unit_prewarm(size_t units) {
   size_t room = warm_budget(&unit_pool), wanted = units < room ? units : room;
@@ -198,6 +203,7 @@ size_t unit_age(void) {
     unit_pool_unlock();
     unit_give_back_all(victims, picked);
   }
+  descriptors_give_states();
   if (mappings_have_room()) unit_unmap_kept(KEPT_AT_ONCE, MAPPINGS_MOST);
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : unexpired;
 }

@@ -5,6 +5,7 @@
 
 #include "slab/slab.h"
 #include "superslab/map.h"
+#include "superslab/unit.h"
 
 WITHOUT_SAMPLES;
 
@@ -83,7 +84,7 @@ static void slabs_that_go_leave_none(void **state) {
   for (unsigned c = 0; c < CLASS_COUNT; c++) {
     struct slab *slab = full_slab(c);
     _Atomic uint8_t *first = map_states(slab_base(slab));
-    size_t count = slab->slices * STATES_OF_SLICE;
+    size_t count = slab->slices * (class_size(c) < LINK_STEP_FAR ? STATES_DENSE : STATES_SPARSE);
     drop(slab);
     for (size_t i = 0; i < count; i++) assert_int_equal(first[i], STATE_NONE);
   }
@@ -119,12 +120,40 @@ static void each_byte_of_a_block_is_seen(void **state) {
     }
 }
 
+static char *page_of_states(const struct slab *slab) {
+  uintptr_t at = (uintptr_t)map_states(slab_base(slab));
+  return (char *)(at & ~(uintptr_t)(os_page_size() - 1)); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* A SuperSlab that comes out of the warm pool again finds the pages of its states. What is beyond the pool's units goes. */
+static void states_stay_while_their_unit_may_come_back(void **state) {
+  (void)state;
+  enum { SLABS = 3 * SLICES_PER_UNIT };
+  static struct slab *slabs[SLABS];
+  static char *pages[SLABS];
+  unsigned kept = 0, later = 0, units;
+  unit_trim();
+  for (int i = 0; i < SLABS; i++) slabs[i] = full_slab(CLASS_COUNT - 1);
+  for (int i = 0; i < SLABS; i++) pages[i] = page_of_states(slabs[i]);
+  for (int i = 0; i < SLABS; i++) drop(slabs[i]);
+  units = (unsigned)(unit_warm_bytes() >> UNIT_SHIFT);
+  assert_in_range(units, 1, SLABS);
+  for (int i = 0; i < SLABS; i++) kept += is_resident(pages[i]);
+  assert_true(kept > 0);
+  unit_trim();
+  assert_int_equal(unit_warm_bytes(), 0);
+  for (int i = 0; i < SLABS; i++) later += is_resident(pages[i]);
+  /* A page at each end of a descriptor's states is its neighbour's, too. */
+  assert_true(later <= kept / 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(only_where_a_block_starts_is_a_state),
       cmocka_unit_test(each_block_has_its_own),
       cmocka_unit_test(no_block_is_of_another_class),
       cmocka_unit_test(slabs_that_go_leave_none),
+      cmocka_unit_test(states_stay_while_their_unit_may_come_back),
       cmocka_unit_test(all_of_a_block_is_cleared_and_no_more),
       cmocka_unit_test(each_byte_of_a_block_is_seen),
   };
