@@ -10,8 +10,8 @@
 #include "os/probe.h"
 #include "superslab/unit_os.h"
 
-/* At most so many arenas are asked in a search, for it is done under the own arena's lock; and so many slabs change owner. */
-enum { ADOPT_SLABS = 2, ADOPT_HEAPS = 16 };
+/* At most so many arenas are asked in a search, for it is done under the own arena's lock. */
+enum { ADOPT_HEAPS = 16 };
 
 static void take_slab(struct arena *arena, struct arena *from, struct slab *slab) {
   slabs_disown(from, slab);
@@ -25,23 +25,19 @@ static bool may_take(const struct slab *slab, bool parked) {
   return parked || slab->free_list != NULL || slab_carved(slab) == slab->capacity;
 }
 
-/* Slabs with room out of another arena, whose lock the caller holds as well as its own. */
-static unsigned take_slabs(struct arena *arena, struct arena *from, unsigned size_class,
-                           bool parked) {
+/* A slab with room out of another arena, whose lock the caller holds as well as its own. */
+static bool take_slab_with_room(struct arena *arena, struct arena *from, unsigned size_class,
+                                bool parked) {
   struct arena_class *slabs = &from->classes[size_class];
-  unsigned taken = 0;
-  struct slab *next;
-  unsigned looked = 0;
-  for (struct slab *slab = slabs->first;
-       slab != NULL && taken < ADOPT_SLABS && looked < SLABS_A_HOLD; slab = next, looked++) {
-    next = slab->next;
-    if (!may_take(slab, parked)) continue;
-    take_slab(arena, from, slab);
-    taken++;
-  }
-  for (; parked && slabs->decommitted != NULL && taken < ADOPT_SLABS; taken++)
-    take_slab(arena, from, slabs->decommitted);
-  return taken;
+  struct slab *slab = slabs->first;
+  for (unsigned looked = 0; slab != NULL && looked < SLABS_A_HOLD; slab = slab->next, looked++)
+    if (may_take(slab, parked)) {
+      take_slab(arena, from, slab);
+      return true;
+    }
+  if (!parked || slabs->decommitted == NULL) return false;
+  take_slab(arena, from, slabs->decommitted);
+  return true;
 }
 
 /* Of the first block of each batch that was taken. Its blocks come to the new owner from now on, instead of to an inbox out of which
@@ -62,7 +58,7 @@ static bool take_from(struct arena *arena, struct arena *from, unsigned size_cla
   /* Read under the lock: only now is a parked arena sure to stay parked. */
   bool parked = atomic_load_explicit(&from->state, memory_order_relaxed) == ARENA_PARKED;
   if (!remote_steal(arena, from, size_class))
-    return take_slabs(arena, from, size_class, parked) > 0;
+    return take_slab_with_room(arena, from, size_class, parked);
   take_slabs_of_batches(arena, from, size_class, parked);
   return true;
 }
@@ -153,10 +149,10 @@ static size_t left_in(const struct arena *from) {
   return slabs_waiting(from) + atomic_load_explicit(&from->parked_bins, memory_order_relaxed);
 }
 
-/* Of less nothing would go: the warm pool keeps as much. To sort it all the same costs programs of which each phase starts threads anew, and the slabs of
- * the next phase would lie elsewhere. A pool that has grown by half of what is left has learned that what goes is wanted again (docs/decisions/0040). */
-#define LEFT_LEAST (2 * RELEASE_MOST)
-enum { LEARNED_PART = 2 };
+/* Nothing would go where less is left than the warm pool keeps, which is 16 MiB at first. Where the pool has grown by half of what is left, it has learned
+ * that what goes is wanted again. To sort all the same costs programs of which each phase starts threads anew (docs/decisions/0040). */
+static bool is_kept_warm(size_t left) { return left / 2 + RELEASE_MOST < unit_warm_most(); }
+
 /* Of BLOCKS_A_HOLD blocks: half a million at most, in 0.1 to 0.3 s, for which whoever joins the thread waits. 4 million blocks of 16 bytes took
  * 1.4 s (docs/decisions/0040). The next such end goes on with what is left. */
 enum { PIECES_AT_END = 1024 };
@@ -184,8 +180,7 @@ static size_t left_in_all(void) {
 
 /* Blocks of slabs that were adopted go to the inbox of another arena, which may have been done before. */
 void adopt_put_all_back(void) {
-  size_t left = left_in_all();
-  if (left < LEFT_LEAST || left + LEFT_LEAST < LEARNED_PART * unit_warm_most()) return;
+  if (is_kept_warm(left_in_all())) return;
   unsigned pieces = PIECES_AT_END, before = 0;
   while (pieces != before && left_in_all() > 0) {
     before = pieces;

@@ -38,8 +38,8 @@ struct arena_class {
   _Atomic uint32_t count;   /* slabs owned, full ones too; relaxed: a hint for adopters */
   _Atomic uint32_t partial; /* slabs in the first list; relaxed: a hint for front/move.c */
   uint8_t idle_scans;       /* scans of the purger since the last refill or overflow, saturating */
-  bool sorts;               /* refills put batches of the class back into slabs (refill.c) */
-  uint8_t next_asked;       /* place of the arena that is asked next for memory (adopt.c) */
+  atomic_bool sorts;  /* refills sort what waits (refill.c); relaxed: a hint without the lock */
+  uint8_t next_asked; /* place of the arena that is asked next for memory (adopt.c) */
 };
 _Static_assert(sizeof(struct arena_class) == 64, "one line");
 

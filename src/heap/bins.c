@@ -184,10 +184,7 @@ static bool sweep_is_due(const struct thread_cache *cache) {
   return cache->freed_in_a_row >= SWEEP_FROM || homes_is_shared(cache->arena);
 }
 
-/* Beside what it frees a thread sorts so many times as much of what waits: when all of a home is free nothing waits any more, and its slabs are
- * room for other sizes. */
-enum { PUT_TIMES = 2 };
-
+/* Beside what it frees a thread sorts as much of what waits: its slabs are room for other sizes. */
 static void sweep(struct thread_cache *cache) {
   size_t freed = cache->freed_in_a_row;
   cache->freed_in_a_row = 0;
@@ -200,7 +197,7 @@ static void sweep(struct thread_cache *cache) {
     if (bin->room < 0) bin_trim(cache, bin, bin->capacity);
   }
   lock_acquire(&cache->arena->lock);
-  slabs_put_waiting(cache->arena, PUT_TIMES * freed);
+  slabs_put_waiting(cache->arena, freed);
   end_put(cache);
 }
 

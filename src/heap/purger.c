@@ -8,9 +8,6 @@
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */
 
-/* A heap with less calls nobody. */
-#define STEP_LEAST (RELEASE_MOST / RELEASE_SHARE)
-
 /* A thread changes what a program may do: with one, unshare(CLONE_NEWUSER) and setns() are refused, libc takes locks that it
  * left alone, a filter of system calls may kill for it. Unless told otherwise, only a program that has a second thread
  * of its own at that moment, and no filter, gets one of ours. The cheap half of that question; the other is os_thread_is_welcome. */
@@ -32,13 +29,10 @@ size_t purger_worth(void) {
   return share < RELEASE_LEAST ? RELEASE_LEAST : share > RELEASE_MOST ? RELEASE_MOST : share;
 }
 
-static size_t shared_out(size_t bytes) { return bytes / homes_count(); }
-
-/* Each heap's part of `worth`. Of less than RELEASE_LEFT_OVER the helper would do nothing; with many heaps that is too much. */
+/* Each heap's part of `worth`. Of less than RELEASE_LEFT_OVER the helper would do nothing. */
 static size_t step_of(size_t worth) {
-  size_t share = shared_out(worth), of_most = shared_out(RELEASE_MOST);
-  if (share < RELEASE_LEFT_OVER) share = of_most < RELEASE_LEFT_OVER ? of_most : RELEASE_LEFT_OVER;
-  return share < STEP_LEAST ? STEP_LEAST : share;
+  size_t share = worth / homes_count();
+  return share < RELEASE_LEFT_OVER ? RELEASE_LEFT_OVER : share;
 }
 
 bool purger_is_worth(size_t bytes) { return bytes >= step_of(purger_worth()); }
@@ -49,7 +43,7 @@ void purger_set_mark(struct arena *arena) { arena->free_low = arena->free_bytes;
  * part of the whole, what it takes and frees again within that is no new minimum. */
 bool purger_is_due(struct arena *arena) {
   if (HAK_LIKELY(arena->free_bytes >= arena->free_low &&
-                 arena->free_bytes - arena->free_low < STEP_LEAST))
+                 arena->free_bytes - arena->free_low < RELEASE_LEFT_OVER))
     return false;
   size_t worth = purger_worth(), step = step_of(worth);
   if (arena->free_bytes >= arena->free_low + step) return true;
@@ -73,7 +67,7 @@ void purger_growth_recommitted(struct arena *arena) {
 /* Active heaps have their shares, of the most: an inbox has no mark, and one that is never shorter keeps the helper for as long as something
  * is sent. Parked ones may be any number, and none of them has a thread that might come by. */
 bool purger_inbox_is_due(const struct arena *arena, int64_t bytes) {
-  if (HAK_LIKELY(bytes < (int64_t)STEP_LEAST)) return false;
+  if (HAK_LIKELY(bytes < (int64_t)RELEASE_LEFT_OVER)) return false;
   enum arena_state state = atomic_load_explicit(&arena->state, memory_order_relaxed);
   if (state == ARENA_LOST) return false; /* nobody would take anything from it */
   return state == ARENA_PARKED || (size_t)bytes >= step_of(RELEASE_MOST);

@@ -27,10 +27,9 @@
  * a small heap stays small (docs/decisions/0004). */
 #define CARVED_MOST (16 * KIB)
 
-/* A load comes back when so much came out of holes since the last one was made, and so much is left in them. It gets new
+/* A load comes back when RELEASE_LEAST came out of holes since the last one was made, and RELEASE_MOST are left in them. It gets new
  * huge pages then, with a seventh of the page faults that the small pages of holes take, until the slabs owned are so many
  * times what was ever in use at once. What keeps the old slabs will go by and by (docs/decisions/0015). */
-#define COMES_BACK_BYTES (2 * MIB)
 enum { SPREAD_MOST = 3 };
 
 /* A block with an alignment is hardly used if it is a quarter of what its class gives, in pages of its own. */
@@ -76,7 +75,7 @@ static struct slab *slab_to_use(struct arena *arena, unsigned size_class) {
 
 /* Are new pages wanted rather than those that were given back? */
 static bool prefers_fresh(const struct arena *arena) {
-  return HAK_UNLIKELY(arena->recommitted_bytes >= COMES_BACK_BYTES) && !arena->growth_purged &&
+  return HAK_UNLIKELY(arena->recommitted_bytes >= RELEASE_LEAST) && !arena->growth_purged &&
          arena->decommitted_bytes >= RELEASE_MOST && slabs_owned(arena) >= HUGE_PAGES_FROM &&
          slabs_owned(arena) < SPREAD_MOST * arena->peak_committed && !option_value(SS_MEM_LEAN) &&
          option_value(SS_HUGEPAGE) == HUGEPAGE_THP;
@@ -199,35 +198,32 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
   return true;
 }
 
-/* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When so
- * much waits in the cache, each refill of a class with STEAL_BATCHES of it puts some thousand blocks back into slabs beside the batch
- * that it takes, until none of the class wait. Most of the slabs become empty on the way, and are carved anew in order
- * (docs/decisions/0034). Not of more than SORT_MOST: of blocks in any order the last few empty nearly all SuperSlabs, and to give
- * one back takes half a millisecond. */
-#define SORT_FROM ((int64_t)(4 * MIB))
-#define SORT_MOST ((int64_t)(32 * MIB))
-
-static bool sort_is_due(struct arena *arena, unsigned size_class) {
-  int64_t waits = atomic_load_explicit(&arena->inbox_bytes, memory_order_relaxed); /* a hint */
-  if (HAK_LIKELY(waits < SORT_FROM && !arena->classes[size_class].sorts)) return false;
-  if (homes_is_shared(arena)) return false;
-  /* Blocks of the hardened variant are carved in any order, and a refill of larger ones takes few. */
-  return !HAK_HARDENED && waits <= SORT_MOST && class_size(size_class) <= TINY_MAX &&
-         (arena->classes[size_class].sorts || remote_has_batches(arena, size_class, STEAL_BATCHES));
+/* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When RELEASE_MOST
+ * wait in the arena, each refill of a class with STEAL_BATCHES of it first puts some thousand blocks back into slabs, until none of the class wait. Most
+ * of the slabs become empty on the way, and are carved anew in order (docs/decisions/0034). Blocks of the hardened variant are carved in any order, and a
+ * refill of larger ones takes few. A hint. */
+static bool sort_is_due(const struct arena *arena, unsigned size_class) {
+  bool begun = atomic_load_explicit(&arena->classes[size_class].sorts, memory_order_relaxed);
+  if (HAK_LIKELY(!begun && slabs_waiting(arena) < RELEASE_MOST)) return false;
+  return !HAK_HARDENED && !homes_is_shared(arena) && class_size(size_class) <= TINY_MAX;
 }
 
-/* Under the home's lock, which it lets go of between two holds. True: superslab_settle is to be called after it. */
-static bool sort_sent_back(struct thread_cache *cache, unsigned size_class) {
+/* In short holds of the home's lock. Ends where a SuperSlab became empty, too: to give one back takes half a millisecond. */
+static void sort_sent_back(struct thread_cache *cache, unsigned size_class) {
   struct arena *arena = cache->arena;
-  bool due = sort_is_due(arena, size_class), more = due;
-  for (unsigned i = 0; more && i < HOLDS_MOST && !superslab_is_unsettled(); i++) {
-    more = slabs_put_batches(arena, size_class, true);
-    lock_release_in_turn(&arena->lock);
+  atomic_bool *sorts = &arena->classes[size_class].sorts;
+  bool more = true, emptied = false;
+  for (unsigned i = 0; more && !emptied && i < HOLDS_MOST; i++) {
     lock_acquire(&arena->lock);
+    more = (atomic_load_explicit(sorts, memory_order_relaxed) ||
+            remote_has_batches(arena, size_class, STEAL_BATCHES)) &&
+           slabs_put_batches(arena, size_class, true);
+    atomic_store_explicit(sorts, more, memory_order_relaxed);
+    emptied = superslab_is_unsettled();
+    cache->deferred |= purger_is_due(arena) ? DEFERRED_PURGE : DEFERRED_CHECK;
+    lock_release_in_turn(&arena->lock);
   }
-  arena->classes[size_class].sorts = more;
-  if (HAK_UNLIKELY(due)) cache->deferred |= purger_is_due(arena) ? DEFERRED_PURGE : DEFERRED_CHECK;
-  return due;
+  superslab_settle();
 }
 
 static unsigned take_sent_back(struct arena *arena, unsigned size_class, void **list) {
@@ -267,14 +263,14 @@ static unsigned deferred_after(struct arena *arena, bool grew) {
 
 void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, bool *zeroed) {
   struct arena *arena = cache->arena;
-  bool is_shared = homes_is_shared(cache->arena), grew = false;
+  bool is_shared = homes_is_shared(arena), grew = false;
   unsigned wanted = is_shared ? first_refills(cache, size_class) : refill_blocks(size_class);
   void *list = NULL;
   cache->use[size_class].overflows = 0;
   cache->freed_in_a_row = 0;
+  if (HAK_UNLIKELY(sort_is_due(arena, size_class))) sort_sent_back(cache, size_class);
   lock_acquire(&arena->lock);
   arena->classes[size_class].idle_scans = 0;
-  bool settles = sort_sent_back(cache, size_class);
   unsigned count = take_sent_back(arena, size_class, &list);
   if (count == 0 && needs_new_page(arena, size_class)) {
     if (any_larger) list = fallback_take(cache, size_class);
@@ -287,12 +283,12 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   bool fell_back = count == 0 && list != NULL;
   if (count == 0 && !fell_back) count = take_from_slabs(arena, size_class, wanted, &list, zeroed);
   if (count == 0 && !fell_back && get_memory(arena, size_class, !cache_is_guest(cache))) {
-    settles = grew = true;
+    grew = true;
     count = take_blocks(arena, size_class, wanted, &list, zeroed);
   }
   cache->deferred |= (uint8_t)deferred_after(arena, grew);
   lock_release(&arena->lock);
-  if (settles || list == NULL) superslab_settle();
+  if (grew || list == NULL) superslab_settle();
   if (fell_back || list == NULL) return list;
   probe_refill(cache, class_size(size_class), count);
   to_bin(&cache->bins[size_class], list, count);

@@ -17,13 +17,12 @@
 #include "release/release.h"
 #include "superslab/unit_os.h"
 
-enum { INTERVAL_LEAST_MS = 10, ASK_MS = 100 };
-/* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. */
+/* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. Scans are as far apart as the most. */
 enum { ALONE_LEAST_MS = 1, ALONE_MOST_MS = 8 };
 
 static uint32_t interval_ms(void) {
   int32_t half = option_value(WARM_POOL_DECAY_MS) / 2;
-  return (uint32_t)(half < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : half);
+  return (uint32_t)(half < ALONE_MOST_MS ? ALONE_MOST_MS : half);
 }
 
 /* Has the program another thread than the main one? The last of those that have a heap rings as it ends, which it does a moment later.
@@ -190,7 +189,8 @@ static bool is_alone(bool grew) {
   static _Atomic uint64_t alone_ms; /* relaxed: a hint */
   if (option_value(BACKGROUND) == BACKGROUND_ALWAYS) return purger_is_in_vfork();
   uint64_t now = os_clock_ms();
-  if (!grew && now - atomic_load_explicit(&alone_ms, memory_order_relaxed) < ASK_MS) return true;
+  if (!grew && now - atomic_load_explicit(&alone_ms, memory_order_relaxed) < READ_AGAIN_MS)
+    return true;
   bool alone = os_process_threads() == 1;
   atomic_store_explicit(&alone_ms, alone ? now : 0, memory_order_relaxed);
   return alone;

@@ -72,22 +72,38 @@ static void a_class_of_which_little_waits_is_not_sorted(void **state) {
   free_many(0, MANY);
 }
 
-/* To empty hundreds of SuperSlabs would take longer than a malloc may. Blocks above 1 KiB are taken a few at a time in any case. */
-static void too_much_is_not_sorted_nor_what_is_large(void **state) {
+/* Sends so many blocks of a size, which wait in any order, and has one refill. How many blocks are then gone from what waits? */
+static unsigned sorted_by_a_refill(size_t size, size_t count) {
+  unsigned size_class = class_for(size);
+  for (size_t k = 0; k < count; k++) assert_non_null(many[k] = hak_malloc(size));
+  while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(size));
+  send_mixed(count);
+  int64_t before = inbox_bytes(owner->arena);
+  hak_free(hak_malloc(size));
+  unsigned gone = (unsigned)((size_t)(before - inbox_bytes(owner->arena)) / size);
+  print_message("%zu blocks of %zu bytes wait: a refill takes or sorts %u\n", count, size, gone);
+  return gone;
+}
+
+/* However much waits (36 MiB), a refill sorts a few pieces, and sorting goes on at the next one. */
+static void of_what_waits_a_refill_sorts_some(void **state) {
   (void)state;
-  static const size_t each[] = {288, 2 * KIB}; /* 36 MiB, 16 MiB */
-  static const size_t counts[] = {MANY, MANY / 16};
-  for (int i = 0; i < 2; i++) {
-    unsigned size_class = class_for(each[i]);
-    for (size_t k = 0; k < counts[i]; k++) assert_non_null(many[k] = hak_malloc(each[i]));
-    while (owner->bins[size_class].head != NULL) assert_non_null(hak_malloc(each[i]));
-    send_mixed(counts[i]);
-    int64_t before = inbox_bytes(owner->arena);
-    hak_free(hak_malloc(each[i]));
-    assert_false(owner->arena->classes[size_class].sorts);
-    assert_true(before - inbox_bytes(owner->arena) <= (int64_t)(128 * each[i]));
-    hak_purge();
-  }
+  enum { SIZE = 288 };
+  unsigned gone = sorted_by_a_refill(SIZE, MANY);
+  assert_int_equal(owner->arena->classes[class_for(SIZE)].sorts, !HAK_HARDENED);
+  assert_true(gone <= (HOLDS_MOST * (BLOCKS_A_HOLD + BATCH_BLOCKS) + BATCH_BLOCKS));
+  if (!HAK_HARDENED) assert_true(gone > BATCH_BLOCKS);
+  hak_purge();
+  owner->arena->classes[class_for(SIZE)].sorts = false;
+}
+
+/* Of blocks above 1 KiB a refill takes a few at a time. */
+static void what_is_large_is_not_sorted(void **state) {
+  (void)state;
+  enum { SIZE = 2 * KIB };
+  assert_true(sorted_by_a_refill(SIZE, MANY / 16) <= BATCH_BLOCKS);
+  assert_false(owner->arena->classes[class_for(SIZE)].sorts);
+  hak_purge();
 }
 
 /* Too many slabs have blocks elsewhere, and would not become empty. */
@@ -146,7 +162,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_blocks_come_slab_by_slab),
       cmocka_unit_test(a_class_of_which_little_waits_is_not_sorted),
-      cmocka_unit_test(too_much_is_not_sorted_nor_what_is_large),
+      cmocka_unit_test(of_what_waits_a_refill_sorts_some),
+      cmocka_unit_test(what_is_large_is_not_sorted),
       cmocka_unit_test(where_a_home_is_shared_none_is_sorted),
       cmocka_unit_test(misrouted_blocks_in_any_order_come_in_long_batches),
   };

@@ -7,7 +7,7 @@
 
 #include "front/guard.h"
 #include "hakmem.h"
-#include "heap/heap.h"
+#include "heap/purger.h"
 #include "heap/slabs.h"
 #include "policy/options.h"
 
@@ -15,7 +15,7 @@ WITHOUT_SAMPLES;
 
 /* 48 MiB: well above what a heap needs for huge pages. */
 enum { SIZE = 2048, COUNT = 24 * 1024, SLACK = 1024 * 1024 };
-#define COMES_BACK (2 * MIB) /* as in refill.c: so much comes out of holes first */
+#define COMES_BACK RELEASE_LEAST /* so much comes out of holes first */
 
 static void *blocks[COUNT];
 
