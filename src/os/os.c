@@ -70,10 +70,22 @@ static long map_now(void *address, size_t bytes, int protection, int flags) {
   return p == -EAGAIN && may_grow ? os_map_unlocked(address, bytes, protection, flags) : p;
 }
 
+/* By its heuristic (vm.overcommit_memory=0) the kernel refuses a mapping longer than all memory and swap, and malloc is to fail then. It
+ * does not refuse one with MAP_NORESERVE, which ours have for fork (docs/scale.md). So it is asked without, and the answer not kept. From
+ * 1 GiB on: the two calls are nothing beside writing so much. EAGAIN: locked memory, see map_now. */
+static bool kernel_commits(size_t bytes) {
+  long p = call_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (os_call_failed(p)) return p == -EAGAIN;
+  call_munmap((char *)p, bytes); // NOLINT(performance-no-int-to-ptr): the kernel's answer
+  return true;
+}
+
 static void *map_with(void *address, size_t bytes, int protection, int flags) {
   count_call(&os_counts.mmap);
   long p = -ENOMEM;
-  if (!os_fault_now()) p = map_now(address, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS);
+  bool may = bytes < GIB || (flags & MAP_NORESERVE) == 0 || kernel_commits(bytes);
+  if (may && !os_fault_now())
+    p = map_now(address, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS);
   if (!succeeded(!os_call_failed(p))) return NULL;
   probe_map((void *)p, bytes); // NOLINT(performance-no-int-to-ptr): the kernel's answer
   return (void *)p;            // NOLINT(performance-no-int-to-ptr)
@@ -127,7 +139,8 @@ bool os_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
 void *os_resize(void *address, size_t bytes, size_t new_bytes) {
   count_call(&os_counts.mremap);
   long p = -ENOMEM;
-  if (!os_fault_now()) p = call_mremap(address, bytes, new_bytes, MREMAP_MAYMOVE, NULL);
+  bool may = new_bytes < bytes + GIB || kernel_commits(new_bytes - bytes);
+  if (may && !os_fault_now()) p = call_mremap(address, bytes, new_bytes, MREMAP_MAYMOVE, NULL);
   return succeeded(!os_call_failed(p)) ? (void *)p : NULL; // NOLINT(performance-no-int-to-ptr)
 }
 

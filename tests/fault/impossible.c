@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 enum { KEPT = 3, KEPT_BYTES = 4 << 20 };
 
@@ -69,9 +70,24 @@ static void refuse(size_t bytes, bool unmaps) {
   grow(bytes);
 }
 
+/* The kernel's heuristic refuses mappings longer than all memory and swap. */
+static void refuse_beyond_memory(void) {
+  char policy = '1';
+  FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
+  if (file != NULL) {
+    CHECK(fread(&policy, 1, 1, file) == 1, "the policy cannot be read");
+    fclose(file);
+  }
+  struct sysinfo info;
+  CHECK(sysinfo(&info) == 0, "sysinfo");
+  size_t all = ((size_t)info.totalram + info.totalswap) * info.mem_unit;
+  if (policy == '0') refuse(all + ((size_t)64 << 30), true);
+}
+
 int main(void) {
   kit_start();
   fill_the_pool();
+  refuse_beyond_memory();
   refuse((size_t)1 << 60, false);
   refuse((size_t)1 << 48, false);
 #if defined(__x86_64__)
