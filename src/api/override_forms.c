@@ -2,12 +2,12 @@
  *
  * A program may have a malloc of its own, without these: one with jemalloc linked in has no reallocarray. libc's call the program's realloc
  * and free then, and so do these. They are called as the loader finds them (cmake/replaced.list), so they are defined in another file.
+ * memcheck puts its realloc and free where ours are, and knows none of these: so each is a call of them, also where they are ours.
  */
 #include "api/api.h"
 
 void *realloc(void *pointer, size_t size);
 void free(void *pointer);
-extern __typeof__(realloc) own_realloc HAK_HIDDEN;
 extern __typeof__(free) own_free HAK_HIDDEN;
 
 HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size);
@@ -16,19 +16,18 @@ HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size)
 
 HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size) {
   size_t bytes;
-  if (HAK_LIKELY(realloc == own_realloc)) return api_reallocarray(pointer, count, size);
   return __builtin_mul_overflow(count, size, &bytes) ? api_calloc_overflow()
                                                      : realloc(pointer, bytes);
 }
 
 HAK_EXPORT void free_sized(void *pointer, size_t size) {
-  if (HAK_LIKELY(free == own_free)) api_free_sized(pointer, size);
-  else free(pointer);
+  if (HAK_LIKELY(free == own_free)) guard_freed_sized(pointer, size, 0);
+  free(pointer);
 }
 
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
-  if (HAK_LIKELY(free == own_free)) api_free_aligned_sized(pointer, alignment, size);
-  else free(pointer);
+  if (HAK_LIKELY(free == own_free)) guard_freed_sized(pointer, size, alignment);
+  free(pointer);
 }
 
 /* --- glibc's second names ------------------------------------------------------------------------------ */
