@@ -182,7 +182,9 @@ class Words(ProfCase):
         end = time.monotonic() + 120
         while not above and time.monotonic() < end:
             self.assertEqual(process.stdout.readline(), "again\n")
-            out = self.prof(process.pid)
+            result = hakmem("prof", str(process.pid))  # which notes it when no sample lives
+            self.assert_code(result, 0)
+            out = result.out
             head = HEAD.match(out.splitlines()[0])
             self.assertLessEqual(amount(head[1], head[2]), amount(head[3], head[4]), out)
             above = out.splitlines()[1].endswith("; an estimate by few samples, above what lives")
