@@ -43,6 +43,11 @@ def test_a_process_on_libc_is_told_what_to_do(function) -> None:  # type: ignore
         function()
 
 
+def test_a_traceback_names_the_error_as_programs_import_it() -> None:
+    error = hakmem.NotActiveError
+    assert f"{error.__module__}.{error.__qualname__}" == "hakmem.NotActiveError"
+
+
 def test_a_process_sent_to_libc_is_told_so() -> None:
     code = (
         "import hakmem, json\n"

@@ -20,6 +20,8 @@ _NARROW = {"tier", "counting"}  # uint32_t in hakmem.h; all other fields are uin
 class NotActiveError(RuntimeError):
     """hakmem does not serve this process's malloc; the text says why, and what to do."""
 
+    __module__ = "hakmem"  # what tracebacks call it is what a program can import
+
 
 class _Address(ctypes.Structure):
     """Dl_info of dladdr(3)."""
