@@ -12,7 +12,13 @@
 char *calls_text(const struct site *site, struct symbols *symbols, bool with_line, char *text,
                  size_t room);
 
+/** The same, and behind it the functions that it was inlined into: "read_line (a.c:3) < load (a.c:9)". Returns `text`. */
+char *symbol_texts(const struct symbol *symbol, char *text, size_t room);
 /** A function that has a name, and its line, or its file alone, as far as they are known: "read_line (a.c:3)". Returns `text`. */
 char *symbol_text(const struct symbol *symbol, char *text, size_t room);
+
+/** Is it a function of namespace std, or of what libstdc++ has beside that, by the linker's name? Or of Rust's library, or an inlined
+ * one of libc's headers, by its source? Names may be NULL. */
+bool is_of_std(const char *linkage, const char *source, bool inlined);
 
 #endif

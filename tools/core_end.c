@@ -64,16 +64,20 @@ static void name_mapping(const struct core *core, uint64_t address, char *text, 
            (unsigned long long)address - mapping->start + mapping->offset);
 }
 
-char *core_place_text(const struct core_report *report, uint64_t address, char *text, size_t room) {
-  struct symbol symbol = symbols_find(report->symbols, address);
-  if (symbol.function == NULL) {
+char *core_place_text(const struct core_report *report, uint64_t address, unsigned nth, char *text,
+                      size_t room) {
+  const struct symbol innermost = symbols_find(report->symbols, address);
+  const struct symbol *symbol = &innermost;
+  for (; nth > 0 && symbol != NULL; nth--) symbol = symbol->caller;
+  if (symbol == NULL) return NULL;
+  if (symbol->function == NULL) {
     name_mapping(report->core, address, text, room);
-  } else if (symbol.file != NULL) {
-    symbol_text(&symbol, text, room);
+  } else if (symbol->file != NULL) {
+    symbol_text(symbol, text, room);
   } else {
     const struct core_mapping *mapping = core_mapping_at(report->core, address);
     const char *path = mapping != NULL ? report->core->files[mapping->file].path : "?";
-    snprintf(text, room, "%s (%s)", symbol.function, base_name(path));
+    snprintf(text, room, "%s (%s)", symbol->function, base_name(path));
   }
   make_printable(text, room);
   return text;

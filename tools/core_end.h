@@ -44,8 +44,10 @@ bool core_was_ended(const struct core *core);
 bool core_has_address(const struct core *core);
 /** What the code of a signal says, as "nothing is mapped at the address"; "": nothing. */
 const char *core_code_text(const struct core *core);
-/** "serve (server.c:12)", "libc.so.6+0x12", or the address. Returns `text`. */
-char *core_place_text(const struct core_report *report, uint64_t address, char *text, size_t room);
+/** "serve (server.c:12)", "libc.so.6+0x12", or the address: of the `nth` function that the code there is of, the innermost first, which
+ * the compiler has inlined. Returns `text`; NULL: there are fewer. */
+char *core_place_text(const struct core_report *report, uint64_t address, unsigned nth, char *text,
+                      size_t room);
 /** Looks up the address of the fault, those in lines that hakmem wrote, and blocks that registers point into. */
 void core_find_points(struct core_report *report);
 /** Finds lines of hakmem's in the stack of the thread that ended it. */

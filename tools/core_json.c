@@ -15,7 +15,9 @@ static void put_end(struct json *json, const struct core_report *report) {
   if (core->thread_count > 0) json_number(json, "thread", (uint64_t)core->threads[0].number);
   json_open_group(json, "calls", '[');
   for (unsigned i = 0; i < report->call_count; i++)
-    json_text(json, NULL, core_place_text(report, report->calls[i], text, sizeof text));
+    for (unsigned nth = 0;
+         core_place_text(report, report->calls[i], nth, text, sizeof text) != NULL; nth++)
+      json_text(json, NULL, text);
   json_close_group(json, ']');
   json_open_group(json, "said", '[');
   for (unsigned i = 0; i < report->said.count; i++) json_text(json, NULL, report->said.lines[i]);
@@ -30,7 +32,7 @@ static void put_threads(struct json *json, const struct core_report *report) {
   for (size_t i = 0; i < core->thread_count; i++) {
     json_open_group(json, NULL, '{');
     json_number(json, "thread", (uint64_t)core->threads[i].number);
-    json_text(json, "at", core_place_text(report, core->threads[i].pc, text, sizeof text));
+    json_text(json, "at", core_place_text(report, core->threads[i].pc, 0, text, sizeof text));
     json_close_group(json, '}');
   }
   json_close_group(json, ']');

@@ -34,7 +34,9 @@ static void print_calls(const struct core_report *report, FILE *out) {
   if (core->thread_count == 0) return;
   fprintf(out, "  thread %d of %zu was here:\n", core->threads[0].number, core->thread_count);
   for (unsigned i = 0; i < report->call_count; i++)
-    fprintf(out, "      %s\n", core_place_text(report, report->calls[i], text, sizeof text));
+    for (unsigned nth = 0;
+         core_place_text(report, report->calls[i], nth, text, sizeof text) != NULL; nth++)
+      fprintf(out, "      %s\n", text);
 }
 
 static void print_said(const struct core_said *said, FILE *out) {
@@ -59,7 +61,7 @@ static void print_threads(const struct core_report *report, FILE *out) {
   fprintf(out, "\nthreads: %zu\n", core->thread_count);
   for (size_t i = 0; i < core->thread_count && i < THREADS_SHOWN; i++)
     fprintf(out, "  %d  %s\n", core->threads[i].number,
-            core_place_text(report, core->threads[i].pc, text, sizeof text));
+            core_place_text(report, core->threads[i].pc, 0, text, sizeof text));
   if (core->thread_count > THREADS_SHOWN)
     fprintf(out, "  and %zu more\n", core->thread_count - THREADS_SHOWN);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "cli.h"
 #include "symbols.h"
 
@@ -72,10 +73,9 @@ static bool find_place(const char *line, struct place *place) {
 }
 
 static void tell(struct symbol symbol) {
-  if (symbol.function == NULL) return;
-  printf("  %s", symbol.function);
-  if (symbol.file == NULL) return;
-  printf(" (%s:%d)", base_name(symbol.file), symbol.line);
+  enum { ROOM = 8192 };
+  char text[ROOM];
+  if (symbol.function != NULL) printf("  %s", symbol_texts(&symbol, text, sizeof text));
 }
 
 static void copy(FILE *in) {

@@ -122,39 +122,67 @@ static int by_address(const void *a, const void *b) {
   return left->address < right->address ? -1 : left->address > right->address;
 }
 
+/* The innermost one at the address. */
 static struct frame *find_frame(const struct places *places, uint64_t address) {
   struct frame key = {.address = address};
-  return bsearch(&key, places->frames, places->frame_count, sizeof key, by_address);
+  struct frame *frame = bsearch(&key, places->frames, places->frame_count, sizeof key, by_address);
+  while (frame != NULL && frame > places->frames && frame[-1].address == address) frame--;
+  return frame;
 }
 
-static void name_frame(struct places *places, struct frame *frame, struct symbols *symbols) {
-  struct object *object = NULL;
-  for (size_t i = 0; i < places->object_count && object == NULL; i++)
-    if (frame->address >= places->objects[i].start && frame->address < places->objects[i].end)
-      object = &places->objects[i];
-  struct symbol symbol = symbols_find(symbols, frame->address);
-  frame->object = object;
-  frame->function = keep(places, symbol.function);
+static struct object *object_at(const struct places *places, uint64_t address) {
+  for (size_t i = 0; i < places->object_count; i++)
+    if (address >= places->objects[i].start && address < places->objects[i].end)
+      return &places->objects[i];
+  return NULL;
+}
+
+static void name_frame(struct places *places, struct frame *frame, const struct symbol *symbol) {
+  frame->function = keep(places, symbol->function);
   frame->linkage =
-      symbol.linkage == symbol.function ? frame->function : keep(places, symbol.linkage);
-  frame->file = keep(places, symbol.file);
-  frame->line = symbol.line;
-  frame->made = symbol.made;
-  frame->source = symbol.source == symbol.file ? frame->file : keep(places, symbol.source);
-  if (object == NULL) return;
-  object->functions |= frame->function != NULL;
-  object->files |= frame->file != NULL;
-  object->lines |= frame->line > 0;
-  if (object->build_id[0] == 0) {
-    char build_id[BUILD_ID_ROOM];
-    object->build_id = keep(places, symbols_build_id(symbols, frame->address, build_id));
-    const struct unread *unread = symbols_unread_at(symbols, frame->address);
-    if (unread != NULL) {
-      object->unread = true;
-      object->base = unread->base;
-      object->build_id = keep(places, unread->build_id);
-    }
+      symbol->linkage == symbol->function ? frame->function : keep(places, symbol->linkage);
+  frame->file = keep(places, symbol->file);
+  frame->line = symbol->line;
+  frame->made = symbol->made;
+  frame->source = symbol->source == symbol->file ? frame->file : keep(places, symbol->source);
+  frame->inlined = symbol->caller != NULL;
+}
+
+static void identify_object(struct places *places, struct object *object, uint64_t address,
+                            struct symbols *symbols) {
+  char build_id[BUILD_ID_ROOM];
+  object->build_id = keep(places, symbols_build_id(symbols, address, build_id));
+  const struct unread *unread = symbols_unread_at(symbols, address);
+  if (unread != NULL) {
+    object->unread = true;
+    object->base = unread->base;
+    object->build_id = keep(places, unread->build_id);
   }
+}
+
+/* One for each function that the code at the address is of, the innermost first. False: out of memory. */
+static bool add_frames_at(struct places *places, size_t *room, uint64_t address,
+                          struct symbols *symbols) {
+  struct object *object = object_at(places, address);
+  const struct symbol innermost = symbols_find(symbols, address);
+  for (const struct symbol *symbol = &innermost; symbol != NULL; symbol = symbol->caller) {
+    if (places->frame_count == *room) {
+      *room = 2 * *room + 16;
+      struct frame *more = reallocarray(places->frames, *room, sizeof *more);
+      if (more == NULL) return false;
+      places->frames = more;
+    }
+    struct frame *frame = &places->frames[places->frame_count++];
+    *frame = (struct frame){.address = address, .object = object};
+    name_frame(places, frame, symbol);
+    if (object == NULL) continue;
+    object->functions |= frame->function != NULL;
+    object->files |= frame->file != NULL;
+    object->lines |= frame->line > 0;
+    object->inlined |= frame->inlined;
+  }
+  if (object != NULL && object->build_id[0] == 0) identify_object(places, object, address, symbols);
+  return true;
 }
 
 static void add_notes(struct places *places, const struct symbols *symbols) {
@@ -162,27 +190,32 @@ static void add_notes(struct places *places, const struct symbols *symbols) {
   for (; unread != NULL; unread = unread->next) places_note(places, "%s", unread->why);
 }
 
+static int by_value(const void *a, const void *b) {
+  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+  return left < right ? -1 : left > right;
+}
+
 /* Each address once: names are looked up in files. */
 static bool add_frames(struct places *places, const struct profile *profile, struct target target) {
-  size_t count = 0, used = 0;
+  size_t count = 0, room = 0;
+  bool ok = true;
   for (size_t i = 0; i < profile->site_count; i++) count += profile->sites[i].depth;
-  places->frames = calloc(count + 1, sizeof *places->frames);
-  if (places->frames == NULL) return false;
+  uint64_t *addresses = calloc(count + 1, sizeof *addresses);
+  if (addresses == NULL) return false;
   count = 0;
   for (size_t i = 0; i < profile->site_count; i++)
     for (unsigned at = 0; at < profile->sites[i].depth; at++)
-      places->frames[count++].address = profile->sites[i].addresses[at] - 1;
-  qsort(places->frames, count, sizeof *places->frames, by_address);
-  for (size_t i = 0; i < count; i++)
-    if (used == 0 || places->frames[i].address != places->frames[used - 1].address)
-      places->frames[used++] = places->frames[i];
-  places->frame_count = used;
+      addresses[count++] = profile->sites[i].addresses[at] - 1;
+  qsort(addresses, count, sizeof *addresses, by_value);
   struct symbols *symbols = symbols_open(target);
-  for (size_t i = 0; i < used; i++) name_frame(places, &places->frames[i], symbols);
+  for (size_t i = 0; i < count && ok; i++)
+    if (i == 0 || addresses[i] != addresses[i - 1])
+      ok = add_frames_at(places, &room, addresses[i], symbols);
+  free(addresses);
   add_notes(places, symbols);
   places_note_languages(places);
   symbols_close(symbols);
-  return true;
+  return ok;
 }
 
 /* --- of a process ----------------------------------------------------------------------------------------------- */
@@ -198,10 +231,12 @@ static bool add_places(struct places *places, const struct profile *profile) {
     place->values[LIVE_BLOCKS] = site->live_blocks;
     place->values[LIVE_BYTES] = site->live_bytes;
     place->samples = site->samples;
-    place->depth = site->depth;
-    place->frames = obstack_alloc(&places->memory, (int)(site->depth * sizeof(struct frame *)));
-    for (unsigned at = 0; at < site->depth; at++)
-      place->frames[at] = find_frame(places, site->addresses[at] - 1);
+    for (unsigned at = 0; at < site->depth; at++) {
+      const struct frame *frame = find_frame(places, site->addresses[at] - 1);
+      for (; frame != NULL; frame = frame->inlined ? frame + 1 : NULL, place->depth++)
+        obstack_ptr_grow(&places->memory, frame);
+    }
+    place->frames = obstack_finish(&places->memory);
   }
   return true;
 }

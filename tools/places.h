@@ -13,6 +13,7 @@ struct object {
   uint64_t start, end, offset;  /* of the code in memory, and in the file */
   const char *path, *build_id;  /* "": not known */
   bool functions, files, lines; /* has them for some frame */
+  bool inlined;                 /* has such calls */
   bool unread;                  /* it was deleted or replaced, and cannot be read */
   uint64_t base;                /* of such a one: where its first byte lies */
 };
@@ -24,6 +25,8 @@ struct frame {
   int64_t line;                          /* 0: not known */
   const char *source;                    /* of the function; NULL: not known */
   bool made; /* at run time: of an interpreter or a compiler in the process */
+  bool
+      inlined; /* into the next one of the stack, which is behind it in places->frames, at the same address */
 };
 
 /* In the order that Go's heap profiles have, which others expect. */

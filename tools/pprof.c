@@ -30,7 +30,8 @@ struct writer {
   struct obstack memory; /* of all messages */
   struct obstack texts;  /* the table, in the order of the numbers */
   int64_t text_count;
-  void *tree; /* of struct text */
+  void *tree;          /* of struct text */
+  uint64_t *locations; /* the number of each frame's */
 };
 
 static int by_text(const void *a, const void *b) {
@@ -103,6 +104,7 @@ static void add_mappings(struct writer *writer, const struct places *places) {
     mapping->has_functions = object->functions;
     mapping->has_filenames = object->files;
     mapping->has_line_numbers = object->lines;
+    mapping->has_inline_frames = object->inlined;
     profile->mapping[i] = mapping;
   }
 }
@@ -140,29 +142,39 @@ static uint64_t function_of(struct writer *writer, const struct frame *frame, vo
   return (*found)->number;
 }
 
+static Pprof__Line *line_of(struct writer *writer, const struct frame *frame, void **functions) {
+  Pprof__Line *line = array(writer, 1, sizeof *line);
+  pprof__line__init(line);
+  line->function_id = function_of(writer, frame, functions);
+  line->line = frame->line;
+  return line;
+}
+
+/* One for each address, with a line for each function that the code there is of. */
 static void add_locations(struct writer *writer, const struct places *places) {
   Pprof__Profile *profile = &writer->profile;
   void *functions = NULL;
   profile->function = array(writer, places->frame_count, sizeof(void *));
-  profile->n_location = places->frame_count;
   profile->location = array(writer, places->frame_count, sizeof(void *));
+  writer->locations = array(writer, places->frame_count, sizeof *writer->locations);
   for (size_t i = 0; i < places->frame_count; i++) {
     const struct frame *frame = &places->frames[i];
+    size_t count = 1; /* calls at the address */
+    while (frame[count - 1].inlined) count++;
     Pprof__Location *location = array(writer, 1, sizeof *location);
     pprof__location__init(location);
-    location->id = i + 1;
+    location->id = profile->n_location + 1;
     location->address = frame->address;
     if (frame->object != NULL)
       location->mapping_id = (uint64_t)(frame->object - places->objects) + 1;
-    if (frame->function != NULL) {
-      Pprof__Line *line = array(writer, 1, sizeof *line);
-      pprof__line__init(line);
-      line->function_id = function_of(writer, frame, &functions);
-      line->line = frame->line;
-      location->n_line = 1;
-      location->line = obstack_copy(&writer->memory, &line, sizeof(Pprof__Line *));
+    location->line = array(writer, count, sizeof(void *));
+    for (size_t at = 0; at < count; at++) {
+      writer->locations[i + at] = location->id;
+      if (frame[at].function != NULL)
+        location->line[location->n_line++] = line_of(writer, &frame[at], &functions);
     }
-    profile->location[i] = location;
+    profile->location[profile->n_location++] = location;
+    i += count - 1;
   }
   tdestroy(functions, keep_tree);
 }
@@ -175,10 +187,11 @@ static void add_samples(struct writer *writer, const struct places *places) {
     const struct place *place = &places->places[i];
     Pprof__Sample *sample = array(writer, 1, sizeof *sample);
     pprof__sample__init(sample);
-    sample->n_location_id = place->depth;
     sample->location_id = array(writer, place->depth, sizeof *sample->location_id);
     for (unsigned at = 0; at < place->depth; at++)
-      sample->location_id[at] = (uint64_t)(place->frames[at] - places->frames) + 1;
+      if (at == 0 || !place->frames[at - 1]->inlined)
+        sample->location_id[sample->n_location_id++] =
+            writer->locations[place->frames[at] - places->frames];
     sample->n_value = PLACE_VALUES;
     sample->value = array(writer, PLACE_VALUES, sizeof *sample->value);
     for (int k = 0; k < PLACE_VALUES; k++) sample->value[k] = llround(place->values[k]);

@@ -174,6 +174,7 @@ static bool take_locations(struct reader *reader) {
       struct frame *frame = &places->frames[places->frame_count++];
       frame->address = location->address;
       frame->object = object != NULL ? &places->objects[object->at] : NULL;
+      frame->inlined = at + 1 < location->n_line;
       if (at < location->n_line) take_line(reader, location->line[at], frame);
     }
     index_add(&reader->locations, location->id);

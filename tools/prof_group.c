@@ -1,8 +1,8 @@
 /* prof_group.c - see prof_group.h: which group a place or a live sample belongs to, and the sums of each.
  *
  * A place belongs to the program's own frame: the innermost one that was made at run time, of a program in Python for example; else
- * the innermost one that lies neither in the C or C++ library nor in a function of namespace std, which a template puts into the
- * program. Threads, sizes and ages are known of live samples, not of places.
+ * the innermost one that lies neither in the C or C++ library nor in a function of namespace std or of Rust's library, which a
+ * template or the compiler puts into the program. Threads, sizes and ages are known of live samples, not of places.
  */
 #define _GNU_SOURCE
 #include "prof_group.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls.h"
 #include "cli.h"
 #include "stats.h"
 
@@ -62,16 +63,6 @@ static bool is_of_system(const struct object *object) {
   return false;
 }
 
-/* As the linker's names begin: "St" is std::, and "Sa" to "Ss" are its most frequent members. */
-static bool is_of_std(const char *linkage) {
-  if (linkage == NULL || strncmp(linkage, "_Z", 2) != 0) return false;
-  linkage += 2;
-  if (*linkage == 'N') linkage++;
-  if (*linkage == 'K') linkage++;
-  return (linkage[0] == 'S' && linkage[1] != 0 && strchr("tabsiod", linkage[1]) != NULL) ||
-         strncmp(linkage, "9__gnu_cxx", strlen("9__gnu_cxx")) == 0;
-}
-
 /* Made at run time, and neither of Node itself nor of what Python brings in its program. */
 static bool is_own_made(const struct frame *frame) {
   const char *file = frame->file != NULL ? frame->file : "";
@@ -83,9 +74,11 @@ static bool is_own_made(const struct frame *frame) {
 static const struct frame *own_frame(const struct place *place, enum prof_by by) {
   for (unsigned i = 0; i < place->depth && by != BY_LIBRARY; i++)
     if (is_own_made(place->frames[i])) return place->frames[i];
-  for (unsigned i = 0; i < place->depth; i++)
-    if (!is_of_system(place->frames[i]->object) && !is_of_std(place->frames[i]->linkage))
-      return place->frames[i];
+  for (unsigned i = 0; i < place->depth; i++) {
+    const struct frame *frame = place->frames[i];
+    if (!is_of_system(frame->object) && !is_of_std(frame->linkage, frame->source, frame->inlined))
+      return frame;
+  }
   return place->depth > 0 ? place->frames[0] : NULL;
 }
 

@@ -13,6 +13,7 @@
 
 #include "core.h"
 #include "demangle.h"
+#include "inlined.h"
 #include "perf_map.h"
 
 struct file {
@@ -30,6 +31,8 @@ struct symbols {
   struct perf_map *made; /* NULL: there is none, or nobody has asked */
   bool made_asked;
   Elf *core; /* of symbols_calls */
+  struct inlined *inlined;
+  struct symbol callers[INLINED_MOST]; /* of the last place */
 };
 
 /* --- the files of a process ------------------------------------------------------------------------------ */
@@ -130,6 +133,7 @@ static struct symbols *begin(const Dwfl_Callbacks *found_by) {
   struct symbols *symbols = calloc(1, sizeof *symbols);
   if (symbols == NULL) return NULL;
   symbols->dwfl = dwfl_begin(found_by);
+  symbols->inlined = inlined_new();
   return symbols;
 }
 
@@ -194,8 +198,30 @@ static struct symbol find_made(struct symbols *symbols, uint64_t address) {
                          .made = true};
 }
 
+/* The line belongs to the innermost function; each call's to what calls it. `symbol` is the function that all of them are in. */
+static struct symbol add_callers(struct symbols *symbols, struct symbol symbol,
+                                 const struct inlined_call *calls, unsigned count) {
+  const char *file = symbol.file;
+  int line = symbol.line;
+  struct symbol inner = symbol;
+  for (unsigned i = 0; i < count; i++) {
+    struct symbol *caller = &symbols->callers[i];
+    *caller = inner;
+    caller->file = calls[i].file;
+    caller->line = calls[i].line;
+    inner = (struct symbol){.function = calls[i].function,
+                            .linkage = calls[i].linkage,
+                            .source = calls[i].source,
+                            .caller = caller};
+  }
+  inner.file = file;
+  inner.line = line;
+  return inner;
+}
+
 struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   struct symbol symbol = {0};
+  struct inlined_call calls[INLINED_MOST];
   GElf_Off distance = 0;
   GElf_Sym entry;
   Dwfl_Module *module = symbols != NULL ? dwfl_addrmodule(symbols->dwfl, address) : NULL;
@@ -204,12 +230,17 @@ struct symbol symbols_find(struct symbols *symbols, uint64_t address) {
   symbol.linkage = dwfl_module_addrinfo(module, address, &distance, &entry, NULL, NULL, NULL);
   /* libdwfl may take code between files for the file's before it. */
   if (symbol.linkage == NULL && (symbol = find_made(symbols, address)).made) return symbol;
+  Dwarf_Addr bias;
+  const Dwarf_Die *unit = dwfl_module_addrdie(module, address, &bias);
+  unsigned inlined = unit != NULL ? inlined_find(symbols->inlined, unit, address - bias,
+                                                 &symbols->demangler, calls)
+                                  : 0;
   if (symbol.linkage != NULL) symbol.function = demangle(&symbols->demangler, symbol.linkage);
   Dwfl_Line *line = dwfl_module_getsrc(module, address);
   if (line != NULL) symbol.file = dwfl_lineinfo(line, NULL, &symbol.line, NULL, NULL, NULL);
   Dwfl_Line *first = symbol.linkage != NULL ? dwfl_module_getsrc(module, address - distance) : NULL;
   if (first != NULL) symbol.source = dwfl_lineinfo(first, NULL, NULL, NULL, NULL, NULL);
-  return symbol;
+  return add_callers(symbols, symbol, calls, inlined);
 }
 
 /* The module of a file that is opened here; its name is the build-id where there is one. */
@@ -290,6 +321,7 @@ char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUIL
 
 void symbols_close(struct symbols *symbols) {
   if (symbols == NULL) return;
+  inlined_free(symbols->inlined);
   if (symbols->dwfl != NULL) dwfl_end(symbols->dwfl);
   if (symbols->core != NULL) elf_end(symbols->core);
   while (symbols->files != NULL) {

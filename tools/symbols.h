@@ -10,21 +10,23 @@
 
 struct symbols;
 
-/* What is known of a place; the texts last until the next call. */
+/* What is known of a place; the texts last until the next call, and so do callers. */
 struct symbol {
   const char *function; /* as the source has it; NULL: not known */
   const char *linkage;  /* as the linker has it */
   const char *file;     /* NULL: not known */
   int line;             /* 0: not known */
-  /* The file that the function begins in; `file` is another one where its line is of an inlined function. */
+  /* The file that the function begins in. */
   const char *source;
   bool
       made; /* at run time: by an interpreter or a compiler in the process, which tells its name (perf_map.h) */
+  /* The compiler has put the function into this one, which calls it at its file and line. NULL: it has code of its own. */
+  const struct symbol *caller;
 };
 
 /** Of a process or a core; NULL: nothing is known of it, no place has a name. */
 struct symbols *symbols_open(struct target target);
-/** Of the code that `address` lies in. */
+/** Of the code that `address` lies in: the innermost function, which may have been inlined into its callers. */
 struct symbol symbols_find(struct symbols *symbols, uint64_t address);
 /** The build-id of the file that was mapped there, in hexadecimal; "": it has none. Returns `text`. */
 char *symbols_build_id(struct symbols *symbols, uint64_t address, char text[BUILD_ID_ROOM]);

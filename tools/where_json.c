@@ -64,11 +64,13 @@ static void put_slab(struct json *json, const struct where *where, struct symbol
 }
 
 static void put_mapping(struct json *json, const struct where *where, struct symbols *symbols) {
-  struct symbol symbol = symbols_find(symbols, where->address);
+  const struct symbol innermost = symbols_find(symbols, where->address);
+  const struct symbol *symbol = &innermost; /* the one that the linker knows */
+  while (symbol->caller != NULL) symbol = symbol->caller;
   json_text(json, "name", where->name);
   json_text(json, "rights", where->mapping.rights);
   if (where->stack_of != 0) json_number(json, "stack_of", (uint64_t)where->stack_of);
-  if (symbol.function != NULL) json_text(json, "symbol", symbol.function);
+  if (symbol->function != NULL) json_text(json, "symbol", symbol->function);
   json_boolean(json, "kept", where->kept);
 }
 

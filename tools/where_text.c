@@ -152,7 +152,7 @@ static void print_mapping(const struct where *where, const struct where_reader *
   else
     fprintf(out, "in %s+0x%llx", name,
             (number)where->address - where->mapping.start + where->mapping.offset);
-  if (symbol.function != NULL) fprintf(out, ", %s", symbol_text(&symbol, text, sizeof text));
+  if (symbol.function != NULL) fprintf(out, ", %s", symbol_texts(&symbol, text, sizeof text));
   fprintf(out, "\n  mapped from 0x%llx to 0x%llx, %s%s\n", (number)where->mapping.start,
           (number)where->mapping.end, where->mapping.rights,
           reader->remote->core != NULL && !where->kept ? "; the core does not have this memory"
