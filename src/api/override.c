@@ -42,6 +42,7 @@ HAK_EXPORT void *realloc(void *pointer, size_t size) { return api_realloc(pointe
 HAK_EXPORT void free(void *pointer) { api_free(pointer); }
 
 /* Under a name that nobody replaces, for override_forms.c. */
+HAK_OWN(realloc);
 HAK_OWN(free);
 
 HAK_EXPORT void *aligned_alloc(size_t alignment, size_t size) {

@@ -2,13 +2,19 @@
  *
  * A program may have a malloc of its own, without these: one with jemalloc linked in has no reallocarray. libc's call the program's realloc
  * and free then, and so do these. They are called as the loader finds them (cmake/replaced.list), so they are defined in another file.
- * memcheck puts its realloc and free where ours are, and knows none of these: so each is a call of them, also where they are ours.
+ * memcheck puts its realloc and free where ours are, and knows none of these: so each is a call of them, also where they are ours. The recorder
+ * (tools/trace_layer) wants to know what each was called with, and is not run under memcheck.
  */
 #include "api/api.h"
 
 void *realloc(void *pointer, size_t size);
 void free(void *pointer);
+extern __typeof__(realloc) own_realloc HAK_HIDDEN;
 extern __typeof__(free) own_free HAK_HIDDEN;
+
+#if !defined(API_RECORDS)
+#define API_RECORDS 0
+#endif
 
 HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size);
 HAK_EXPORT void free_sized(void *pointer, size_t size);
@@ -16,17 +22,28 @@ HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size)
 
 HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size) {
   size_t bytes;
+  if (API_RECORDS && realloc == own_realloc) return api_reallocarray(pointer, count, size);
   return __builtin_mul_overflow(count, size, &bytes) ? api_calloc_overflow()
                                                      : realloc(pointer, bytes);
 }
 
 HAK_EXPORT void free_sized(void *pointer, size_t size) {
-  if (HAK_LIKELY(free == own_free)) guard_freed_sized(pointer, size, 0);
+  bool is_own = HAK_LIKELY(free == own_free);
+  if (API_RECORDS && is_own) {
+    api_free_sized(pointer, size);
+    return;
+  }
+  if (is_own) guard_freed_sized(pointer, size, 0);
   free(pointer);
 }
 
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
-  if (HAK_LIKELY(free == own_free)) guard_freed_sized(pointer, size, alignment);
+  bool is_own = HAK_LIKELY(free == own_free);
+  if (API_RECORDS && is_own) {
+    api_free_aligned_sized(pointer, alignment, size);
+    return;
+  }
+  if (is_own) guard_freed_sized(pointer, size, alignment);
   free(pointer);
 }
 

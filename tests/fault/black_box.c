@@ -99,8 +99,12 @@ static void lose_heap(void) {
 
 static atomic_bool ends;
 
+/* With a moment between two, as the helper has. */
 static void *write_all_the_time(void *unused) {
-  while (!atomic_load(&ends)) (void)write_box();
+  while (!atomic_load(&ends)) {
+    (void)write_box();
+    usleep(1000);
+  }
   return unused;
 }
 

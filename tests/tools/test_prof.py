@@ -46,8 +46,7 @@ class Live(ProfCase):
             self.assert_estimate(passed, 200e6, samples)
 
     def test_what_grows_is_first(self):
-        pid, _ = self.start("1")
-        self.prof(pid, "--rate=16384")
+        pid, _ = self.start("1", HAKMEM_PROF_RATE="16384")
         rows = self.rows(self.prof(pid, "--growth=3"))
         self.assertGreater(len(rows), 0)
         if NAMES:
@@ -263,6 +262,46 @@ class Entries(ProfCase):
             first = {row[2][0].split()[0] for row in rows if any(place.startswith("by_") for place in row[2])}
             self.assertEqual(first - {"posix"}, {f"by_{name}" for name in ("malloc", "calloc", "realloc", "aligned", "memalign", "new", "new_aligned", "own")}, rows)
             self.assertIn("posix", first)
+
+
+# Code of no object, as a JIT makes it, calls the function that allocates.
+MADE = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void *volatile kept;
+static void allocate(void) {
+  for (int i = 0; i < 3000; i++) kept = malloc(1024);
+}
+int main(void) {
+  void (*call)(void (*)(void)) = NULL;
+#if defined(__x86_64__)
+  static const unsigned char code[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+  void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(page, code, sizeof code);
+  if (mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0) *(void **)&call = page;
+#endif
+  if (call != NULL) call(allocate);
+  else allocate();
+  printf("ready %d 0\n", (int)getpid());
+  fflush(stdout);
+  return getchar() == 'x';
+}
+"""
+
+
+class Made(ProfCase):
+    def test_each_block_of_a_program_linked_with_us_may_be_a_sample(self):
+        """Also the first one, of a libc that is not set up; and where code of no object is among the callers."""
+        archive = os.path.join(os.path.dirname(LIBRARY), "libhakmem.a")
+        flags = ("-g", "-O1", "-fno-inline", "-pthread", archive)
+        for name, *more in (("made_linked",), ("made_static_pie", "-static-pie"), ("made_static", "-static")):
+            process = self.launch(program=self.build(name, MADE, *flags, *more), HAKMEM_PROF_RATE="1", LD_PRELOAD=None)
+            if NAMES and name != "made_static":  # whose glibc tells no tables
+                self.assertIn("allocate", self.prof(process.pid), name)
 
 
 class Containers(ProfCase):

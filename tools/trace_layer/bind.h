@@ -5,6 +5,7 @@
 
 #include "interpose.h"
 
+#define API_RECORDS 1
 #define api_malloc trace_malloc
 #define api_calloc trace_calloc
 #define api_calloc_overflow trace_overflow
