@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -47,10 +48,10 @@ PROGRAMS = {
     "ruby": "/usr/bin/ruby --disable=gems words.rb",
     "lua": "/usr/bin/lua5.4 trees.lua",
     "php (USE_ZEND_ALLOC=0)": "/usr/bin/php -n words.php",
-    "jq": "/usr/bin/jq -c [.rows[]|select(.v>100)]|group_by(.name)|map({n:.[0].name,c:length}) rows.json",
+    "jq": "/usr/bin/jq -c '[.rows[]|select(.v>100)]|group_by(.name)|map({n:.[0].name,c:length})' rows.json",
     "xmllint": "/usr/bin/xmllint --format rows.xml",
     "sqlite3": "/usr/bin/sqlite3 -init rows.sql :memory: .exit",
-    "gawk": "/usr/bin/gawk {n[$2]=n[$2]$1}END{for(k/**/in/**/n)l+=length(n[k]);print/**/l} lines.txt",
+    "gawk": "/usr/bin/gawk '{n[$2]=n[$2]$1}END{for(k in n)l+=length(n[k]);print l}' lines.txt",
     "tclsh": "/usr/bin/tclsh lists.tcl",
 }
 CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
@@ -96,7 +97,7 @@ def main(arguments: list[str]) -> int:
             Path(folder, name).write_text(text, encoding="utf-8")
         os.chdir(folder)
         for program, line in PROGRAMS.items():
-            command = [word.replace("/**/", " ") for word in line.split()]
+            command = shlex.split(line)
             if not Path(command[0]).exists():
                 continue
             counted = {name: instructions(command, variables) for name, variables in allocators.items()}

@@ -27,24 +27,21 @@ HAK_EXPORT void *reallocarray(void *pointer, size_t count, size_t size) {
                                                      : realloc(pointer, bytes);
 }
 
-HAK_EXPORT void free_sized(void *pointer, size_t size) {
-  bool is_own = HAK_LIKELY(free == own_free);
+/* An alignment of 0: none was said. */
+static void free_as(void *pointer, size_t size, size_t alignment) {
+  bool is_own = free == own_free;
   if (API_RECORDS && is_own) {
     api_free_sized(pointer, size);
-    return;
+  } else {
+    if (is_own) guard_freed_sized(pointer, size, alignment);
+    free(pointer);
   }
-  if (is_own) guard_freed_sized(pointer, size, 0);
-  free(pointer);
 }
 
+HAK_EXPORT void free_sized(void *pointer, size_t size) { free_as(pointer, size, 0); }
+
 HAK_EXPORT void free_aligned_sized(void *pointer, size_t alignment, size_t size) {
-  bool is_own = HAK_LIKELY(free == own_free);
-  if (API_RECORDS && is_own) {
-    api_free_aligned_sized(pointer, alignment, size);
-    return;
-  }
-  if (is_own) guard_freed_sized(pointer, size, alignment);
-  free(pointer);
+  free_as(pointer, size, alignment);
 }
 
 /* --- glibc's second names ------------------------------------------------------------------------------ */

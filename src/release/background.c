@@ -17,7 +17,8 @@
 #include "release/release.h"
 #include "superslab/unit_os.h"
 
-/* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. Scans are as far apart as the most. */
+/* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. Two scans are as
+ * far apart as the longest of these, at least. */
 enum { ALONE_LEAST_MS = 1, ALONE_MOST_MS = 8 };
 
 static uint32_t interval_ms(void) {

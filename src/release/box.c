@@ -128,7 +128,7 @@ void box_write_failure(void) {
   notice_process();
   size_t resident = os_resident_bytes();
   size_t before = atomic_load_explicit(&last[BOX_FAILURE], memory_order_relaxed);
-  /* One of the threads whose allocations fail at the same time. */
+  /* Of the threads whose allocations fail at the same time one writes. */
   if (left_for(BOX_FAILURE, 0, resident) > 0 ||
       !atomic_compare_exchange_strong_explicit(&last[BOX_FAILURE], &before, figure(resident),
                                                memory_order_relaxed, memory_order_relaxed))

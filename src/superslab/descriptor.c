@@ -5,10 +5,29 @@
 
 #include "superslab/unit_os.h"
 
-static struct superslab *unused HAK_START_DATA; /* under superslab_lock */
+/* Under superslab_lock. Hardened: the pages of their states may be in memory; and those whose states have none. */
+static struct superslab *unused HAK_START_DATA;
+static size_t unused_count;
+static struct superslab *unused_bare;
 
-/* superslab_lock: so many of `unused`, from its head on, may have states in memory. */
-static size_t unused_with_states;
+static struct superslab *take(struct superslab **list) {
+  struct superslab *superslab = *list;
+  if (superslab != NULL) *list = superslab->next;
+  return superslab;
+}
+
+static void put(struct superslab **list, struct superslab *superslab) {
+  superslab->next = *list;
+  *list = superslab;
+}
+
+static struct superslab *take_unused(void) {
+  struct superslab *superslab = take(&unused);
+  if (!HAK_HARDENED) return superslab;
+  if (superslab == NULL) return take(&unused_bare);
+  unused_count--;
+  return superslab;
+}
 
 #if HAK_HARDENED
 
@@ -19,30 +38,17 @@ static void give_states(const struct superslab *superslab) {
   if (end > start) os_decommit((char *)start, end - start);
 }
 
-static struct superslab **unused_at(size_t number) {
-  struct superslab **link = &unused;
-  while (number-- > 0 && *link != NULL) link = &(*link)->next;
-  return link;
-}
-
-/* Out of the list while its states go: whoever took it meanwhile would lose those of its first slab. */
+/* Out of the lists while its states go: whoever took it meanwhile would lose those of its first slab. */
 void descriptors_give_states(void) {
   for (;;) {
     size_t most = unit_warm_bytes() >> UNIT_SHIFT;
     lock_acquire(&superslab_lock);
-    struct superslab **link = unused_with_states > most ? unused_at(most) : NULL;
-    struct superslab *superslab = link != NULL ? *link : NULL;
-    if (superslab != NULL) {
-      *link = superslab->next;
-      unused_with_states--;
-    }
+    struct superslab *superslab = unused_count > most ? take_unused() : NULL;
     lock_release(&superslab_lock);
     if (superslab == NULL) return;
     give_states(superslab);
     lock_acquire(&superslab_lock);
-    link = unused_at(unused_with_states);
-    superslab->next = *link;
-    *link = superslab;
+    put(&unused_bare, superslab);
     lock_release(&superslab_lock);
   }
 }
@@ -71,10 +77,8 @@ static void clear(struct superslab *superslab) {
 
 struct superslab *descriptor_new(void) {
   lock_acquire(&superslab_lock);
-  struct superslab *superslab = unused;
+  struct superslab *superslab = take_unused();
   bool used_before = superslab != NULL;
-  if (used_before) unused = superslab->next;
-  if (HAK_HARDENED && used_before && unused_with_states > 0) unused_with_states--;
   lock_release(&superslab_lock);
   if (superslab == NULL) superslab = meta_allocate(sizeof *superslab, 64);
   if (superslab == NULL) return NULL;
@@ -95,13 +99,12 @@ struct superslab *descriptor_new(void) {
 }
 
 void descriptor_free(struct superslab *superslab) {
-  superslab->next = unused;
-  unused = superslab;
-  if (HAK_HARDENED) unused_with_states++;
+  put(&unused, superslab);
+  if (HAK_HARDENED) unused_count++;
 }
 
 void descriptors_forget(void) {
-  unused = NULL;
-  unused_with_states = 0;
+  unused = unused_bare = NULL;
+  unused_count = 0;
   huge_descriptors_forget();
 }

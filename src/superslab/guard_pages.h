@@ -129,7 +129,10 @@ static inline void span_keep_usable(struct slab *span, size_t usable) { (void)sp
 static inline void span_guard_again(struct slab *span) { (void)span; }
 static inline void span_guard_front(struct slab *span) { (void)span; }
 static inline void span_close(struct slab *span) { (void)span; }
-static inline bool span_open(struct slab *span) { return span != NULL; }
+static inline bool span_open(struct slab *span) {
+  (void)span;
+  return true;
+}
 static inline void units_fence(char *base, size_t units, size_t guard_at) {
   (void)base, (void)units, (void)guard_at;
 }

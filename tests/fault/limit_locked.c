@@ -116,6 +116,14 @@ static int count_and_free(int small_count) {
   return had;
 }
 
+/* Small blocks that may be fewer, though nothing has gone. With HAKMEM_GUARD=full two freed spans of large blocks wait, so that ten of these are in
+ * twelve, and a slab beside them may be left over: spans are of four slices of 64 KiB. */
+static int held_back(void) {
+  enum { SPANS = 3, SPAN = 256 * KIT_KB };
+  const char *guard = getenv("HAKMEM_GUARD");
+  return guard != NULL && strcmp(guard, "full") == 0 ? SPANS * SPAN / SMALL : 0;
+}
+
 static void nothing(void) {
   struct rlimit limit;
   (void)count_and_free(SMALL_COUNT);
@@ -131,7 +139,8 @@ static void nothing(void) {
          after);
   CHECK(before > SMALL_COUNT / 2, "there was too little to keep");
   CHECK(most < 2 * SMALL_COUNT, "no small block was refused");
-  CHECK(huge >= before - LARGE_COUNT && after >= before - LARGE_COUNT, "what was free has gone");
+  int least = before - LARGE_COUNT - held_back();
+  CHECK(huge >= least && after >= least, "what was free has gone");
 }
 
 int main(int argc, char **argv) {
