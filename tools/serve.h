@@ -42,6 +42,7 @@ struct served {
   uint64_t deadline_ms;       /* for one answer */
   uint64_t each_ms;           /* of it for one process */
   struct served_table *table; /* is shared with the children */
+  int turn;                   /* a file, locked by the one that changes the table */
 };
 
 /** False after a complaint: no memory. */

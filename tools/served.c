@@ -1,10 +1,12 @@
 /* served.c - see serve.h: the processes that hakmem serve reads, in memory that its children share.
  *
- * One child at a time changes the table, and may be killed at any step: so a place is free or taken by one store.
+ * One child at a time looks for processes, which is what changes the table, and may be killed at any step: so a place is free or taken by one store,
+ * and whose turn it is says a lock that the kernel takes from the dead.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,15 +55,27 @@ bool served_open(struct served *served) {
   /* Pages that nobody touches take no memory. */
   void *table = mmap(NULL, table_bytes(served), PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (table == MAP_FAILED) {
+  served->turn = memfd_create("hakmem serve", MFD_CLOEXEC);
+  if (table == MAP_FAILED || served->turn < 0) {
     complain("out of memory");
+    if (table != MAP_FAILED) munmap(table, table_bytes(served));
+    if (served->turn >= 0) close(served->turn);
     return false;
   }
   served->table = table;
   return true;
 }
 
-void served_close(struct served *served) { munmap(served->table, table_bytes(served)); }
+void served_close(struct served *served) {
+  munmap(served->table, table_bytes(served));
+  close(served->turn);
+}
+
+/* Of a process, not of an open file: children have it from their parent. */
+static void set_turn(const struct served *served, short type) {
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+  while (fcntl(served->turn, F_SETLKW, &lock) != 0 && errno == EINTR) continue;
+}
 
 /* --- places ------------------------------------------------------------------------------------------------ */
 
@@ -250,7 +264,9 @@ void served_refresh(struct served *served, struct left_out *left_out, uint64_t l
   struct served_process *process = NULL;
   if (served->name != NULL || served->all) {
     let_complain(!served->all); /* of all, most are on another allocator: that is no news */
+    set_turn(served, F_WRLCK);
     find_all(served, left_out, late_ms);
+    set_turn(served, F_UNLCK);
     let_complain(true);
     return;
   }

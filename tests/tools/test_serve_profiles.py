@@ -32,6 +32,15 @@ class Profiles(ServeCase):
             self.assertNotEqual(gzip.decompress(response.read()), profile)
         self.assertIn(f'href="{self.PATH}?pid={self.pid}"', server.ask("/").text)
 
+    def wait_for_children(self, server, waiting):
+        """Until each of them has one. One that has an answer instead never gets one."""
+        while len(server.children()) < len(waiting):
+            ready, _, _ = select.select([connection.sock for connection in waiting], [], [], 0.01)
+            for connection in waiting:
+                if connection.sock in ready:
+                    response = connection.getresponse()
+                    self.fail(f"a profile of 3000 seconds has ended: {response.status} {response.read()!r}")
+
     def test_refusals(self):
         [(other, _)] = self.start(HELD, "fresh")
         server = self.serve(self.pid, other)
@@ -72,8 +81,7 @@ class Profiles(ServeCase):
         for connection in waiting:
             self.addCleanup(connection.close)
             connection.request("GET", self.PATH + "?seconds=3000")
-        while len(server.children()) < 8:
-            time.sleep(0.01)
+        self.wait_for_children(server, waiting)
         refused = server.ask(self.PATH)
         self.assertEqual((refused.status, refused.text), (503, "too many profiles at once\n"))
 
@@ -94,8 +102,7 @@ class Profiles(ServeCase):
         gone = [server.connect() for _ in range(8)]
         for connection in gone:
             connection.request("GET", self.PATH + "?seconds=3000")
-        while len(server.children()) < 8:
-            time.sleep(0.01)
+        self.wait_for_children(server, gone)
         for connection in gone:
             connection.close()
         while server.children():
