@@ -102,7 +102,8 @@ def test_a_program_that_holds_what_is_known(real: Paths, holds: Path) -> None:
     "command",
     [
         ("sort", "-n", "{input}"),
-        ("python3", "-c", "x=[str(i)*3 for i in range(300000)]; print(len(''.join(x)))"),
+        # Its peak lasts: on a busy machine nobody looks for a fraction of a second.
+        ("python3", "-c", "x=[str(i)*3 for i in range(300000)]; y=''.join(x); import time; time.sleep(1)"),
     ],
 )
 def test_real_programs(real: Paths, tmp_path: Path, command: tuple[str, ...]) -> None:
@@ -119,7 +120,7 @@ def test_real_programs(real: Paths, tmp_path: Path, command: tuple[str, ...]) ->
         assert parts["asked_kb"] > 5
     asked = [parts_of(result, name)["asked_kb"] for name in ("glibc", "hakmem")]
     # The peak of what is resident may come when less lives than at the trace's.
-    assert 0.6 * asked[0] < asked[1] < 1.01 * asked[0]
+    assert 0.6 * asked[0] < asked[1] < 1.05 * asked[0]
     assert "hakmem,asked," in table.read_text()
 
 
