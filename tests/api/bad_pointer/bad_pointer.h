@@ -19,6 +19,7 @@
 #define FOREIGN "not a block of this allocator"
 #define INTERIOR "pointer into the middle of a block"
 #define WRITTEN_AFTER "block was written to after it was freed"
+#define WRONG_SIZE "freed with a size that it does not have"
 #define DOUBLE_FREE "double free (block is already free)"
 
 #ifdef __cplusplus

@@ -21,3 +21,10 @@ void case_double_delete() {
   announce("free", opaque(p), double_free_of_tier);
   ::operator delete(opaque(p));
 }
+
+/* With a third of the size of the block, which has `into` bytes. */
+void case_delete_third() {
+  void *p = opaque(::operator new(into));
+  announce("free", p, WRONG_SIZE);
+  ::operator delete(opaque(p), into / 3);
+}
