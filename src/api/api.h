@@ -38,7 +38,7 @@ HAK_INLINE void *api_malloc(size_t size) {
 }
 
 HAK_INLINE void api_free(void *pointer) {
-  front_free_or(pointer, FRONT_FAST, HAK_HARDENED, full_or_far);
+  front_free_or(pointer, FRONT_FAST, HAK_HARDENED, guard_free_near);
 }
 
 /** For callers that know the size; it tells nothing that the descriptor does not, but the hardened variant compares. */

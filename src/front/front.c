@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front/empty.h"
+#include "front/full.h"
 #include "front/sampled.h"
 #include "heap/named.h"
 #include "heap/refill.h"
@@ -314,6 +315,24 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
 }
 
 #if HAK_HARDENED
+/* Most blocks that come here are another thread's, and their owner has a slot. It knows their class, so nothing is read of their slab. The slots are entered
+ * first: a handler of signals may have interrupted its thread while the slot got its owner. */
+HAK_NOINLINE void guard_free_near(void *block, const struct inbox *inbox) {
+  struct thread_cache *cache = front_free_cache(FRONT_FAST);
+  struct outgoing *slot = remote_slot(cache, inbox);
+  if (HAK_LIKELY(slot->owner == inbox) && HAK_LIKELY(inbox != NULL) &&
+      HAK_LIKELY(slots_enter(cache))) {
+    if (HAK_LIKELY(guard_freed_near(block, slot->size_class * sizeof(struct link_class)))) {
+      unsigned gathered = remote_gather(slot, block);
+      slots_leave(cache);
+      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot, gathered);
+      return;
+    }
+    slots_leave(cache);
+  }
+  full_or_far(block, inbox);
+}
+
 HAK_NOINLINE void guard_free_far(void *block, const struct inbox *inbox) {
   if (HAK_UNLIKELY(inbox == NULL)) {
     front_free_slow(block);

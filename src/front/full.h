@@ -56,9 +56,6 @@ HAK_INLINE void *full_or_other_allocate(size_t size) { return front_allocate(siz
 HAK_INLINE void *full_or_slow(size_t size) { return front_allocate_slow(size); }
 HAK_INLINE void *full_or_sample(size_t size) { return front_allocate_sample(size); }
 HAK_INLINE void *full_or_beyond(size_t size) { return front_allocate_beyond(size); }
-HAK_INLINE void full_or_far(void *pointer, const struct inbox *inbox) {
-  guard_free_far(pointer, inbox);
-}
 HAK_INLINE size_t full_room(size_t size) { return size; }
 HAK_INLINE void full_set_end(void *pointer, size_t size) {
   (void)pointer;

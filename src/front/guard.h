@@ -27,6 +27,8 @@ void guard_check_size(const char *function, const void *pointer, size_t size, si
 
 /** Frees a block that guard_freed_near has left alone (front.c). */
 void guard_free_far(void *block, const struct inbox *inbox);
+/** The same for the interface, in any mode. In light, where a thread's slots are, most such blocks go into the slot of their owner. */
+void guard_free_near(void *block, const struct inbox *inbox);
 
 HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }
 
@@ -103,8 +105,12 @@ HAK_INLINE void guard_freed_sized(void *pointer, size_t size, size_t alignment) 
 #else
 
 HAK_INLINE bool guard_is_on(void) { return false; }
-/* Not called: a build without optimisation wants it all the same. */
+/* Not called, as the next one: a build without optimisation wants it all the same. */
 HAK_INLINE void guard_free_far(void *block, const struct inbox *inbox) {
+  (void)block;
+  (void)inbox;
+}
+HAK_INLINE void guard_free_near(void *block, const struct inbox *inbox) {
   (void)block;
   (void)inbox;
 }
