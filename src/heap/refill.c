@@ -200,12 +200,11 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
 
 /* Blocks that go round between threads lose the order of their addresses, in which the processor foresees the next one. When RELEASE_MOST
  * wait in the arena, each refill of a class with STEAL_BATCHES of it first puts some thousand blocks back into slabs, until none of the class wait. Most
- * of the slabs become empty on the way, and are carved anew in order (docs/decisions/0034). Blocks of the hardened variant are carved in any order, and a
- * refill of larger ones takes few. A hint. */
+ * of the slabs become empty on the way, and are carved anew in order (docs/decisions/0034). A refill of larger ones takes few. A hint. */
 static bool sort_is_due(const struct arena *arena, unsigned size_class) {
   bool begun = atomic_load_explicit(&arena->classes[size_class].sorts, memory_order_relaxed);
   if (HAK_LIKELY(!begun && slabs_waiting(arena) < RELEASE_MOST)) return false;
-  return !HAK_HARDENED && !homes_is_shared(arena) && class_size(size_class) <= TINY_MAX;
+  return !homes_is_shared(arena) && class_size(size_class) <= TINY_MAX;
 }
 
 /* In short holds of the home's lock. Ends where a SuperSlab became empty, too: to give one back takes half a millisecond. */

@@ -33,7 +33,7 @@ static void free_many(size_t from, size_t to) {
 }
 
 /* Two MiB are handed out as they came. Of eight the most go back into slabs while the first ones are handed out, and come slab by
- * slab; not in the hardened variant, whose slabs have no order. */
+ * slab. */
 static void many_blocks_come_slab_by_slab(void **state) {
   (void)state;
   (void)changes_of_slab(MANY);
@@ -41,8 +41,7 @@ static void many_blocks_come_slab_by_slab(void **state) {
   assert_true(inbox_bytes(owner->arena) == (int64_t)MANY * MANY_SIZE);
   unsigned changes = changes_of_slab(MANY);
   print_message("%d blocks: %u changes of slab\n", MANY, changes);
-  if (HAK_HARDENED) assert_true(changes > MANY / 2);
-  else assert_true(changes < MANY / 8);
+  assert_true(changes < MANY / 8);
   assert_false(owner->arena->classes[class_for(MANY_SIZE)].sorts);
   free_many(FEW, MANY);
   send_mixed(FEW);
@@ -90,9 +89,9 @@ static void of_what_waits_a_refill_sorts_some(void **state) {
   (void)state;
   enum { SIZE = 288 };
   unsigned gone = sorted_by_a_refill(SIZE, MANY);
-  assert_int_equal(owner->arena->classes[class_for(SIZE)].sorts, !HAK_HARDENED);
+  assert_int_equal(owner->arena->classes[class_for(SIZE)].sorts, true);
   assert_true(gone <= (HOLDS_MOST * (BLOCKS_A_HOLD + BATCH_BLOCKS) + BATCH_BLOCKS));
-  if (!HAK_HARDENED) assert_true(gone > BATCH_BLOCKS);
+  assert_true(gone > BATCH_BLOCKS);
   hak_purge();
   owner->arena->classes[class_for(SIZE)].sorts = false;
 }
