@@ -1,7 +1,7 @@
 /* served.c - see serve.h: the processes that hakmem serve reads, in memory that its children share.
  *
- * One child at a time looks for processes, which is what changes the table, and may be killed at any step: so a place is free or taken by one store,
- * and whose turn it is says a lock that the kernel takes from the dead.
+ * Children take turns at looking for processes, which changes the table. The turn is a lock on a file, so the kernel takes it from a child that
+ * dies. A child may be killed at any step: so a place is free or taken by one store.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -71,7 +71,7 @@ void served_close(struct served *served) {
   close(served->turn);
 }
 
-/* Of a process, not of an open file: children have it from their parent. */
+/* The lock is a process's: one of the open file would be shared by all children. */
 static void set_turn(const struct served *served, short type) {
   struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
   while (fcntl(served->turn, F_SETLKW, &lock) != 0 && errno == EINTR) continue;

@@ -119,7 +119,7 @@ def test_real_programs(real: Paths, tmp_path: Path, command: tuple[str, ...]) ->
         parts = parts_of(result, name)
         assert parts["asked_kb"] > 5
     asked = [parts_of(result, name)["asked_kb"] for name in ("glibc", "hakmem")]
-    # The peak of what is resident may come when less lives than at the trace's.
+    # The peak of what is resident may come when less lives than at the trace's; a poll may find glibc's a little early.
     assert 0.6 * asked[0] < asked[1] < 1.05 * asked[0]
     assert "hakmem,asked," in table.read_text()
 

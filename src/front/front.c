@@ -136,10 +136,6 @@ static HAK_NOINLINE void *allocate_above_mid(size_t size) {
   return allocate_large(size, BLOCK_ALIGNMENT, &zeroed);
 }
 
-static void *allocate_beyond(size_t size) {
-  return size <= SMALL_MAX ? allocate_mid(size) : allocate_above_mid(size);
-}
-
 static void *allocate_sample(size_t alignment, size_t size, bool *zeroed);
 
 HAK_NOINLINE void *front_allocate_beyond(size_t size) {
@@ -205,7 +201,8 @@ void *front_allocate_aligned(size_t alignment, size_t size) {
 static void *allocate_ordinary(size_t alignment, size_t size, bool *zeroed) {
   if (alignment > BLOCK_ALIGNMENT) return allocate_aligned(alignment, size);
   if (zeroed != NULL) return allocate_zeroed(size, zeroed);
-  return size > TABLE_MAX ? allocate_beyond(size) : front_allocate_counted(size);
+  if (size > SMALL_MAX) return allocate_above_mid(size);
+  return size > TABLE_MAX ? allocate_mid(size) : front_allocate_counted(size);
 }
 
 /* Of a Large or Huge block that is freed: it is no sample any more, and in no named heap. */
@@ -298,6 +295,13 @@ static HAK_NOINLINE void send_full(struct outgoing *slot, size_t count) {
   release_count_free(size, count * size);
 }
 
+/* Between slots_enter and slots_leave, which it calls. */
+HAK_INLINE void gather(struct thread_cache *cache, struct outgoing *slot, void *block) {
+  unsigned gathered = remote_gather(slot, block);
+  slots_leave(cache);
+  if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot, gathered);
+}
+
 HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
   struct thread_cache *cache = thread_cache;
   struct inbox *inbox = cache_inbox_at(cache, place);
@@ -305,9 +309,7 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
   if (HAK_LIKELY(inbox != NULL)) {
     struct outgoing *slot = remote_slot(cache, inbox);
     if (HAK_LIKELY(slot->owner == inbox) && HAK_LIKELY(slots_enter(cache))) {
-      unsigned gathered = remote_gather(slot, block);
-      slots_leave(cache);
-      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot, gathered);
+      gather(cache, slot, block);
       return;
     }
   }
@@ -315,17 +317,15 @@ HAK_NOINLINE void front_free_elsewhere(void *block, size_t place) {
 }
 
 #if HAK_HARDENED
-/* Most blocks that come here are another thread's, and their owner has a slot. It knows their class, so nothing is read of their slab. The slots are entered
- * first: a handler of signals may have interrupted its thread while the slot got its owner. */
+/* Most blocks that come here are another thread's, and their owner has a slot. It knows their class, so nothing is read of their slab. The class is read
+ * once the slots are entered: a handler of signals may have interrupted its thread while the slot got its owner. */
 HAK_NOINLINE void guard_free_near(void *block, const struct inbox *inbox) {
   struct thread_cache *cache = front_free_cache(FRONT_FAST);
   struct outgoing *slot = remote_slot(cache, inbox);
   if (HAK_LIKELY(slot->owner == inbox) && HAK_LIKELY(inbox != NULL) &&
       HAK_LIKELY(slots_enter(cache))) {
     if (HAK_LIKELY(guard_freed_near(block, slot->size_class * sizeof(struct link_class)))) {
-      unsigned gathered = remote_gather(slot, block);
-      slots_leave(cache);
-      if (HAK_UNLIKELY(gathered >= slot->limit)) send_full(slot, gathered);
+      gather(cache, slot, block);
       return;
     }
     slots_leave(cache);

@@ -34,6 +34,7 @@ static bool fits(const struct block *block, size_t usable, size_t size, size_t a
     unsigned size_class = class_for_aligned(front_grown_most(size), alignment);
     return size_class < CLASS_COUNT && usable <= 2 * (size_t)class_size(size_class);
   }
+  /* Usable bytes of a Large block end with a page, or with a slice of one that is longer than a slice. */
   size_t more = block->tier == BLOCK_LARGE ? os_page_size() : UNIT_BYTES;
   return block->tier == BLOCK_GUARDED || usable / 2 <= (size > alignment ? size : alignment) + more;
 }

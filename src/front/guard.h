@@ -27,7 +27,7 @@ void guard_check_size(const char *function, const void *pointer, size_t size, si
 
 /** Frees a block that guard_freed_near has left alone (front.c). */
 void guard_free_far(void *block, const struct inbox *inbox);
-/** The same for the interface, in any mode. In light, where a thread's slots are, most such blocks go into the slot of their owner. */
+/** Frees a block that free's fast path has left alone, in any mode: in light most go into the slot of their owner. */
 void guard_free_near(void *block, const struct inbox *inbox);
 
 HAK_INLINE bool guard_is_on(void) { return option_guard() != GUARD_OFF; }

@@ -278,6 +278,10 @@ HAK_INLINE void link_set_states(const struct slab *slab, unsigned first, unsigne
                                 unsigned state) {
   (void)slab, (void)first, (void)count, (void)state;
 }
+HAK_INLINE uint32_t link_draw(uint32_t limit) {
+  (void)limit;
+  return 0;
+}
 enum { STATE_NONE, STATE_FREE, STATE_LIVE };
 
 #endif

@@ -89,9 +89,7 @@ static void link_in_order(char *first, unsigned count, uint32_t size, void **lis
   *list = first;
 }
 
-#if HAK_HARDENED
-
-/* In an order that nobody can guess. For full alone: a program that goes through what it has allocated takes a sixth more time then, and more misses in the caches
+/* In an order that nobody can guess. For full alone: programs that go through what they have allocated take a sixth more time then
  * (docs/decisions/0052). */
 static void link_shuffled(char *first, unsigned count, uint32_t size, void **list) {
   enum { SHUFFLED_MOST = 256 };
@@ -115,10 +113,6 @@ static void link_new(char *first, unsigned count, uint32_t size, void **list) {
   if (option_guard() == GUARD_FULL) link_shuffled(first, count, size, list);
   else link_in_order(first, count, size, list);
 }
-
-#else
-#define link_new link_in_order
-#endif
 
 /* How many of `wanted` blocks from the one numbered `carved` on may be made, where memory has to be locked (os/locked.h). None once no more may
  * be: then the slab has no room. The first block was locked when the slab was made. */
