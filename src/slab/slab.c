@@ -98,7 +98,7 @@ static void link_shuffled(char *first, unsigned count, uint32_t size, void **lis
     unsigned part = count - start < SHUFFLED_MOST ? count - start : SHUFFLED_MOST;
     for (unsigned i = 0; i < part; i++) {
       unsigned other = link_draw(i + 1); /* Fisher and Yates, inside out (Durstenfeld 1964) */
-      order[i] = order[other];
+      if (other != i) order[i] = order[other];
       order[other] = (uint16_t)(start + i);
     }
     for (unsigned i = 0; i < part; i++) {

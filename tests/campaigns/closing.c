@@ -7,7 +7,7 @@
  *   plain        nothing closes in: for comparison, and what the modes that start the program again go on with
  *   as, data     RLIMIT_AS, RLIMIT_DATA down to below what is in use, step by step
  *   maps         vm.max_map_count: mappings until the kernel refuses one, and some back
- *   group        a control group's limit of memory, step by step to 128 MiB. CAMPAIGN_GROUP names its directory, the process
+ *   group        a control group's limit of memory, step by step to 128 or 256 MiB. CAMPAIGN_GROUP names its directory, the process
  *                moves there; it must not be killed
  *   locked-current, locked-future, locked-onfault       mlockall() of that kind and munlockall()
  *   locked-small the same without the right to lock more than 8 MiB more
@@ -143,7 +143,9 @@ static void lock_small_prepare(void) {
 
 /* --- a control group ------------------------------------------------------------------------------ */
 
-enum { GROUP_FROM_MB = 512, GROUP_TO_MB = 128 };
+/* What these threads use by turns while memory is not short, and some more: 100 MB, with guards 200, since a freed Large block is kept
+ * with its guard. A limit below that would come down only when they happen to use less. */
+enum { GROUP_FROM_MB = 512, GROUP_TO_MB = 128, GROUP_TO_GUARDED_MB = 256 };
 /* A hang, no promise: beside other work it takes up to ten seconds. */
 enum { GROUP_WAIT_MS = 60000 };
 static const char *group;
@@ -198,7 +200,8 @@ static void group_close(int step) {
     for (size_t i = 0; i < COUNT; i++) blocks[i] = work_take(&rng, SIZE);
     for (size_t i = 0; i < COUNT; i++) work_drop(blocks[i]);
   }
-  size_t mb = GROUP_FROM_MB - (GROUP_FROM_MB - GROUP_TO_MB) / STEPS * (size_t)(step + 1);
+  size_t to = getenv("HAKMEM_GUARD") != NULL ? GROUP_TO_GUARDED_MB : GROUP_TO_MB;
+  size_t mb = GROUP_FROM_MB - (GROUP_FROM_MB - to) / STEPS * (size_t)(step + 1);
   uint64_t start = work_now_ms(), waited = 0;
   while (group_usage() + 16 * KIT_MB > mb * KIT_MB || !group_limit(mb)) {
     waited = work_now_ms() - start;

@@ -4,6 +4,7 @@ is said on the console, nothing is asked for outside of the folder; the search f
 import os
 import re
 import shutil
+import string
 import subprocess
 import time
 from collections.abc import Iterator
@@ -286,6 +287,22 @@ def test_search(watched: Any, shape: dict[str, Any]) -> None:
     field.fill("")
     field.press_sequentially("leaks perhaps")
     page.until("[...document.querySelectorAll('.md-search-result__link')].some(e => e.href.includes('symptoms.html'))")
+
+
+def test_search_of_each_letter(watched: Any) -> None:
+    """No first letters of a word make the search fail (it says so in the console), with all that the pages say."""
+    page = watched(**DESK)
+    page.open("index.html")
+    field = page.page.locator("input.md-search__input")
+    field.focus()
+    page.until("document.querySelector('.md-search-result__meta').textContent.includes('start searching')")
+    for letters in string.ascii_lowercase:
+        field.fill("")
+        field.press_sequentially(letters)
+        page.until("document.querySelector('.md-search-result__meta').textContent.includes('matching')")
+    field.fill("")
+    field.press_sequentially("decay ms")  # parts of the names of options are words, too
+    page.until("[...document.querySelectorAll('.md-search-result__link')].some(e => e.href.includes('options.html'))")
 
 
 class Silent(SimpleHTTPRequestHandler):
