@@ -27,20 +27,14 @@
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
 #endif
-#ifndef MADV_FREE
-#define MADV_FREE 8
-#endif
-#ifndef MADV_HUGEPAGE
-#define MADV_HUGEPAGE 14
-#endif
-#ifndef MADV_NOHUGEPAGE
-#define MADV_NOHUGEPAGE 15
-#endif
 #ifndef MADV_COLD
 #define MADV_COLD 20
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 #ifndef MREMAP_MAYMOVE
 #define MREMAP_MAYMOVE 1
@@ -48,9 +42,6 @@
 #endif
 
 struct os_counts os_counts HAK_START_DATA;
-
-/* Set once a kernel refuses MADV_POPULATE_WRITE as unknown (before 5.14): asked no more. */
-static atomic_bool populate_unknown;
 
 static void count_call(_Atomic uint64_t *counter) {
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -187,14 +178,24 @@ bool os_advise_small(void *address, size_t bytes) {
 
 bool os_split(void *address) { return advise(address, os_page_size(), MADV_COLD); }
 
-bool os_populate(void *address, size_t bytes) {
-  if (atomic_load_explicit(&populate_unknown, memory_order_relaxed)) return false;
+/* `unknown`: the kernel has no such advice (an old one, valgrind, qemu-user), and is asked no more. Other refusals may pass. */
+static bool advise_if_known(atomic_bool *unknown, void *address, size_t bytes, int advice) {
+  if (atomic_load_explicit(unknown, memory_order_relaxed)) return false;
   count_call(&os_counts.madvise);
   if (os_fault_now()) return succeeded(false);
-  long error = call_madvise(address, bytes, MADV_POPULATE_WRITE);
-  /* EINVAL: no such advice here (an old kernel, valgrind, qemu-user). Others may pass. */
-  if (error == -EINVAL) atomic_store_explicit(&populate_unknown, true, memory_order_relaxed);
+  long error = call_madvise(address, bytes, advice);
+  if (error == -EINVAL) atomic_store_explicit(unknown, true, memory_order_relaxed);
   return succeeded(error == 0);
+}
+
+bool os_populate(void *address, size_t bytes) {
+  static atomic_bool unknown; /* before 5.14 */
+  return advise_if_known(&unknown, address, bytes, MADV_POPULATE_WRITE);
+}
+
+bool os_collapse(void *address, size_t bytes) {
+  static atomic_bool unknown; /* before 6.1 */
+  return advise_if_known(&unknown, address, bytes, MADV_COLLAPSE);
 }
 
 /* The kernel's name for the calling process where it wants a descriptor of one. */

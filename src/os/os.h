@@ -154,6 +154,12 @@ bool os_advise_small(void *address, size_t bytes);
  * once memory is short; till then its group is charged for all of it. */
 bool os_split(void *huge_page);
 
+/** Makes huge pages of the small ones of the range, now, also where they are not advised, and fills what is missing (Linux 6.1 and later;
+ * false where the kernel does not). Readers and writers of the range wait. */
+bool os_collapse(void *address, size_t bytes);
+/** Has the system's administrator turned transparent huge pages off? os_collapse would make them in spite of it. */
+bool os_huge_pages_are_off(void);
+
 /** Faults the whole range in by one call (900 ns a page against 1450 by touch,
  * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */
 bool os_populate(void *address, size_t bytes);

@@ -194,3 +194,13 @@ void os_drop_file_pages(const struct os_range *ranges, size_t count) {
 }
 
 uintptr_t os_program_headers(void) { return os_told_at_start(AT_PHDR); }
+
+bool os_huge_pages_are_off(void) {
+  char text[64]; /* "always [madvise] never" */
+  int file = os_file_open("/sys/kernel/mm/transparent_hugepage/enabled", OS_FILE_READ);
+  if (file < 0) return false;
+  ptrdiff_t length = os_file_read(file, text, sizeof text - 1);
+  os_file_close(file);
+  text[length > 0 ? length : 0] = 0;
+  return strstr(text, "[never]") != NULL;
+}

@@ -106,7 +106,8 @@ static void find_tail(struct purge *purge, uint32_t end) {
   uint32_t page = (uint32_t)os_page_size(), all = (uint32_t)slab->slices << SLICE_SHIFT;
   purge->tail = (end + page - 1) / page * page;
   /* What was never touched has no pages, except in what is or was a huge page. */
-  purge->tail_end = superslab_of(slab)->huge_pages ? all : (slab->touched + page - 1) / page * page;
+  purge->tail_end =
+      superslab_has_huge_pages(superslab_of(slab)) ? all : (slab->touched + page - 1) / page * page;
   if (purge->tail_end < purge->tail) purge->tail_end = purge->tail;
   unsigned per_slice = pages_of_slice();
   for (unsigned p = purge->tail / page; p < all / page; p++)

@@ -74,7 +74,7 @@ static void populate_to(struct slab *slab, uint32_t end, size_t piece) {
   uint32_t limit = (uint32_t)span_usable(slab);
   slab->touched = end;
   piece &= ~(page - 1);
-  if (piece < 2 * page || end <= start || superslab_of(slab)->huge_pages) return;
+  if (piece < 2 * page || end <= start || superslab_has_huge_pages(superslab_of(slab))) return;
   uint32_t target = start + (uint32_t)piece;
   if (target < end) return; /* one large block: its user decides which pages it needs */
   if (target > limit) target = limit;

@@ -27,7 +27,8 @@ bool superslab_may_split(const struct superslab *superslab, unsigned slices, boo
 void superslab_split(struct superslab *superslab);
 /** Is the unit a huge page, or to become one? */
 HAK_INLINE bool superslab_is_whole(const struct superslab *superslab) {
-  return superslab->huge_pages && !atomic_load_explicit(&superslab->split, memory_order_relaxed);
+  return superslab_has_huge_pages(superslab) &&
+         !atomic_load_explicit(&superslab->split, memory_order_relaxed);
 }
 /** Bytes of free slices that hold something; relaxed: a hint. */
 size_t superslab_dirty_bytes(void);

@@ -2,6 +2,7 @@
 #include "superslab/emptied.h"
 
 #include "policy/options.h"
+#include "superslab/collapse.h"
 #include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/guard_pages.h"
@@ -10,7 +11,7 @@
 #include "superslab/unit.h"
 
 bool emptied_or_listed(struct superslab *superslab) {
-  if (superslab->free_mask != slices_of(superslab)) {
+  if (superslab->free_mask != slices_of(superslab) || !collapse_forget(superslab)) {
     lists_update(superslab);
     return false;
   }
@@ -84,4 +85,5 @@ void superslab_settle(void) {
     emptied_release(superslab);
   }
   unit_settle();
+  collapse_settle();
 }

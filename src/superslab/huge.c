@@ -102,7 +102,7 @@ static bool enter_again(struct superslab *superslab, size_t usable, struct fence
   superslab->base = base;
   superslab->huge_units = (uint32_t)units;
   set_end(superslab, usable, run->guard_at);
-  superslab->huge_pages = superslab->explicit_pages = false;
+  superslab_begin_pages(superslab, false);
   superslab->fenced = true;
   superslab->node = run->node;
   return map_set(base, units, superslab);
@@ -142,7 +142,7 @@ static struct superslab *huge_new(size_t bytes, size_t alignment, size_t to_come
     superslab->base = run.base;
     superslab->huge_units = (uint32_t)units;
     set_end(superslab, bytes, guard_at);
-    superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
+    superslab_begin_pages(superslab, run.huge_pages);
     superslab->fenced = fenced;
     superslab->node = run.node;
     if (map_set(run.base, units, superslab)) {

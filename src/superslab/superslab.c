@@ -6,6 +6,7 @@
 #include "observe/report.h"
 #include "os/locked.h"
 #include "policy/options.h"
+#include "superslab/collapse.h"
 #include "superslab/dense.h"
 #include "superslab/descriptor.h"
 #include "superslab/emptied.h"
@@ -20,7 +21,7 @@ struct lock superslab_lock HAK_START_DATA;
 
 static void advise_huge_pages(struct superslab *superslab, struct unit_run run, bool wanted,
                               bool as_sample) {
-  superslab->huge_pages = superslab->explicit_pages = run.huge_pages;
+  superslab_begin_pages(superslab, run.huge_pages);
   /* Of the pool: a Huge block's, say. It need not be in memory, or goes from there in parts: then one touch would bring 2 MiB. What is a huge
    * page stays one. */
   if (!run.zeroed && !run.huge_pages && mappings_any_huge(run.base, 1))
@@ -32,7 +33,10 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
     return;
   if (as_sample && wanted) wanted = dense_expected(DENSE_SPANS, superslab) == DENSE_YES;
   else if (as_sample) dense_offer(DENSE_SPANS, superslab);
-  if (wanted) superslab->huge_pages = unit_advise_huge(run.base, 1);
+  if (!wanted && !as_sample) collapse_note(superslab);
+  if (!wanted || !unit_advise_huge(run.base, 1)) return;
+  atomic_store_explicit(&superslab->huge_pages, true, memory_order_relaxed);
+  collapse_owe();
 }
 
 /* A new SuperSlab, not yet listed. `as_sample`: for Large blocks, whose use decides about huge pages. */
@@ -309,7 +313,9 @@ static void forget_lists(void) {
 void superslab_fork_child(void) {
   random_place_fork_child();
   os_locked_fork_child();
-  if (!lock_is_whole_in_child(&superslab_lock)) forget_lists();
+  bool whole = lock_is_whole_in_child(&superslab_lock);
+  collapse_fork_child(whole);
+  if (!whole) forget_lists();
   if (!lock_is_whole_in_child(&unit_lock)) unit_forget();
   if (!lock_is_whole_in_child(&meta_lock)) meta_forget();
 }

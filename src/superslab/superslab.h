@@ -30,8 +30,8 @@
 
 /** Bytes from which on new SuperSlabs may use transparent huge pages: those that the heap owns for its slabs,
  * those that the process has mapped for large blocks. Below, the untouched rest of a 2 MiB page weighs more than
- * the faults it saves: 85% more memory at 2 MiB, 1.6% at 100 MiB (docs/decisions/0004). */
-#define HUGE_PAGES_FROM (16 * MIB)
+ * the faults it saves (docs/decisions/0004, 0041); what a heap had before becomes huge pages by and by (collapse.h). */
+#define HUGE_PAGES_FROM (32 * MIB)
 
 /* What a span may lie in. */
 enum span_pages {
@@ -123,7 +123,8 @@ struct superslab {
       uint32_t guards;  /* bit i: slice i is free and has guards of its last use; hardened */
     };
   };
-  bool huge_pages;     /* once per use: explicit, or transparent huge pages are asked for */
+  _Atomic bool
+      huge_pages; /* explicit, or transparent ones are asked for, or it was made one (collapse.h); relaxed: a hint */
   _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (dense.h) */
   uint8_t age;         /* superslab_lock: scans of the purger since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */
@@ -175,6 +176,17 @@ extern struct lock superslab_lock;
 HAK_INLINE struct superslab *superslab_of(const struct slab *slab) {
   const struct slab *first = slab - slab->index;
   return (struct superslab *)(uintptr_t)((uintptr_t)first - offsetof(struct superslab, slabs));
+}
+
+/** Has it huge pages by now, or will it have them as it is written? A hint. */
+HAK_INLINE bool superslab_has_huge_pages(const struct superslab *superslab) {
+  return atomic_load_explicit(&superslab->huge_pages, memory_order_relaxed);
+}
+
+/** What its units are at the start of a use. */
+HAK_INLINE void superslab_begin_pages(struct superslab *superslab, bool explicit_pages) {
+  superslab->explicit_pages = explicit_pages;
+  atomic_store_explicit(&superslab->huge_pages, explicit_pages, memory_order_relaxed);
 }
 
 /** First byte of the slice. */

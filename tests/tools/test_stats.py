@@ -13,7 +13,7 @@ HELD = os.environ.get("HAKMEM_TEST_HELD", "")
 HELD_STATIC = os.environ.get("HAKMEM_TEST_HELD_STATIC", "")
 PARTS = ("live", "slack", "caches", "fragmentation", "metadata", "not_ours")
 LOOKS = int(os.environ.get("HAKMEM_TEST_LOOKS", "3"))
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
 def resident(pid):
@@ -59,8 +59,8 @@ class StatsCase(TestCase):
         self.assertGreater(equation["live"], least)
         self.assertLess(equation["live"], most)
 
-    def assert_adds_up(self, pid):
-        """Within 1% of what the kernel says, by the test's own look."""
+    def assert_adds_up(self, pid, midway=0):
+        """Within 1% of what the kernel says, by the test's own look. `midway`: so many bytes may be between two places."""
         figures = self.json(pid)
         equation = figures["equation"]
         parts = [equation[name] for name in PARTS]
@@ -71,7 +71,7 @@ class StatsCase(TestCase):
         self.assertLessEqual(abs(equation["resident"] - kernel), kernel / 100, equation)
         of_caches = sum(figures["parts"][name] for name in ("spans", "free_slices", "warm_pool"))
         self.assertLessEqual(of_caches, equation["caches"] + 1, figures["parts"])
-        self.assertLessEqual(figures["parts"]["unused"], equation["fragmentation"] + 1, figures["parts"])
+        self.assertLessEqual(figures["parts"]["unused"], equation["fragmentation"] + 1 + midway, figures["parts"])
         return figures
 
 
@@ -148,7 +148,8 @@ class Hostile(StatsCase):
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             while file.read().rsplit(")", 1)[1].split()[0] != "T":
                 file.seek(0)
-        first, second = self.assert_adds_up(pid), self.assert_adds_up(pid)
+        # Stopped within a refill, it has made blocks of memory that its slab does not count as blocks yet: CARVED_MOST of refill.c.
+        first, second = self.assert_adds_up(pid, 16 * KIB), self.assert_adds_up(pid, 16 * KIB)
         self.assertEqual(first["equation"], second["equation"])
 
     def test_number_of_a_thread(self):

@@ -1,0 +1,188 @@
+/* early_huge_pages.c - the first SuperSlabs of a heap, with small pages, become huge pages once the heap is large. */
+#include "superslab_figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hakmem.h"
+#include "policy/options.h"
+#include "superslab/collapse.h"
+#include "superslab/emptied.h"
+#include "superslab/map.h"
+
+WITHOUT_SAMPLES;
+
+enum { SIZE = 2048, PER_UNIT = UNIT_BYTES / SIZE, COUNT = 3 * HUGE_PAGES_FROM / SIZE };
+
+static unsigned char *blocks[COUNT];
+static size_t count;
+
+static int start(void **state) {
+  (void)state;
+  options_at_start();
+  SET_OPTION(WARM_POOL_DECAY_MS, VERY_LONG_MS);
+  SET_OPTION(WARM_POOL_MB, 0); /* so that all memory is new */
+  SET_OPTION(BACKGROUND, BACKGROUND_NEVER);
+  SET_OPTION(SS_HUGEPAGE, HUGEPAGE_THP);
+  SET_OPTION(SS_MEM_LEAN, 0);
+  hak_purge();
+  return 0;
+}
+
+static void grow(size_t bytes) {
+  for (size_t end = count + bytes / SIZE; count < end; count++) {
+    assert_in_range(count, 0, COUNT - 1);
+    assert_non_null(blocks[count] = hak_malloc(SIZE));
+    memset(blocks[count], (int)(count % 251), SIZE);
+  }
+}
+
+static int end(void **state) {
+  (void)state;
+  while (count > 0) hak_free(blocks[--count]);
+  hak_purge();
+  return 0;
+}
+
+static void contents_are_there(void) {
+  for (size_t i = 0; i < count; i++)
+    for (size_t at = 0; at < SIZE; at++) assert_int_equal(blocks[i][at], i % 251);
+}
+
+/* Bytes in huge pages among our blocks' units that were not asked for as such. */
+static size_t early_huge_bytes(void) {
+  FILE *smaps = fopen("/proc/self/smaps", "r");
+  assert_non_null(smaps);
+  bool ours = false;
+  size_t kb, all = 0, sum = 0;
+  char line[1024];
+  while (fgets(line, sizeof line, smaps) != NULL) {
+    uintptr_t from, to;
+    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
+      ours = false;
+      for (size_t i = 0; i < count && !ours; i += PER_UNIT / 4)
+        ours = (uintptr_t)blocks[i] >= from && (uintptr_t)blocks[i] < to;
+    }
+    if (ours && sscanf(line, "AnonHugePages: %zu kB", &kb) == 1) all = kb * KIB;
+    if (ours && strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") == NULL) sum += all;
+  }
+  fclose(smaps);
+  return sum;
+}
+
+/* False, and said: there is nothing to see. */
+static bool kernel_collapses(void) {
+  char *memory =
+      mmap(NULL, 2 * UNIT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  char *unit = memory + (UNIT_BYTES - (uintptr_t)memory % UNIT_BYTES) % UNIT_BYTES;
+  memset(unit, 1, UNIT_BYTES);
+  bool can = !os_huge_pages_are_off() && os_collapse(unit, UNIT_BYTES);
+  size_t resident;
+  can = can && os_resident_part(unit, UNIT_BYTES, &resident);
+  munmap(memory, 2 * UNIT_BYTES);
+  if (!can)
+    print_message("skipped: the kernel makes no huge page of small ones, or none are wanted\n");
+  return can;
+}
+
+static void a_small_heap_stays_in_small_pages(void **state) {
+  (void)state;
+  grow(HUGE_PAGES_FROM - 4 * UNIT_BYTES);
+  assert_int_equal(early_huge_bytes(), 0);
+  contents_are_there();
+}
+
+static void a_large_heap_gets_them(void **state) {
+  (void)state;
+  if (!kernel_collapses()) skip();
+  grow(2 * HUGE_PAGES_FROM + 4 * UNIT_BYTES);
+  size_t units = 0, small = 0;
+  for (size_t i = 0; i < count; i += PER_UNIT / 4) {
+    units++;
+    small += !superslab_is_whole(map_superslab(blocks[i]));
+  }
+  /* All but two SuperSlabs: the first has the test's other memory, and the last is not full. */
+  assert_in_range(small, 0, 4 * 2);
+  assert_in_range(early_huge_bytes(), HUGE_PAGES_FROM - 4 * UNIT_BYTES, HUGE_PAGES_FROM);
+  contents_are_there();
+}
+
+static void not_without_the_option(void **state) {
+  (void)state;
+#if HAK_FAST
+  skip();
+#endif
+  SET_OPTION(SS_HUGEPAGE, HUGEPAGE_OFF);
+  grow(2 * HUGE_PAGES_FROM);
+  assert_int_equal(early_huge_bytes(), 0);
+  for (size_t i = 0; i < count; i += PER_UNIT / 4)
+    assert_false(superslab_is_whole(map_superslab(blocks[i])));
+}
+
+/* Takes one as a thread does that is about to call the kernel. */
+static struct superslab *take(void) {
+  grow(HUGE_PAGES_FROM - 2 * UNIT_BYTES);
+  struct superslab *superslab = collapse_take();
+  assert_non_null(superslab);
+  assert_int_equal(superslab->free_mask, 0);
+  assert_false(superslab_is_whole(superslab));
+  return superslab;
+}
+
+static void one_that_was_emptied_meanwhile_goes_afterwards(void **state) {
+  (void)state;
+  struct superslab *superslab = take();
+  char *base = superslab->base;
+  assert_null(collapse_take()); /* one at a time */
+  end(NULL);
+  /* It is empty, still mapped, and no other's. */
+  assert_ptr_equal(map_superslab(base), superslab);
+  assert_int_equal(superslab->free_mask, UINT32_MAX);
+  uint64_t live = span_figures().live;
+  memset(base, 1, UNIT_BYTES);
+  collapse_put(superslab, true);
+  assert_int_equal(span_figures().live, live - 1);
+  assert_null(map_superslab(base));
+  assert_null(collapse_take());
+}
+
+static void one_that_is_used_again_meanwhile_stays(void **state) {
+  (void)state;
+  struct superslab *superslab = take();
+  end(NULL);
+  grow(HUGE_PAGES_FROM / 2);
+  collapse_put(superslab, false);
+  contents_are_there();
+}
+
+static void in_the_child_of_a_fork_nothing_is_held(void **state) {
+  (void)state;
+  struct superslab *superslab = take();
+  collapse_fork_child(true);
+  struct superslab *other = collapse_take();
+  assert_non_null(other);
+  assert_ptr_not_equal(other, superslab);
+  collapse_put(superslab, true); /* by who was interrupted there: says nothing of it */
+  assert_false(superslab_is_whole(superslab));
+  collapse_put(other, true);
+  assert_true(superslab_is_whole(other));
+}
+
+int main(void) {
+  if (os_page_size() != 4096) {
+    puts("skipped: a huge page is no unit here");
+    return 77;
+  }
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+  const struct CMUnitTest tests[] = {
+      TEST(a_small_heap_stays_in_small_pages),
+      TEST(a_large_heap_gets_them),
+      TEST(not_without_the_option),
+      TEST(one_that_was_emptied_meanwhile_goes_afterwards),
+      TEST(one_that_is_used_again_meanwhile_stays),
+      TEST(in_the_child_of_a_fork_nothing_is_held),
+  };
+  return cmocka_run_group_tests_name("early huge pages", tests, NULL, NULL);
+}
