@@ -25,10 +25,11 @@ enum { REGRET_SHARE = 4 };
 
 /* Bits of cache->deferred. */
 enum {
-  DEFERRED_PURGE = 1,       /* enough is free: call the purger */
-  DEFERRED_CHECK = 2,       /* slabs may have become slices: is enough free below the heaps? */
-  DEFERRED_READY = 4,       /* memory grew: be ready for a call */
-  DEFERRED_GROWTH_PURGE = 8 /* memory grew beyond what it ever was, and much of it is free */
+  DEFERRED_PURGE = 1,        /* enough is free: call the purger */
+  DEFERRED_CHECK = 2,        /* slabs may have become slices: is enough free below the heaps? */
+  DEFERRED_READY = 4,        /* memory grew: be ready for a call */
+  DEFERRED_GROWTH_PURGE = 8, /* memory grew beyond what it ever was, and much of it is free */
+  DEFERRED_COLLAPSE = 16     /* memory grew by a huge page: an older SuperSlab is to become one */
 };
 
 /* --- when enough memory waits in a heap -------------------------------------------------------------- */

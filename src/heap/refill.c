@@ -19,6 +19,7 @@
 #include "os/probe.h"
 #include "policy/options.h"
 #include "slab/holes.h"
+#include "superslab/collapse.h"
 #include "superslab/dirty.h"
 #include "superslab/unit_os.h"
 
@@ -257,6 +258,8 @@ static void to_bin(struct bin *bin, void *first, unsigned count) {
 static unsigned deferred_after(struct arena *arena, bool grew) {
   unsigned deferred = grew ? DEFERRED_READY : 0;
   if (grew && HAK_UNLIKELY(purger_growth_is_due(arena))) deferred |= DEFERRED_GROWTH_PURGE;
+  if (grew && atomic_load_explicit(&collapse_owed, memory_order_relaxed))
+    deferred |= DEFERRED_COLLAPSE;
   return deferred;
 }
 

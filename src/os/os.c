@@ -178,13 +178,14 @@ bool os_advise_small(void *address, size_t bytes) {
 
 bool os_split(void *address) { return advise(address, os_page_size(), MADV_COLD); }
 
-/* `unknown`: the kernel has no such advice (an old one, valgrind, qemu-user), and is asked no more. Other refusals may pass. */
+/* `unknown`: the kernel has no such advice (an old one, valgrind), and is asked no more. EINVAL may mean this range: none says which. */
 static bool advise_if_known(atomic_bool *unknown, void *address, size_t bytes, int advice) {
   if (atomic_load_explicit(unknown, memory_order_relaxed)) return false;
   count_call(&os_counts.madvise);
   if (os_fault_now()) return succeeded(false);
   long error = call_madvise(address, bytes, advice);
-  if (error == -EINVAL) atomic_store_explicit(unknown, true, memory_order_relaxed);
+  if (error == -EINVAL && call_madvise(address, 0, advice) == -EINVAL)
+    atomic_store_explicit(unknown, true, memory_order_relaxed);
   return succeeded(error == 0);
 }
 

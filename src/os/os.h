@@ -112,6 +112,9 @@ bool os_decommit_lazily(void *address, size_t bytes);
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
+/** The same of pages that are in memory and this process' alone: not those that a fork left to both sides, nor the kernel's page of zeros. */
+bool os_own_resident_part(const void *address, size_t bytes, size_t *resident);
+
 /** A bit for each page from `address` on that is in memory, lowest first, of `pages` pages; the bits behind them in the last word are 0. `source` is of os_open_pages.
  * False: the system does not say. */
 bool os_pages_present(int source, uintptr_t address, size_t pages, uint64_t *bits);
@@ -157,8 +160,9 @@ bool os_split(void *huge_page);
 /** Makes huge pages of the small ones of the range, now, also where they are not advised, and fills what is missing (Linux 6.1 and later;
  * false where the kernel does not). Readers and writers of the range wait. */
 bool os_collapse(void *address, size_t bytes);
-/** Has the system's administrator turned transparent huge pages off? os_collapse would make them in spite of it. */
-bool os_huge_pages_are_off(void);
+/** False: the system's administrator has turned transparent huge pages off, or it cannot be known. os_collapse would make them in spite of
+ * that. Opens a file for a moment. */
+bool os_huge_pages_are_allowed(void);
 
 /** Faults the whole range in by one call (900 ns a page against 1450 by touch,
  * docs/decisions/0004); false where the kernel does not know how: the pages then come by touch. */

@@ -83,25 +83,43 @@ static ptrdiff_t read_pagemap(int file, uintptr_t address, uint64_t *entries, si
   return length < 0 ? length : length / (ptrdiff_t)sizeof *entries;
 }
 
+/* Bits of an entry: in memory; swapped; mapped by nobody else, no page of zeros. */
+#define PAGE_PRESENT (UINT64_C(1) << 63)
+#define PAGE_SWAPPED (UINT64_C(1) << 62)
+#define PAGE_OWN (UINT64_C(1) << 56)
+
+static bool has_any(uint64_t entry) { return (entry & (PAGE_PRESENT | PAGE_SWAPPED)) != 0; }
+
+static bool is_own(uint64_t entry) {
+  return (entry & (PAGE_PRESENT | PAGE_OWN)) == (PAGE_PRESENT | PAGE_OWN);
+}
+
 /* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */
-bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
+static bool part_of(const void *address, size_t bytes, bool (*counts)(uint64_t), size_t *part) {
   enum { PAGES_AT_ONCE = 64 };
-  const uint64_t in_memory_or_swapped = UINT64_C(3) << 62;
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), done = 0;
   int file = open_pagemap();
-  *resident = 0;
+  *part = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
     uintptr_t start = (uintptr_t)address + done * os_page_size();
     if (read_pagemap(file, start, entries, count) != (ptrdiff_t)count) break;
     for (size_t i = 0; i < count; i++)
-      if ((entries[i] & in_memory_or_swapped) != 0) // NOLINT(clang-analyzer-*): the kernel wrote it
-        *resident += os_page_size();
+      if (counts(entries[i])) // NOLINT(clang-analyzer-*): the kernel wrote it
+        *part += os_page_size();
     done += count;
   }
   if (file >= 0) os_file_close(file);
   return done == pages;
+}
+
+bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
+  return part_of(address, bytes, has_any, resident);
+}
+
+bool os_own_resident_part(const void *address, size_t bytes, size_t *resident) {
+  return part_of(address, bytes, is_own, resident);
 }
 
 enum { PRESENT_BIT = 63, WORD = 64 };
@@ -195,12 +213,12 @@ void os_drop_file_pages(const struct os_range *ranges, size_t count) {
 
 uintptr_t os_program_headers(void) { return os_told_at_start(AT_PHDR); }
 
-bool os_huge_pages_are_off(void) {
+bool os_huge_pages_are_allowed(void) {
   char text[64]; /* "always [madvise] never" */
   int file = os_file_open("/sys/kernel/mm/transparent_hugepage/enabled", OS_FILE_READ);
   if (file < 0) return false;
   ptrdiff_t length = os_file_read(file, text, sizeof text - 1);
   os_file_close(file);
   text[length > 0 ? length : 0] = 0;
-  return strstr(text, "[never]") != NULL;
+  return length > 0 && strstr(text, "[never]") == NULL;
 }

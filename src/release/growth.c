@@ -5,6 +5,7 @@
 #include "heap/slabs.h"
 #include "release/background.h"
 #include "release/scan.h"
+#include "superslab/collapse.h"
 
 /* A piece of a class, from where the last one ended. */
 static bool scan_on(struct arena *arena, unsigned size_class, struct scan *scan) {
@@ -43,5 +44,12 @@ void release_growth_purge(struct thread_cache *cache) {
       break;
     }
   }
+  lock_release(&purger_scan_lock);
+}
+
+/* While the purger is at work another growth will do. */
+void release_growth_collapse(void) {
+  if (!lock_try(&purger_scan_lock)) return;
+  collapse_one();
   lock_release(&purger_scan_lock);
 }

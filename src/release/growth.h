@@ -12,4 +12,7 @@
 /** Gives back up to 1 MiB of the free pages in slabs of the calling thread's heap. Holds no lock. */
 void release_growth_purge(struct thread_cache *cache);
 
+/** Makes a huge page of an older SuperSlab, if one is owed for a new one (superslab/collapse.h). Holds no lock. */
+void release_growth_collapse(void);
+
 #endif

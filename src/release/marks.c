@@ -34,4 +34,5 @@ void release_answer_now(struct thread_cache *cache) {
   if ((deferred & DEFERRED_PURGE) != 0) release_wake();
   else if ((deferred & DEFERRED_CHECK) != 0) release_check_below();
   if ((deferred & DEFERRED_GROWTH_PURGE) != 0) release_growth_purge(cache);
+  if ((deferred & DEFERRED_COLLAPSE) != 0) release_growth_collapse();
 }

@@ -5,62 +5,75 @@
 #include "superslab/emptied.h"
 #include "superslab/lists.h"
 
-/* Two heaps' worth. Those of further heaps that grow at the same time stay as they are. */
+/* Two heaps' worth, in a ring: for one more the oldest goes. Those of further heaps that grow at the same time stay as they are. */
 enum { NOTED_MOST = 2 * HUGE_PAGES_FROM / UNIT_BYTES };
 
 /* Under superslab_lock. */
-static struct superslab *noted[NOTED_MOST];
-static unsigned noted_count;
+static struct superslab
+    *noted[NOTED_MOST]; /* the next ones to look at, from `first` on; NULL: forgotten */
+static unsigned first, noted_count;
 static struct superslab *held;
 
-/* Relaxed: a hint. */
-static atomic_bool is_owed;
+atomic_bool collapse_owed;
+
+static struct superslab *next_noted(void) {
+  struct superslab *superslab = noted[first];
+  first = (first + 1) % NOTED_MOST;
+  noted_count--;
+  return superslab;
+}
+
+static void note_last(struct superslab *superslab) {
+  if (noted_count == NOTED_MOST) (void)next_noted();
+  noted[(first + noted_count++) % NOTED_MOST] = superslab;
+}
 
 void collapse_note(struct superslab *superslab) {
   lock_acquire(&superslab_lock);
-  if (noted_count < NOTED_MOST) noted[noted_count++] = superslab;
+  note_last(superslab);
   lock_release(&superslab_lock);
 }
-
-void collapse_owe(void) { atomic_store_explicit(&is_owed, true, memory_order_relaxed); }
-
-static void remove_noted(unsigned i) { noted[i] = noted[--noted_count]; }
 
 bool collapse_forget(const struct superslab *superslab) {
   if (superslab == held) return false;
-  for (unsigned i = 0; i < noted_count; i++)
-    if (noted[i] == superslab) {
-      remove_noted(i);
-      break;
-    }
+  for (unsigned i = 0; i < NOTED_MOST; i++)
+    if (noted[i] == superslab) noted[i] = NULL;
   return true;
 }
 
-/* In use altogether, and nothing of it was given back. One that was split will have small pages for good. */
+/* Was any of it given back? Read in passing: what its owners do meanwhile makes pages come, no more go. */
+__attribute__((no_sanitize("thread"))) static bool has_gaps(const struct superslab *superslab) {
+  for (unsigned i = 0; i < SLICES_PER_UNIT; i++) {
+    const struct slab *slice = &superslab->slabs[i];
+    uint8_t kind = atomic_load_explicit(&slice->kind, memory_order_relaxed);
+    if (slice_holes(slice) > 0 || kind >= KIND_DECOMMITTING) return true;
+    if (kind == KIND_SLAB && *(const volatile bool *)&slice->tail_decommitted) return true;
+  }
+  return false;
+}
+
 struct superslab *collapse_take(void) {
+  struct superslab *found = NULL;
   lock_acquire(&superslab_lock);
-  for (unsigned i = noted_count; held == NULL && i-- > 0;) {
-    struct superslab *superslab = noted[i];
-    bool split = atomic_load_explicit(&superslab->split, memory_order_relaxed);
-    if (split || superslab->era != superslab_lists.era) remove_noted(i);
-    else if (superslab->free_mask == 0) {
-      remove_noted(i);
-      held = superslab;
-      lock_release(&superslab_lock);
-      return superslab;
-    }
+  for (unsigned left = noted_count; held == NULL && found == NULL && left > 0; left--) {
+    struct superslab *superslab = next_noted();
+    if (superslab == NULL || superslab->era != superslab_lists.era) continue;
+    if (superslab->free_mask != 0 || has_gaps(superslab)) note_last(superslab);
+    else found = held = superslab;
   }
   lock_release(&superslab_lock);
-  return NULL;
+  return found;
 }
 
 /* A handler of a signal may have forked in between: in the child nothing is held. */
-void collapse_put(struct superslab *superslab, bool done) {
+void collapse_put(struct superslab *superslab, enum collapse_result result) {
   bool is_empty = false;
   lock_acquire(&superslab_lock);
   if (held == superslab) {
     held = NULL;
-    if (done) atomic_store_explicit(&superslab->huge_pages, true, memory_order_relaxed);
+    if (result == COLLAPSE_DONE)
+      atomic_store_explicit(&superslab->huge_pages, true, memory_order_relaxed);
+    if (result == COLLAPSE_LATER) note_last(superslab);
     is_empty = superslab->free_mask == slices_of(superslab) &&
                superslab->era == superslab_lists.era && emptied_or_listed(superslab);
   }
@@ -68,20 +81,21 @@ void collapse_put(struct superslab *superslab, bool done) {
   if (is_empty) emptied_release(superslab);
 }
 
-/* More than a 16th that is not in memory would be memory for nothing. */
-static bool is_in_memory(const struct superslab *superslab) {
-  size_t resident;
-  return os_resident_part(superslab->base, UNIT_BYTES, &resident) &&
-         resident >= UNIT_BYTES / 16 * 15;
+/* More than a 16th that is not in memory would be memory for nothing, and pages that a fork's parent or child has as well would become
+ * copies. */
+static bool has_its_pages(const struct superslab *superslab) {
+  size_t bytes;
+  return os_own_resident_part(superslab->base, UNIT_BYTES, &bytes) && bytes >= UNIT_BYTES / 16 * 15;
 }
 
-void collapse_settle(void) {
-  if (HAK_LIKELY(!atomic_load_explicit(&is_owed, memory_order_relaxed))) return;
-  atomic_store_explicit(&is_owed, false, memory_order_relaxed);
+void collapse_one(void) {
+  atomic_store_explicit(&collapse_owed, false, memory_order_relaxed);
   struct superslab *superslab = collapse_take();
   if (superslab == NULL) return;
-  bool wanted = is_in_memory(superslab) && !os_huge_pages_are_off();
-  collapse_put(superslab, wanted && os_collapse(superslab->base, UNIT_BYTES));
+  enum collapse_result result = COLLAPSE_LATER;
+  if (has_its_pages(superslab) && os_huge_pages_are_allowed())
+    result = os_collapse(superslab->base, UNIT_BYTES) ? COLLAPSE_DONE : COLLAPSE_NEVER;
+  collapse_put(superslab, result);
 }
 
 void collapse_fork_child(bool whole) {

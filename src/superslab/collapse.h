@@ -1,9 +1,9 @@
 /* collapse.h - the first SuperSlabs of a heap become huge pages, once the heap is large.
  *
  * They had small pages, since nobody knew that the heap would grow (HUGE_PAGES_FROM), and would keep them for as long as it lives. For
- * each SuperSlab that is made with huge pages one of them follows: one that is in use altogether and in memory (docs/decisions/0041).
- *
- * For this room alone. */
+ * each SuperSlab that is made with huge pages one of them follows: one that is in use altogether, in memory of its own, and of which
+ * nothing was given back (docs/decisions/0041).
+ */
 #ifndef HAK_COLLAPSE_H
 #define HAK_COLLAPSE_H
 
@@ -11,21 +11,28 @@
 
 /** Notes a new SuperSlab for slabs that has small pages. Takes superslab_lock. */
 void collapse_note(struct superslab *superslab);
-/** A SuperSlab was made with huge pages: a noted one is to follow by the next collapse_settle. */
-void collapse_owe(void);
-/** Makes the huge page that is owed, if a noted SuperSlab is fit for it: 0.6 ms. Keeps errno. The caller holds no lock. */
-void collapse_settle(void);
+
+/** A SuperSlab was made with huge pages and a noted one is to follow; relaxed: a hint. */
+extern atomic_bool collapse_owed HAK_HIDDEN;
+
+/** Makes the huge page that is owed, if a noted SuperSlab is fit for it: 0.6 ms. Keeps errno. The caller keeps the purger away, so that
+ * nothing is given back meanwhile, and holds no lock of a heap. */
+void collapse_one(void);
+
+/* --- for this room ----------------------------------------------------------------------------------------- */
+
 /** It is noted no more; under superslab_lock. False: its huge page is being made just now, so that its unit has to stay for that
- * long, and collapse_settle sees to it. */
+ * long, and collapse_put sees to it. */
 bool collapse_forget(const struct superslab *superslab);
 /** In the child of a fork: nobody makes any. `whole`: what superslab_lock guards can be trusted. */
 void collapse_fork_child(bool whole);
 
-/* The two halves of collapse_settle, for tests. */
+/* The two halves of collapse_one, for tests. */
 
+enum collapse_result { COLLAPSE_DONE, COLLAPSE_LATER, COLLAPSE_NEVER };
 /** The next one that is fit by what is known of it, from now on held; NULL: none, or another one is held. Takes superslab_lock. */
 struct superslab *collapse_take(void);
-/** Lets it go, `done` or not, and gives it up if it became empty meanwhile. */
-void collapse_put(struct superslab *superslab, bool done);
+/** Lets it go, and gives it up if it became empty meanwhile. COLLAPSE_LATER: it is noted again. */
+void collapse_put(struct superslab *superslab, enum collapse_result result);
 
 #endif

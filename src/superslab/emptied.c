@@ -85,5 +85,4 @@ void superslab_settle(void) {
     emptied_release(superslab);
   }
   unit_settle();
-  collapse_settle();
 }

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hakmem.h"
 #include "policy/options.h"
@@ -81,7 +83,7 @@ static bool kernel_collapses(void) {
   unsigned char *unit = memory + (UNIT_BYTES - (uintptr_t)memory % UNIT_BYTES) % UNIT_BYTES;
   memset(unit, 1, UNIT_BYTES);
   size_t resident;
-  bool can = !os_huge_pages_are_off() && os_collapse(unit, UNIT_BYTES) &&
+  bool can = os_huge_pages_are_allowed() && os_collapse(unit, UNIT_BYTES) &&
              early_huge_bytes_at(&unit, 1, 1) >= UNIT_BYTES &&
              os_resident_part(unit, UNIT_BYTES, &resident);
   munmap(memory, 2 * UNIT_BYTES);
@@ -109,6 +111,72 @@ static void a_large_heap_gets_them(void **state) {
   /* All but two SuperSlabs: the first has the test's other memory, and the last is not full. */
   assert_in_range(small, 0, 4 * 2);
   assert_in_range(early_huge_bytes(), HUGE_PAGES_FROM - 4 * UNIT_BYTES, HUGE_PAGES_FROM);
+  contents_are_there();
+}
+
+/* In the parent and in the child: a huge page would be a copy for each. */
+static void pages_that_a_fork_shares_stay_shared(void **state) {
+  (void)state;
+  if (!kernel_collapses()) skip();
+  int ready[2], over[2];
+  char byte = 0;
+  grow(HUGE_PAGES_FROM - 2 * UNIT_BYTES);
+  assert_int_equal(pipe(ready), 0);
+  assert_int_equal(pipe(over), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    close(over[1]);
+    grow(HUGE_PAGES_FROM);
+    byte = early_huge_bytes() == 0;
+    if (write(ready[1], &byte, 1) != 1 || read(over[0], &byte, 1) != 0) _exit(1);
+    _exit(0);
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  assert_true(byte);
+  grow(HUGE_PAGES_FROM / 2);
+  assert_int_equal(early_huge_bytes(), 0);
+  int status;
+  close(ready[0]), close(ready[1]), close(over[0]), close(over[1]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  grow(HUGE_PAGES_FROM);
+  assert_true(early_huge_bytes() > 0);
+  contents_are_there();
+}
+
+/* Else it would count as gone, and nobody would give it back once more. */
+static void what_was_given_back_stays_away(void **state) {
+  (void)state;
+  enum { OTHER = 3000, OTHERS = 16 * 1024 };
+  static void *others[OTHERS];
+  if (!kernel_collapses()) skip();
+  grow(HUGE_PAGES_FROM - 2 * UNIT_BYTES);
+  for (size_t i = 0; i < count; i++) {
+    if (i % 160 >= 6) continue;
+    hak_free(blocks[i]);
+    blocks[i] = NULL;
+  }
+  hak_purge();
+  for (size_t i = 0; i < OTHERS; i++) {
+    assert_non_null(others[i] = hak_malloc(OTHER));
+    memset(others[i], 1, OTHER);
+  }
+  for (size_t i = 1; i < count; i += PER_UNIT / 4)
+    if (blocks[i] != NULL) assert_false(superslab_is_whole(map_superslab(blocks[i])));
+  for (size_t i = 0; i < OTHERS; i++) hak_free(others[i]);
+}
+
+static void a_protected_page_bars_its_own_unit_alone(void **state) {
+  (void)state;
+  if (!kernel_collapses()) skip();
+  grow(HUGE_PAGES_FROM - 2 * UNIT_BYTES);
+  uintptr_t page = (uintptr_t)blocks[8 * PER_UNIT] & ~(uintptr_t)4095;
+  assert_int_equal(mprotect((void *)page, 4096, PROT_READ), 0);
+  grow(2 * HUGE_PAGES_FROM);
+  assert_int_equal(mprotect((void *)page, 4096, PROT_READ | PROT_WRITE), 0);
+  assert_true(early_huge_bytes() >= HUGE_PAGES_FROM - 6 * UNIT_BYTES);
+  assert_false(superslab_is_whole(map_superslab((void *)page)));
   contents_are_there();
 }
 
@@ -146,7 +214,7 @@ static void one_that_was_emptied_meanwhile_goes_afterwards(void **state) {
   assert_int_equal(superslab->free_mask, UINT32_MAX);
   uint64_t live = span_figures().live;
   memset(base, 1, UNIT_BYTES);
-  collapse_put(superslab, true);
+  collapse_put(superslab, COLLAPSE_DONE);
   assert_int_equal(span_figures().live, live - 1);
   assert_null(map_superslab(base));
   assert_null(collapse_take());
@@ -157,7 +225,7 @@ static void one_that_is_used_again_meanwhile_stays(void **state) {
   struct superslab *superslab = take();
   end(NULL);
   grow(HUGE_PAGES_FROM / 2);
-  collapse_put(superslab, false);
+  collapse_put(superslab, COLLAPSE_NEVER);
   contents_are_there();
 }
 
@@ -168,9 +236,9 @@ static void in_the_child_of_a_fork_nothing_is_held(void **state) {
   struct superslab *other = collapse_take();
   assert_non_null(other);
   assert_ptr_not_equal(other, superslab);
-  collapse_put(superslab, true); /* by who was interrupted there: says nothing of it */
+  collapse_put(superslab, COLLAPSE_DONE); /* by who was interrupted there: says nothing of it */
   assert_false(superslab_is_whole(superslab));
-  collapse_put(other, true);
+  collapse_put(other, COLLAPSE_DONE);
   assert_true(superslab_is_whole(other));
 }
 
@@ -183,6 +251,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_small_heap_stays_in_small_pages),
       TEST(a_large_heap_gets_them),
+      TEST(pages_that_a_fork_shares_stay_shared),
+      TEST(what_was_given_back_stays_away),
+      TEST(a_protected_page_bars_its_own_unit_alone),
       TEST(not_without_the_option),
       TEST(one_that_was_emptied_meanwhile_goes_afterwards),
       TEST(one_that_is_used_again_meanwhile_stays),
