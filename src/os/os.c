@@ -171,7 +171,6 @@ bool os_decommit_lazily(void *address, size_t bytes) {
 }
 
 bool os_advise_huge(void *address, size_t bytes) { return advise(address, bytes, MADV_HUGEPAGE); }
-
 bool os_advise_small(void *address, size_t bytes) {
   return advise(address, bytes, MADV_NOHUGEPAGE);
 }
