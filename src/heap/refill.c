@@ -287,6 +287,9 @@ void *refill(struct thread_cache *cache, unsigned size_class, bool any_larger, b
   if (count == 0 && !fell_back && get_memory(arena, size_class, !cache_is_guest(cache))) {
     grew = true;
     count = take_blocks(arena, size_class, wanted, &list, zeroed);
+    /* What was adopted may have no pages, when fresh ones are preferred. */
+    if (count == 0 && refill_recommit(arena, size_class))
+      count = take_from_slabs(arena, size_class, wanted, &list, zeroed);
   }
   cache->deferred |= (uint8_t)deferred_after(arena, grew);
   lock_release(&arena->lock);
