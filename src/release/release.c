@@ -344,7 +344,8 @@ static struct scan scan_all(unsigned idle_scans, bool (*goes_on)(void)) {
 size_t release_scan(unsigned idle_scans, bool (*goes_on)(void)) {
   struct scan scan = scan_all(idle_scans, goes_on);
   if (idle_scans == 0) unit_trim();
-  return scan.unexpired;
+  bool broken_off = goes_on != NULL && scan.stage != SCAN_DONE;
+  return broken_off ? SIZE_MAX : scan.unexpired;
 }
 
 void release_own_caches(void) {

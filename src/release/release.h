@@ -26,7 +26,7 @@
 enum { IDLE_SCANS = 2 };
 
 /** One scan of everything, by the helper; what has not changed for `idle_scans` of them goes, with 0 the warm pool as
- * well. Broken off when `goes_on` says no. Returns the bytes that are still unexpired. */
+ * well. Broken off when `goes_on` says no. Returns the bytes that are still unexpired, SIZE_MAX: it was broken off, so nobody knows. */
 size_t release_scan(unsigned idle_scans, bool (*goes_on)(void));
 /** Empties the calling thread's caches: into its slabs, to other heaps, to the SuperSlabs. */
 void release_own_caches(void);

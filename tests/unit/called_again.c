@@ -9,6 +9,7 @@
 
 #include "heap/bins.h"
 #include "heap/purger.h"
+#include "release/release.h"
 
 WITHOUT_SAMPLES;
 
@@ -138,6 +139,16 @@ static size_t in_parked_bins(void) {
 
 static bool parked_bins_are_few(void) { return in_parked_bins() < RELEASE_MOST; }
 
+static bool not_any_more(void) { return false; }
+
+/* A helper that ends in the middle of a scan would take what it has not come to for nothing, and the program's own calls, which go on with it,
+ * would not be told. */
+static void a_scan_that_is_broken_off_has_not_seen_all(void **state) {
+  (void)state;
+  assert_true(release_scan(IDLE_SCANS, not_any_more) > RELEASE_LEFT_OVER);
+  assert_true(release_scan(0, helper_rests) <= RELEASE_LEFT_OVER);
+}
+
 static void bins_of_ended_threads_go_back(void **state) {
   (void)state;
   pthread_t threads[THREADS];
@@ -165,6 +176,7 @@ int main(void) {
     return 77;
   }
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_scan_that_is_broken_off_has_not_seen_all),
       cmocka_unit_test(what_the_helper_has_passed_is_scanned_again),
       cmocka_unit_test(bins_of_ended_threads_go_back),
   };
