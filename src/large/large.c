@@ -56,7 +56,7 @@ static enum span_pages pages_for(struct span_cache *cache, unsigned slices,
                                  unsigned slice_alignment) {
   if (cache == NULL || slices < slice_alignment) return PAGES_SMALL;
   cache->taken += (size_t)slices << SLICE_SHIFT;
-  bool enough = cache->taken >= TAKEN_LEAST && unit_mapped_bytes() >= HUGE_PAGES_FROM;
+  bool enough = cache->taken >= TAKEN_LEAST && unit_mapped_bytes() >= HUGE_PAGES_FROM / 2;
   return enough ? PAGES_HUGE : PAGES_SMALL;
 }
 

@@ -28,8 +28,8 @@
 #define SLICE_BYTES ((size_t)1 << SLICE_SHIFT)
 #define SLICES_PER_UNIT 32u
 
-/** Bytes from which on new SuperSlabs may use transparent huge pages: those that the heap owns for its slabs,
- * those that the process has mapped for large blocks. Below, the untouched rest of a 2 MiB page weighs more than
+/** Bytes from which on new SuperSlabs may use transparent huge pages: those that the heap owns for its slabs; half as many that
+ * the process has mapped, for Large blocks, which do not follow later. Below, the untouched rest of a 2 MiB page weighs more than
  * the faults it saves (docs/decisions/0004, 0041); what a heap had before becomes huge pages by and by (collapse.h). */
 #define HUGE_PAGES_FROM (32 * MIB)
 
