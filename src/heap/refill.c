@@ -256,10 +256,10 @@ static void to_bin(struct bin *bin, void *first, unsigned count) {
 
 /* What else is to be done after a refill that made the home grow, or opened what was given back. Under the home's lock. */
 static unsigned deferred_after(struct arena *arena, bool grew) {
-  unsigned deferred = grew ? DEFERRED_READY : 0;
-  if (grew && HAK_UNLIKELY(purger_growth_is_due(arena))) deferred |= DEFERRED_GROWTH_PURGE;
-  if (grew && atomic_load_explicit(&collapse_owed, memory_order_relaxed))
-    deferred |= DEFERRED_COLLAPSE;
+  if (!grew) return 0;
+  unsigned deferred = DEFERRED_READY;
+  if (HAK_UNLIKELY(purger_growth_is_due(arena))) deferred |= DEFERRED_GROWTH_PURGE;
+  if (atomic_load_explicit(&collapse_owed, memory_order_relaxed)) deferred |= DEFERRED_COLLAPSE;
   return deferred;
 }
 

@@ -8,11 +8,10 @@
 /* Two heaps' worth, in a ring: for one more the oldest goes. Those of further heaps that grow at the same time stay as they are. */
 enum { NOTED_MOST = 2 * HUGE_PAGES_FROM / UNIT_BYTES };
 
-/* Under superslab_lock. */
-static struct superslab
-    *noted[NOTED_MOST]; /* the next ones to look at, from `first` on; NULL: forgotten */
+/* Under superslab_lock. The next one to look at is at `first`; NULL: it was forgotten. */
+static struct superslab *noted[NOTED_MOST];
 static unsigned first, noted_count;
-static struct superslab *held;
+static struct superslab *held; /* its huge page is being made */
 
 atomic_bool collapse_owed;
 

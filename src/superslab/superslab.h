@@ -123,8 +123,7 @@ struct superslab {
       uint32_t guards;  /* bit i: slice i is free and has guards of its last use; hardened */
     };
   };
-  _Atomic bool
-      huge_pages; /* explicit, or transparent ones are asked for, or it was made one (collapse.h); relaxed: a hint */
+  _Atomic bool huge_pages; /* relaxed: explicit, asked for, or made (collapse.h) */
   _Atomic bool sample; /* superslab_lock, relaxed: is it looked at how much is written? (dense.h) */
   uint8_t age;         /* superslab_lock: scans of the purger since a slice became free */
   _Atomic bool split;  /* a part of its huge page was given back; relaxed: a hint */

@@ -143,8 +143,8 @@ static void lock_small_prepare(void) {
 
 /* --- a control group ------------------------------------------------------------------------------ */
 
-/* What these threads use by turns while memory is not short, and some more: 100 MB, with guards 200, since a freed Large block is kept
- * with its guard. A limit below that would come down only when they happen to use less. */
+/* More than these threads use by turns, or the limit would come down only when they happen to use less. With guards that is more, for
+ * freed Large blocks are kept with theirs while memory is not short (docs/decisions/0024). */
 enum { GROUP_FROM_MB = 512, GROUP_TO_MB = 128, GROUP_TO_GUARDED_MB = 256 };
 /* A hang, no promise: beside other work it takes up to ten seconds. */
 enum { GROUP_WAIT_MS = 60000 };

@@ -46,7 +46,8 @@ static void fork_one(void) {
   if (child == 0) {
     kit_watchdog(100);
     kit_block own[256];
-    for (size_t i = 0; i < 256; i++) own[i] = kit_block_malloc(60 * KIT_KB, i);
+    for (size_t i = 0; i < 256; i++)
+      CHECK((own[i] = kit_block_malloc(60 * KIT_KB, i)) != 0, "out of memory");
     kit_purge();
     for (size_t i = 0; i < 256; i++) kit_block_free(own[i]);
     _exit(0);

@@ -1,9 +1,7 @@
 /* early_huge_pages.c - the first SuperSlabs of a heap, with small pages, become huge pages once the heap is large. */
+#include "smaps.h"
 #include "superslab_figures.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,23 +50,22 @@ static void contents_are_there(void) {
     for (size_t at = 0; at < SIZE; at++) assert_int_equal(blocks[i][at], i % 251);
 }
 
+static bool has_any(const struct smaps_entry *entry, unsigned char *const *places, size_t many,
+                    size_t step) {
+  for (size_t i = 0; i < many; i += step)
+    if ((uintptr_t)places[i] >= entry->from && (uintptr_t)places[i] < entry->to) return true;
+  return false;
+}
+
 /* Bytes in huge pages that were not asked for as such, in mappings that have one of these addresses in them. */
 static size_t early_huge_bytes_at(unsigned char *const *places, size_t many, size_t step) {
-  FILE *smaps = fopen("/proc/self/smaps", "r");
+  struct smaps_entry entry = {0};
+  size_t sum = 0;
+  FILE *smaps = fopen("/proc/self/smaps", "re");
   assert_non_null(smaps);
-  bool ours = false;
-  size_t kb, all = 0, sum = 0;
-  char line[1024];
-  while (fgets(line, sizeof line, smaps) != NULL) {
-    uintptr_t from, to;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2) {
-      ours = false;
-      for (size_t i = 0; i < many && !ours; i += step)
-        ours = (uintptr_t)places[i] >= from && (uintptr_t)places[i] < to;
-    }
-    if (ours && sscanf(line, "AnonHugePages: %zu kB", &kb) == 1) all = kb * KIB;
-    if (ours && strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") == NULL) sum += all;
-  }
+  while (smaps_next(smaps, &entry))
+    if (strstr(entry.flags, " hg") == NULL && has_any(&entry, places, many, step))
+      sum += entry.huge_bytes;
   fclose(smaps);
   return sum;
 }
@@ -103,11 +100,9 @@ static void a_large_heap_gets_them(void **state) {
   (void)state;
   if (!kernel_collapses()) skip();
   grow(2 * HUGE_PAGES_FROM + 4 * UNIT_BYTES);
-  size_t units = 0, small = 0;
-  for (size_t i = 0; i < count; i += PER_UNIT / 4) {
-    units++;
+  size_t small = 0;
+  for (size_t i = 0; i < count; i += PER_UNIT / 4)
     small += !superslab_is_whole(map_superslab(blocks[i]));
-  }
   /* All but two SuperSlabs: the first has the test's other memory, and the last is not full. */
   assert_in_range(small, 0, 4 * 2);
   assert_in_range(early_huge_bytes(), HUGE_PAGES_FROM - 4 * UNIT_BYTES, HUGE_PAGES_FROM);

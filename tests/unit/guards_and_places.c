@@ -1,4 +1,5 @@
 /* guards_and_places.c - hardened: what guards leave behind, and where units lie. That guards stop a program: tests/api/guard_pages. */
+#include "smaps.h"
 #include "superslab/map.h"
 #include "superslab_figures.h"
 
@@ -188,21 +189,6 @@ static void guards_alone_use_up_no_budget(void **state) {
   assert_int_equal(unit_pool.bare, 0);
 }
 
-static bool wants_huge_page(const char *address) {
-  FILE *smaps = fopen("/proc/self/smaps", "re");
-  assert_non_null(smaps);
-  bool inside = false, wants = false;
-  char line[1024];
-  while (fgets(line, sizeof line, smaps) != NULL) {
-    uintptr_t from, to;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
-      inside = (uintptr_t)address >= from && (uintptr_t)address < to;
-    if (inside && strncmp(line, "VmFlags:", 8) == 0) wants = strstr(line, " hg") != NULL;
-  }
-  fclose(smaps);
-  return wants;
-}
-
 /* Page by page: each step would move the guard. Each unit, that of a former guard too, may become a huge page. */
 static void a_block_grows_with_few_system_calls(void **state) {
   (void)state;
@@ -220,7 +206,7 @@ static void a_block_grows_with_few_system_calls(void **state) {
   assert_true(steps > 500 && system_calls() - before < 200);
   check_huge(huge);
   for (size_t unit = 4; unit < bytes >> UNIT_SHIFT; unit++)
-    assert_true(wants_huge_page(huge->base + (unit << UNIT_SHIFT)));
+    assert_true(mapping_has_flag(huge->base + (unit << UNIT_SHIFT), " hg"));
   for (size_t i = 0; i < steps; i++)
     assert_int_equal(huge->base[3 * MIB + i * page + 1], (char)i); /* is_open writes to the first */
   assert_true(huge_release(huge, huge->base));

@@ -1,8 +1,8 @@
 /* huge_page_advice.c - what the kernel is told of huge pages: where they are wanted, and where one is broken up. */
 #include "free_slices.h"
 #include "many_mappings.h"
+#include "smaps.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,22 +36,6 @@ static int expect_whole(void **state) {
   }
   munmap(memory, UNIT_BYTES * DENSE_KINDS);
   return 0;
-}
-
-/* Does the mapping of the address have this flag in /proc/self/smaps? */
-static bool mapping_has_flag(const char *address, const char *flag) {
-  FILE *smaps = fopen("/proc/self/smaps", "r");
-  assert_non_null(smaps);
-  bool inside = false, found = false;
-  char line[1024];
-  while (fgets(line, sizeof line, smaps) != NULL) {
-    uintptr_t from, to;
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
-      inside = (uintptr_t)address >= from && (uintptr_t)address < to;
-    if (inside && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, flag) != NULL;
-  }
-  fclose(smaps);
-  return found;
 }
 
 static struct superslab *acquire_whole(void) {
