@@ -29,8 +29,9 @@ def check_tier(
 ) -> list[str]:
     """What is wrong; prints what came of each run."""
     more = {} if mode == "standard" else {"HAKMEM_GUARD": mode}
-    if os.environ.get("GUARANTEE_SAMPLED"):  # every block is one of the sampler's
-        more |= {"HAKMEM_PROF_RATE": "1", "HAKMEM_PROF_MOST": "0"}
+    # Every block is one of the sampler's, or none: what a test is of must not depend on chance.
+    sampled = bool(os.environ.get("GUARANTEE_SAMPLED"))
+    more |= {"HAKMEM_PROF_RATE": "1" if sampled else "0", "HAKMEM_PROF_MOST": "0"}
     if guarantee.copies and mode != "standard":
         library += f":{Path(library).parent / 'libhakmem-copies.so'}"
     verdict = guarantee.promises[mode][tier]

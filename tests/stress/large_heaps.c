@@ -1,12 +1,13 @@
 /* large_heaps.c - the first SuperSlabs of large heaps become huge pages (superslab/collapse.h), while other threads free blocks in them, give back what is
  * free, and fork. All contents stay, and in the end nothing of it is left.
  *
- * usage: large_heaps [THREADS] */
+ * usage: large_heaps [THREADS] [no-fork] */
 #include "kit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ int main(int argc, char **argv) {
   kit_watchdog(280);
   if (argc > 1) threads = (unsigned)strtoul(argv[1], NULL, 10);
   CHECK(threads > 0 && threads <= THREADS_MOST, "1 to %d threads", THREADS_MOST);
+  bool forks = argc < 3 || strcmp(argv[2], "no-fork") != 0;
   size_t before = kit_resident();
   pthread_t ids[THREADS_MOST];
   for (unsigned i = 0; i < threads; i++) {
@@ -74,7 +76,7 @@ int main(int argc, char **argv) {
   for (unsigned turn = 0; atomic_load(&running) > 0; turn++) {
     kit_purge();
     usleep(3000);
-    if (turn % 64 == 0) fork_one();
+    if (forks && turn % 64 == 0) fork_one();
   }
   for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
   for (unsigned i = 0; i < threads; i++) {
