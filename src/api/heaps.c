@@ -2,9 +2,12 @@
 #include "api/api.h"
 #include "front/named_front.h"
 #include "hakmem.h"
+#include "release/release.h"
 
 HAK_EXPORT hak_heap *hak_heap_create(const char *name, size_t limit) {
   struct hak_heap *heap = named_create(name, limit == 0 ? SIZE_MAX : limit);
+  if (heap == NULL && release_for_refused())
+    heap = named_create(name, limit == 0 ? SIZE_MAX : limit);
   if (heap == NULL) errno = ENOMEM;
   return heap;
 }

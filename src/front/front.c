@@ -58,21 +58,23 @@ static void *pop_or_refill(struct thread_cache *cache, unsigned size_class, bool
   return block;
 }
 
+/* NULL: there is no memory for a block, or for the thread's heap. */
+static void *try_class(unsigned size_class, bool any_larger, bool *zeroed) {
+  struct thread_cache *own = cache_of_thread(), *cache = own != NULL ? own : cache_borrow();
+  if (HAK_UNLIKELY(cache == NULL)) return NULL;
+  if (HAK_LIKELY(own != NULL)) release_count_call();
+  void *block = pop_or_refill(cache, size_class, any_larger, zeroed);
+  if (HAK_LIKELY(own != NULL)) release_be_ready(own);
+  else cache_return(cache);
+  return block;
+}
+
 /* `zeroed`: see refill. */
 static void *allocate_class(unsigned size_class, bool any_larger, bool *zeroed) {
-  struct thread_cache *cache = cache_of_thread(), *borrowed = NULL;
-  if (HAK_UNLIKELY(cache == NULL)) {
-    cache = borrowed = cache_borrow();
-    if (cache == NULL) return front_no_memory();
-  } else {
-    release_count_call();
-  }
-  void *block = pop_or_refill(cache, size_class, any_larger, zeroed);
-  if (borrowed == NULL) release_be_ready(cache);
+  void *block = try_class(size_class, any_larger, zeroed);
   /* Refused: bins and parked heaps may hold empty slabs that only a purge finds. */
-  if (HAK_UNLIKELY(block == NULL) && borrowed == NULL && release_for_refused())
-    block = pop_or_refill(cache, size_class, any_larger, zeroed);
-  if (borrowed != NULL) cache_return(borrowed);
+  if (HAK_UNLIKELY(block == NULL) && release_for_refused())
+    block = try_class(size_class, any_larger, zeroed);
   if (HAK_UNLIKELY(block == NULL)) return front_no_memory();
   /* Lent, it is of another class; untouched, it was in no list. */
   if (zeroed == NULL || !*zeroed) guard_allocated(block, map_slab(block)->size_class);
@@ -379,20 +381,14 @@ HAK_NOINLINE void front_free_slow(void *pointer) {
     unsigned size_class = sample_free(block.slab, pointer);
     if (size_class == CLASS_COUNT) report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
     count(cache_if_any(), size_class, COUNT_FREE_LOCAL);
-  } else if (block.tier == BLOCK_LARGE) {
-    struct thread_cache *cache = cache_of_thread();
-    unmark(&block, pointer);
-    if (!large_free(span_cache_of(cache), block.slab))
-      report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-    count(cache, COUNTED_LARGE, COUNT_FREE_LOCAL);
-    release_check_below();
-    release_count_free(block.usable, block.usable);
-    shared_tick(true);
   } else {
+    bool huge = block.tier != BLOCK_LARGE;
+    struct thread_cache *cache = huge ? cache_if_any() : cache_of_thread();
     unmark(&block, pointer);
-    if (!huge_release(block.superslab, pointer))
+    if (huge ? !huge_release(block.superslab, pointer)
+             : !large_free(span_cache_of(cache), block.slab))
       report_bad_pointer("free", pointer, REPORT_DOUBLE_FREE);
-    count(cache_if_any(), COUNTED_HUGE, COUNT_FREE_LOCAL);
+    count(cache, huge ? COUNTED_HUGE : COUNTED_LARGE, COUNT_FREE_LOCAL);
     release_check_below();
     release_count_free(block.usable, block.usable);
     shared_tick(true);

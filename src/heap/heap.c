@@ -375,6 +375,8 @@ struct thread_cache *cache_borrow(void) {
 
 void cache_return(struct thread_cache *cache) { (void)park(cache); }
 
+bool heap_is_beside_program(void) { return calls_from_inside > 0; }
+
 /* --- fork ------------------------------------------------------------------------------------------------------ */
 
 void heap_go_on_in_child(struct arena *first, uint64_t active_now, bool mine_is_whole) {

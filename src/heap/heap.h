@@ -63,6 +63,8 @@ struct thread_cache *cache_if_any(void);
 /** A cache for one operation of a thread that is past its end; NULL: no memory. */
 struct thread_cache *cache_borrow(void);
 void cache_return(struct thread_cache *cache);
+/** Is the calling thread telling a library of pages that go? It may hold locks then, those of its home as well. */
+bool heap_is_beside_program(void);
 
 /** Reads the options and makes what heaps need, if nobody did; false: calls go to libc. */
 bool heap_start(void);

@@ -191,7 +191,10 @@ static bool get_memory(struct arena *arena, unsigned size_class, bool is_own) {
   bool adopted = adopt_slabs(arena, size_class, false);
   if (!adopted) adopt_put_back(arena);
   if (!adopted && !add_slab(arena, size_class)) {
-    if (refill_recommit(arena, size_class)) return true;
+    /* What was put into slabs just now, or begun with, comes before what is given back. */
+    if (arena->classes[size_class].first != NULL || arena->classes[size_class].drained != NULL ||
+        refill_recommit(arena, size_class))
+      return true;
     adopted = node_are_many() && adopt_slabs(arena, size_class, true);
     if (!adopted) return false;
   }

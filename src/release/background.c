@@ -208,7 +208,8 @@ static enum start start_helper(void) {
                                                memory_order_acquire, memory_order_relaxed))
     return STARTED;
   enum start start = start_thread();
-  if (start != STARTED) atomic_store_explicit(&purger_helper, HELPER_NONE, memory_order_release);
+  /* seq_cst: see release_request_beats */
+  if (start != STARTED) atomic_store_explicit(&purger_helper, HELPER_NONE, memory_order_seq_cst);
   return start;
 }
 
@@ -255,14 +256,16 @@ void release_get_ready(bool grew) {
   if (!release_is_on() && !box_is_on()) return;
   /* Last, for it makes system calls: in programs that get no helper each Large block would pay for it. */
   enum start start = REFUSED;
-  if (may_start(grew)) {
+  bool tries = may_start(grew);
+  if (tries) {
     if (unheard) atomic_store_explicit(&purger_unheard, false, memory_order_relaxed);
     start = start_helper();
   }
   /* The next slow path comes again, for whoever called meanwhile as well. */
   if (start == NOT_NOW) atomic_store_explicit(&purger_unheard, true, memory_order_relaxed);
-  if (start == REFUSED && unheard) {
+  /* While it was tried others have taken the helper for one that knows. */
+  if (start == REFUSED && (unheard || tries)) {
     atomic_store_explicit(&purger_unheard, false, memory_order_relaxed);
-    release_request_beats();
+    if (release_is_on()) release_request_beats();
   }
 }

@@ -32,9 +32,13 @@ static void begin_scan(void) {
 static void end_scan(uint64_t now) {
   uint64_t half = (uint64_t)option_value(WARM_POOL_DECAY_MS) / 2;
   atomic_store_explicit(&next_scan_ms, now + half, memory_order_relaxed);
-  if (scan.unexpired <= RELEASE_LEFT_OVER &&
-      !atomic_load_explicit(&purger_called_again, memory_order_relaxed))
-    atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
+  if (scan.unexpired > RELEASE_LEFT_OVER ||
+      atomic_load_explicit(&purger_called_again, memory_order_relaxed))
+    return;
+  /* seq_cst: who has called meanwhile saw the beats go on, then its call is seen here, or saw that they do not. */
+  atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_seq_cst);
+  if (atomic_load_explicit(&purger_called_again, memory_order_seq_cst))
+    atomic_store_explicit(&purger_beats, BEATS_REQUESTED, memory_order_relaxed);
 }
 
 static bool is_time(uint64_t now) {
@@ -71,9 +75,13 @@ static void ask_for_next(uint64_t now, size_t size) {
 
 /* False: no more of them are wanted. */
 static bool beat(uint64_t now) {
-  /* A helper knows by now, or comes: the program has a second thread perhaps. */
-  if (atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE)
-    atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_relaxed);
+  /* A helper knows by now, or comes: the program has a second thread perhaps. If it is refused, who has tried stores the state and then requests
+   * beats. seq_cst: then either the state is seen here, or the request comes after this store. */
+  if (atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE) {
+    atomic_store_explicit(&purger_beats, BEATS_NONE, memory_order_seq_cst);
+    if (atomic_load_explicit(&purger_helper, memory_order_seq_cst) == HELPER_NONE)
+      atomic_store_explicit(&purger_beats, BEATS_REQUESTED, memory_order_relaxed);
+  }
   if (release_has_beats() && is_time(now) && lock_try(&purger_scan_lock)) {
     go_on_with_scan(now);
     lock_release(&purger_scan_lock);
@@ -98,12 +106,14 @@ void release_beat_of_free(size_t size, size_t bytes) {
 
 /* All threads that ask share the beats; each has its own again with its next sample at the latest. */
 void release_request_beats(void) {
-  if (!release_has_beats()) {
-    atomic_store_explicit(&purger_beats, BEATS_REQUESTED, memory_order_relaxed);
-    heap_call_soon(1);
-  } else {
+  if (release_has_beats()) {
     if (!atomic_load_explicit(&purger_called_again, memory_order_relaxed))
-      atomic_store_explicit(&purger_called_again, true, memory_order_relaxed);
+      atomic_store_explicit(&purger_called_again, true, memory_order_seq_cst);
     heap_call_soon(BEAT_BYTES_LEAST);
+    /* seq_cst: see end_scan */
+    if (atomic_load_explicit(&purger_beats, memory_order_seq_cst) != BEATS_NONE) return;
   }
+  /* seq_cst: see beat */
+  atomic_store_explicit(&purger_beats, BEATS_REQUESTED, memory_order_seq_cst);
+  heap_call_soon(1);
 }

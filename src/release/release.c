@@ -374,7 +374,7 @@ size_t release_purge(void) {
 }
 
 bool release_for_refused(void) {
-  if (os_refuses_all()) return false;
+  if (heap_is_beside_program() || os_refuses_all()) return false;
   (void)release_purge();
   return true;
 }

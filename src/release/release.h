@@ -30,7 +30,8 @@ enum { IDLE_SCANS = 2 };
 size_t release_scan(unsigned idle_scans, bool (*goes_on)(void));
 /** Empties the calling thread's caches: into its slabs, to other heaps, to the SuperSlabs. */
 void release_own_caches(void);
-/** After a refusal: release_purge, unless what it gave back could never be had again. False: so it is. */
+/** After a refusal: release_purge. False: nothing was given back, for it could never be had again, or this call comes from what the thread tells of
+ * pages that go: it may hold locks. */
 bool release_for_refused(void);
 /** Gives back all that can be, in this thread: own caches, parked heaps, inboxes, the warm pool. Returns bytes. */
 size_t release_purge(void);

@@ -46,7 +46,9 @@ __attribute__((no_sanitize("thread"))) static bool has_gaps(const struct supersl
     const struct slab *slice = &superslab->slabs[i];
     uint8_t kind = atomic_load_explicit(&slice->kind, memory_order_relaxed);
     if (slice_holes(slice) > 0 || kind >= KIND_DECOMMITTING) return true;
-    if (kind == KIND_SLAB && *(const volatile bool *)&slice->tail_decommitted) return true;
+    /* A slab's first slice says it, those behind may have been another slab's first. */
+    if (kind == KIND_SLAB && slice->offset == 0 && *(const volatile bool *)&slice->tail_decommitted)
+      return true;
   }
   return false;
 }

@@ -189,7 +189,7 @@ active [THREADS] proctype thread() {
 #endif
            if
            :: mine -> atomic { assert(!exists); exists = true; unheard = false; run helper_main() }
-           :: mine -> atomic { helper = NONE; waits[0] = false; waits[1] = false } /* refused: calls until then are in vain */
+           :: mine -> atomic { helper = NONE; waits[0] = false; waits[1] = false } /* refused: beats.pml has the calls until then */
            :: else
            fi
         :: else
