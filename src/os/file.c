@@ -14,6 +14,7 @@
 
 #include "os/call.h"
 #include "os/fault.h"
+#include "os/text.h"
 
 /* Both as in the kernel's headers, which a toolchain may be older than or without (musl-gcc). The
  * number is the same on every architecture. */
@@ -28,11 +29,30 @@
 static _Thread_local bool own_files __attribute__((tls_model("initial-exec")));
 
 bool os_files_of_own(void) {
+  if (own_files) return true;
   if (os_fault_now()) return false;
   /* By one call, since a copy of the whole table would, until it is closed, keep open what other
    * threads close: the reader of a pipe would wait for its end. */
   own_files = OS_CALL(SYS_close_range, 0U, UINT_MAX, CLOSE_RANGE_UNSHARE) == 0;
   return own_files;
+}
+
+bool os_files_are_safe(void) {
+  return own_files || os_has_one_thread_for_sure() || os_process_threads() == 1;
+}
+
+/* A number that was just opened may be another thread's by now, which has put a file of its own in its place (dup2). Of the kernel's files the path tells
+ * which is meant; other systems may say different things of a path and of a descriptor. */
+static bool can_tell(const char *path, struct stat *meant) {
+  bool kernels = text_begins(path, "/proc/", sizeof "/proc/" - 1) ||
+                 text_begins(path, "/sys/", sizeof "/sys/" - 1);
+  return kernels && !os_has_one_thread_for_sure() && os_file_status(AT_FDCWD, path, meant, 0);
+}
+
+static bool is_meant(long file, const struct stat *meant) {
+  struct stat seen = {0};
+  return os_file_status((int)file, "", &seen, AT_EMPTY_PATH) && seen.st_dev == meant->st_dev &&
+         seen.st_ino == meant->st_ino;
 }
 
 /* Programs close a low number and count on getting it again from the next open (what daemons do with 0 to 2). So no low number stays ours
@@ -43,7 +63,7 @@ bool os_files_of_own(void) {
  * (docs/decisions/0039). */
 enum { HIGH_ROOM = 16, HIGH = 64 - HIGH_ROOM };
 
-static long move_up(long file) {
+static long move_up(long file, const char *path) {
   if (file < 0 || file >= HIGH || own_files) return file;
   long high = OS_CALL(SYS_fcntl, file, F_DUPFD_CLOEXEC, HIGH);
   if (high == -EINVAL) { /* a limit below that: as high as it allows */
@@ -52,7 +72,13 @@ static long move_up(long file) {
       high = OS_CALL(SYS_fcntl, file, F_DUPFD_CLOEXEC, limit - HIGH_ROOM);
   }
   if (high < 0) return file; /* all numbers are taken */
-  OS_CALL(SYS_close, file);
+  struct stat meant = {0};
+  bool told = can_tell(path, &meant);
+  if (told && !is_meant(high, &meant)) { /* both are the program's */
+    OS_CALL(SYS_close, high);
+    return -EBUSY;
+  }
+  if (!told || is_meant(file, &meant)) OS_CALL(SYS_close, file);
   return high;
 }
 
@@ -60,7 +86,7 @@ static long open_at(const char *path, int flags, int permissions) {
   long file;
   do file = OS_CALL(SYS_openat, AT_FDCWD, path, flags, permissions);
   while (file == -EINTR);
-  return move_up(file);
+  return move_up(file, path);
 }
 
 int os_file_open(const char *path, enum os_file_use use) {

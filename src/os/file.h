@@ -20,9 +20,14 @@
  * then. Only for a thread of ours that prints nothing: what is opened next is its stderr. */
 bool os_files_of_own(void);
 
+/** Can no other thread see the descriptors that this one opens? It has a table of its own, or the process has no other thread. Where it is false an open file
+ * takes a number that another thread counts on, for a moment: only what cannot be left to a thread of ours is opened then. A system call at
+ * most. */
+bool os_files_are_safe(void);
+
 enum os_file_use { OS_FILE_READ, OS_FILE_READ_WRITE };
 
-/** Opens a file that exists; closed on exec. On failure the errno, below 0. */
+/** Opens a file that exists; closed on exec. On failure the errno, below 0; EBUSY: another thread has put its own in its place. */
 int os_file_open(const char *path, enum os_file_use use);
 
 /** Reads at most `bytes`. 0 at the end, -1 on failure. */

@@ -48,9 +48,8 @@ static unsigned long number_behind(const char *text, const char *name, unsigned 
  * not list it kills, and filters that kill by default rarely list it; prctl(2) names this file as the way without that
  * risk. To open files is allowed nearly everywhere, or refused by an error number, which is an answer as well. */
 enum os_welcome os_thread_is_welcome(void) {
-  enum {
-    KEPT = 32
-  }; /* longer than a name and its number, which may be cut in two by the end of the buffer */
+  /* Longer than a name and its number, which may be cut in two by the end of the buffer; more than there is. */
+  enum { KEPT = 32, READS_MOST = 1024 };
   static char text[2 * KIB]; /* one caller at a time: who may start the helper, or the helper */
   const unsigned long not_told = ULONG_MAX;
   unsigned long threads = 0, filter = not_told;
@@ -59,7 +58,9 @@ enum os_welcome os_thread_is_welcome(void) {
   text[0] = '\n';
   size_t kept = 1;
   ptrdiff_t length;
-  while ((length = os_file_read(file, text + kept, sizeof text - 1 - kept)) > 0) {
+  for (int i = 0; i < READS_MOST; i++) {
+    length = os_file_read(file, text + kept, sizeof text - 1 - kept);
+    if (length <= 0) break;
     size_t end = kept + (size_t)length;
     text[end] = 0;
     threads = number_behind(text, "\nThreads:", threads);

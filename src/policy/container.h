@@ -36,6 +36,7 @@ enum { CONTAINER_LINE = 2 * CONTAINER_PATH + 512 };
 
 struct container_lines {
   int file;
+  unsigned reads;
   size_t at, end;
   char buffer[512];
   char line[CONTAINER_LINE];

@@ -13,6 +13,7 @@
 #include "policy/options.h"
 #include "release/beat.h"
 #include "release/box.h"
+#include "release/growth.h"
 #include "release/limit.h"
 #include "release/release.h"
 #include "superslab/unit_os.h"
@@ -99,6 +100,7 @@ static bool rest(void) {
     uint32_t heard = atomic_load_explicit(&purger_bell, memory_order_acquire);
     if (!is_wanted()) return false;
     box_serve();
+    release_growth_serve(is_wanted);
     uint64_t now = os_clock_ms();
     if (now >= until) return true;
     if (heard != heard_before) step = ALONE_LEAST_MS;
@@ -236,9 +238,14 @@ void release_wake(void) {
   release_request_beats();
 }
 
+bool release_ring(void) {
+  bool heard = is_heard();
+  if (heard) purger_wake(); /* also from its rest between two scans */
+  return heard;
+}
+
 void release_call(void) {
-  if (is_heard()) purger_wake(); /* also from its rest between two scans */
-  else if (purger_may_have_helper())
+  if (!release_ring() && purger_may_have_helper())
     atomic_store_explicit(&purger_unheard, true, memory_order_relaxed);
 }
 

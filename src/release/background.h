@@ -9,6 +9,8 @@
 bool release_is_on(void);
 /** Calls the purger: the helper, or asks for beats (beat.h). Starts no thread. Holds no lock. */
 void release_wake(void);
+/** Wakes the helper, also from its rest between two scans. False: there is none. Holds no lock. */
+bool release_ring(void);
 /** The helper is wanted at once, for more than a scan: it wakes, or the next slow path of malloc starts it. Holds no lock. */
 void release_call(void);
 /** Starts the helper, unless there is one, or none may be: to be called by slow paths of malloc while memory grows, and when a thread is

@@ -3,6 +3,7 @@
 
 #include "heap/purger.h"
 #include "heap/slabs.h"
+#include "os/file.h"
 #include "release/background.h"
 #include "release/scan.h"
 #include "superslab/collapse.h"
@@ -47,9 +48,28 @@ void release_growth_purge(struct thread_cache *cache) {
   lock_release(&purger_scan_lock);
 }
 
+/* The helper was woken for what is owed; relaxed: a hint. */
+static atomic_bool rung;
+
 /* While the purger is at work another growth will do. */
-void release_growth_collapse(void) {
+static void collapse(void) {
   if (!lock_try(&purger_scan_lock)) return;
   collapse_one();
   lock_release(&purger_scan_lock);
+}
+
+/* It opens files, whose numbers other threads of the program could take for their own. */
+void release_growth_collapse(void) {
+  if (os_files_are_safe()) collapse();
+  else if (!atomic_load_explicit(&rung, memory_order_relaxed))
+    atomic_store_explicit(&rung, release_ring(), memory_order_relaxed);
+}
+
+void release_growth_serve(bool (*goes_on)(void)) {
+  atomic_store_explicit(&rung, false, memory_order_relaxed);
+  unsigned owed = atomic_load_explicit(&collapse_owed, memory_order_relaxed);
+  if (owed == 0) return;
+  if (!os_files_of_own()) atomic_store_explicit(&collapse_owed, 0, memory_order_relaxed);
+  else
+    for (; owed > 0 && goes_on(); owed--) collapse();
 }

@@ -12,7 +12,10 @@
 /** Gives back up to 1 MiB of the free pages in slabs of the calling thread's heap. Holds no lock. */
 void release_growth_purge(struct thread_cache *cache);
 
-/** Makes a huge page of an older SuperSlab, if one is owed for a new one (superslab/collapse.h). Holds no lock. */
+/** Makes a huge page of an older SuperSlab, if one is owed for a new one (superslab/collapse.h): in a process with one thread. In others it wakes the helper
+ * for that, or leaves it. Holds no lock. */
 void release_growth_collapse(void);
+/** The helper: makes all that are owed, until `goes_on` says no. From the first on it has descriptors of its own. */
+void release_growth_serve(bool (*goes_on)(void));
 
 #endif

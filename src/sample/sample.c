@@ -3,6 +3,7 @@
 
 #include "heap/purger.h"
 #include "heap/samples.h"
+#include "os/file.h"
 #include "os/probe.h"
 #include "policy/options.h"
 #include "sample/chance.h"
@@ -145,7 +146,8 @@ struct call {
 };
 
 static void take_call(struct call *call) {
-  call->depth = stack_take(call->addresses, DEPTH, purger_reads_files());
+  bool tables_leave = purger_reads_files() && os_files_are_safe();
+  call->depth = stack_take(call->addresses, DEPTH, tables_leave);
 }
 
 static struct guarded_call guarded_call(const struct call *call) {

@@ -13,7 +13,7 @@ static struct superslab *noted[NOTED_MOST];
 static unsigned first, noted_count;
 static struct superslab *held; /* its huge page is being made */
 
-atomic_bool collapse_owed;
+atomic_uint collapse_owed;
 
 static struct superslab *next_noted(void) {
   struct superslab *superslab = noted[first];
@@ -89,9 +89,16 @@ static bool has_its_pages(const struct superslab *superslab) {
   return os_own_resident_part(superslab->base, UNIT_BYTES, &bytes) && bytes >= UNIT_BYTES / 16 * 15;
 }
 
+static bool pay_one(void) {
+  unsigned owed = atomic_load_explicit(&collapse_owed, memory_order_relaxed);
+  while (owed > 0 && !atomic_compare_exchange_weak_explicit(
+                         &collapse_owed, &owed, owed - 1, memory_order_relaxed, memory_order_relaxed))
+    continue;
+  return owed > 0;
+}
+
 void collapse_one(void) {
-  atomic_store_explicit(&collapse_owed, false, memory_order_relaxed);
-  struct superslab *superslab = collapse_take();
+  struct superslab *superslab = pay_one() ? collapse_take() : NULL;
   if (superslab == NULL) return;
   enum collapse_result result = COLLAPSE_LATER;
   if (has_its_pages(superslab) && os_huge_pages_are_allowed())

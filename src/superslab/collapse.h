@@ -12,10 +12,10 @@
 /** Notes a new SuperSlab that has small pages because its heap is small. Takes superslab_lock. */
 void collapse_note(struct superslab *superslab);
 
-/** A SuperSlab was made with huge pages and a noted one is to follow; relaxed: a hint. */
-extern atomic_bool collapse_owed HAK_HIDDEN;
+/** So many SuperSlabs were made with huge pages, each of which a noted one is to follow; relaxed: a hint. */
+extern atomic_uint collapse_owed HAK_HIDDEN;
 
-/** Makes the huge page that is owed, if a noted SuperSlab is fit for it. Takes as long as the first touch of a huge page, and a copy of
+/** Makes a huge page that is owed, if a noted SuperSlab is fit for it. Opens files (os_files_are_safe). Takes as long as the first touch of a huge page, and a copy of
  * 2 MiB: 0.6 ms, 20 ms where the kernel has to make room for one (docs/decisions/0041). Keeps errno. The caller keeps the purger away, so that
  * nothing is given back meanwhile, and holds no lock of a heap. */
 void collapse_one(void);

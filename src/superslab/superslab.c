@@ -36,7 +36,7 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
   if (!wanted && !as_sample) collapse_note(superslab);
   if (!wanted || !unit_advise_huge(run.base, 1)) return;
   atomic_store_explicit(&superslab->huge_pages, true, memory_order_relaxed);
-  atomic_store_explicit(&collapse_owed, true, memory_order_relaxed);
+  atomic_fetch_add_explicit(&collapse_owed, 1, memory_order_relaxed);
 }
 
 /* A new SuperSlab, not yet listed. `as_sample`: for Large blocks, whose use decides about huge pages. */
