@@ -262,8 +262,7 @@ static unsigned deferred_after(struct arena *arena, bool grew) {
   if (!grew) return 0;
   unsigned deferred = DEFERRED_READY;
   if (HAK_UNLIKELY(purger_growth_is_due(arena))) deferred |= DEFERRED_GROWTH_PURGE;
-  if (atomic_load_explicit(&collapse_owed, memory_order_relaxed) > 0)
-    deferred |= DEFERRED_COLLAPSE;
+  if (atomic_load_explicit(&collapse_owed, memory_order_relaxed) > 0) deferred |= DEFERRED_COLLAPSE;
   return deferred;
 }
 

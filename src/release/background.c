@@ -100,6 +100,7 @@ static bool rest(void) {
     uint32_t heard = atomic_load_explicit(&purger_bell, memory_order_acquire);
     if (!is_wanted()) return false;
     box_serve();
+    limit_serve();
     release_growth_serve(is_wanted);
     uint64_t now = os_clock_ms();
     if (now >= until) return true;

@@ -1,6 +1,8 @@
 /* limit.c - see limit.h. */
 #include "release/limit.h"
 
+#include "os/file.h"
+#include "release/background.h"
 #include "release/box.h"
 #include "release/release.h"
 
@@ -31,13 +33,76 @@ static size_t next_after(uint64_t left, size_t taken) {
   return taken + (size_t)(left / 2 > UNIT_BYTES ? left / 2 : UNIT_BYTES);
 }
 
-static void check_room(size_t coming) {
+/* --- who reads -------------------------------------------------------------------------------------------------- */
+
+/* Another thread of the program could take the numbers of files that are open here for its own (os/file.h). So the helper reads, which has descriptors
+ * to itself, and the thread waits for it: as long as reading takes, and a switch between threads. A helper that does not come in time, or that
+ * cannot be had, is not waited for. */
+enum { PATIENCE_MS = 10, STEP_MS = 1 };
+
+enum { NOBODY, ASKED, READS, ANSWERED };
+/* ASKED: release, with what is asked for; READS: by the helper, in one step, so that only one of the two reads; ANSWERED: release, with the
+ * answer. All others hold purger_limit_lock. */
+static _Atomic uint32_t request;
+static struct {
+  size_t coming;
+  struct container_room room;
+} asked;
+
+static void read_room(size_t coming) {
   find_groups();
-  struct container_room room = container_room(&container, coming);
+  asked.room = container_room(&container, coming);
+}
+
+/* False: this thread is to read. One that reads is waited for, unless a handler of a signal has forked here: the child has no helper. */
+static bool wait_for_answer(void) {
+  uint64_t until = os_clock_ms() + PATIENCE_MS;
+  for (;;) {
+    uint32_t state = atomic_load_explicit(&request, memory_order_acquire);
+    if (state == ANSWERED) return true;
+    /* acquire: a helper that has ended has answered before, so what it had begun to read is read by now */
+    bool gone = atomic_load_explicit(&purger_helper, memory_order_acquire) == HELPER_NONE;
+    bool ends = state == ASKED
+                    ? gone || os_clock_ms() >= until
+                    : gone && atomic_load_explicit(&request, memory_order_acquire) == state;
+    if (ends && atomic_compare_exchange_strong_explicit(&request, &state, NOBODY,
+                                                        memory_order_relaxed, memory_order_relaxed))
+      return false;
+    if (!ends) os_sleep_on(&request, state, STEP_MS);
+  }
+}
+
+static bool helper_reads(size_t coming) {
+  asked.coming = coming;
+  atomic_store_explicit(&request, ASKED, memory_order_release);
+  release_get_ready(true); /* starts it */
+  return release_ring() && wait_for_answer();
+}
+
+static struct container_room room_for(size_t coming) {
+  if (os_files_are_safe() || !helper_reads(coming)) read_room(coming);
+  return asked.room;
+}
+
+void limit_serve(void) {
+  uint32_t state = ASKED;
+  if (atomic_load_explicit(&request, memory_order_relaxed) != ASKED || !os_files_of_own() ||
+      !atomic_compare_exchange_strong_explicit(&request, &state, READS, memory_order_acquire,
+                                               memory_order_relaxed))
+    return;
+  read_room(asked.coming);
+  atomic_store_explicit(&request, ANSWERED, memory_order_release);
+  os_wake(&request);
+}
+
+/* --- what is done about it --------------------------------------------------------------------------------------- */
+
+static void check_room(size_t coming) {
+  struct container_room room = room_for(coming);
   uint64_t left = room.tight;
   if (left == 0) {
     (void)release_purge();
-    room = container_room(&container, coming);
+    room = room_for(coming);
     /* Where all of it lives, another purge helps only when much was freed again. */
     left = room.tight > 0 ? room.tight : room.limit;
   }

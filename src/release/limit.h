@@ -13,6 +13,8 @@
 
 /** The groups of this process were found: has it a limit? */
 void limit_note(const struct container *found);
+/** The helper: reads what a thread of the program asks for (limit.c). */
+void limit_serve(void);
 /** The rest of limit_check. */
 void limit_check_now(size_t coming);
 

@@ -91,8 +91,9 @@ static bool has_its_pages(const struct superslab *superslab) {
 
 static bool pay_one(void) {
   unsigned owed = atomic_load_explicit(&collapse_owed, memory_order_relaxed);
-  while (owed > 0 && !atomic_compare_exchange_weak_explicit(
-                         &collapse_owed, &owed, owed - 1, memory_order_relaxed, memory_order_relaxed))
+  while (owed > 0 &&
+         !atomic_compare_exchange_weak_explicit(&collapse_owed, &owed, owed - 1,
+                                                memory_order_relaxed, memory_order_relaxed))
     continue;
   return owed > 0;
 }
