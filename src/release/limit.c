@@ -37,13 +37,18 @@ static size_t next_after(uint64_t left, size_t taken) {
 
 /* Another thread of the program could take the numbers of files that are open here for its own (os/file.h). So the helper reads, which has descriptors
  * to itself, and the thread waits for it: as long as reading takes, and a switch between threads. A helper that does not come in time, or that
- * cannot be had, is not waited for. */
-enum { PATIENCE_MS = 10, STEP_MS = 1 };
+ * cannot be had, is not waited for. Nor is any while no limit is known: one that it finds makes the next look due. */
+enum { PATIENCE_MS = 4, STEP_MS = 1 };
+
+/* Of purger_limit_due: so much was taken by all. Not 0, which says that all is to be found anew. */
+enum { LOOK_NOW = 1 };
 
 enum { NOBODY, ASKED, READS, ANSWERED };
 /* ASKED: release, with what is asked for; READS: by the helper, in one step, so that only one of the two reads; ANSWERED: release, with the
  * answer. All others hold purger_limit_lock. */
 static _Atomic uint32_t request;
+static atomic_bool
+    helper_cannot; /* it has no descriptors to itself (kernels before 5.9); relaxed: a hint */
 static struct {
   size_t coming;
   struct container_room room;
@@ -54,43 +59,81 @@ static void read_room(size_t coming) {
   asked.room = container_room(&container, coming);
 }
 
-/* False: this thread is to read. One that reads is waited for, unless a handler of a signal has forked here: the child has no helper. */
+static uint32_t request_now(void) { return atomic_load_explicit(&request, memory_order_acquire); }
+
+/* From that state. relaxed: what was asked for is this thread's own */
+static bool take_back(uint32_t state) {
+  return atomic_compare_exchange_strong_explicit(&request, &state, NOBODY, memory_order_relaxed,
+                                                 memory_order_relaxed);
+}
+
+/* Will nobody answer, although that was the state? acquire: a helper that has ended has answered before, so what it had begun to read is read by
+ * now. It is not where a handler of a signal has forked meanwhile, in the child. */
+static bool is_lost(uint32_t state) {
+  return atomic_load_explicit(&purger_helper, memory_order_acquire) == HELPER_NONE &&
+         request_now() == state;
+}
+
+/* False: this thread is to read. One that reads is waited for. */
 static bool wait_for_answer(void) {
   uint64_t until = os_clock_ms() + PATIENCE_MS;
   for (;;) {
-    uint32_t state = atomic_load_explicit(&request, memory_order_acquire);
-    if (state == ANSWERED) return true;
-    /* acquire: a helper that has ended has answered before, so what it had begun to read is read by now */
-    bool gone = atomic_load_explicit(&purger_helper, memory_order_acquire) == HELPER_NONE;
-    bool ends = state == ASKED
-                    ? gone || os_clock_ms() >= until
-                    : gone && atomic_load_explicit(&request, memory_order_acquire) == state;
-    if (ends && atomic_compare_exchange_strong_explicit(&request, &state, NOBODY,
-                                                        memory_order_relaxed, memory_order_relaxed))
-      return false;
+    uint32_t state = request_now();
+    if (state == ANSWERED || state == NOBODY) return state == ANSWERED;
+    bool ends = is_lost(state) || (state == ASKED && os_clock_ms() >= until);
+    if (ends && take_back(state)) return false;
     if (!ends) os_sleep_on(&request, state, STEP_MS);
   }
 }
 
-static bool helper_reads(size_t coming) {
+/* With what was asked for when no limit was known. */
+static bool helper_is_at_it(void) {
+  uint32_t state = request_now();
+  return (state == ASKED || state == READS) && !(is_lost(state) && take_back(state));
+}
+
+static bool wakes_helper(size_t coming) {
   asked.coming = coming;
   atomic_store_explicit(&request, ASKED, memory_order_release);
   release_get_ready(true); /* starts it */
-  return release_ring() && wait_for_answer();
+  return release_ring() || !take_back(ASKED);
 }
 
-static struct container_room room_for(size_t coming) {
-  if (os_files_are_safe() || !helper_reads(coming)) read_room(coming);
-  return asked.room;
+static bool by_helper(size_t coming, bool *waits) {
+  if (atomic_load_explicit(&purger_limit_due, memory_order_relaxed) == 0) found_ms = 0;
+  *waits = (found_ms != 0 && asked.room.tight != UINT64_MAX) || box_is_on();
+  if (!*waits) /* before the helper may answer; relaxed, as all of it: a hint */
+    atomic_store_explicit(&purger_limit_due, next_after(UINT64_MAX, unit_taken()),
+                          memory_order_relaxed);
+  return wakes_helper(coming) && (!*waits || wait_for_answer());
+}
+
+/* `room` is what the thread goes by. False: the helper is at it. */
+static bool room_for(size_t coming, struct container_room *room) {
+  bool waits = true;
+  if (helper_is_at_it()) return false;
+  if (atomic_load_explicit(&helper_cannot, memory_order_relaxed) || os_files_are_safe() ||
+      !by_helper(coming, &waits))
+    read_room(coming);
+  else if (!waits) return false;
+  *room = asked.room;
+  return true;
 }
 
 void limit_serve(void) {
+  if (atomic_load_explicit(&request, memory_order_relaxed) != ASKED) return;
+  if (!os_files_of_own()) {
+    atomic_store_explicit(&helper_cannot, true, memory_order_relaxed);
+    if (take_back(ASKED)) os_wake(&request);
+    return;
+  }
   uint32_t state = ASKED;
-  if (atomic_load_explicit(&request, memory_order_relaxed) != ASKED || !os_files_of_own() ||
-      !atomic_compare_exchange_strong_explicit(&request, &state, READS, memory_order_acquire,
+  if (!atomic_compare_exchange_strong_explicit(&request, &state, READS, memory_order_acquire,
                                                memory_order_relaxed))
     return;
   read_room(asked.coming);
+  if (asked.room.tight != UINT64_MAX)
+    atomic_store_explicit(&purger_limit_due, LOOK_NOW, memory_order_relaxed);
   atomic_store_explicit(&request, ANSWERED, memory_order_release);
   os_wake(&request);
 }
@@ -98,11 +141,12 @@ void limit_serve(void) {
 /* --- what is done about it --------------------------------------------------------------------------------------- */
 
 static void check_room(size_t coming) {
-  struct container_room room = room_for(coming);
+  struct container_room room;
+  if (!room_for(coming, &room)) return;
   uint64_t left = room.tight;
   if (left == 0) {
     (void)release_purge();
-    room = room_for(coming);
+    (void)room_for(coming, &room);
     /* Where all of it lives, another purge helps only when much was freed again. */
     left = room.tight > 0 ? room.tight : room.limit;
   }

@@ -1,7 +1,7 @@
 /* limit.h - near a memory limit of the container the thread that takes memory gives back what lies free anywhere.
  *
  * The helper reads the limit twice a second; at full speed a program takes hundreds of MB in that time, and the kernel kills it while
- * free memory lies in other heaps. So whoever takes memory from the system reads the group's use itself, each time that half of what
+ * free memory lies in other heaps. So whoever takes memory from the system has the group's use read, each time that half of what
  * was left is taken. By the time that the last tenth of the limit is reached, all that can be given back is.
  */
 #ifndef HAK_LIMIT_H
