@@ -112,8 +112,8 @@ bool os_decommit_lazily(void *address, size_t bytes);
 /** Bytes of the range's pages that are in memory, or swapped. False: the system does not say. Opens a file for a moment. */
 bool os_resident_part(const void *address, size_t bytes, size_t *resident);
 
-/** The same of pages that are in memory and this process' alone: not those that a fork left to both sides, nor the kernel's page of zeros. */
-bool os_own_resident_part(const void *address, size_t bytes, size_t *resident);
+/** The same, and in `own` those that are in memory and this process' alone: not those that a fork left to both sides, nor the kernel's page of zeros. */
+bool os_resident_parts(const void *address, size_t bytes, size_t *resident, size_t *own);
 
 /** A bit for each page from `address` on that is in memory, lowest first, of `pages` pages; the bits behind them in the last word are 0. `source` is of os_open_pages.
  * False: the system does not say. */

@@ -95,19 +95,21 @@ static bool is_own(uint64_t entry) {
 }
 
 /* Not by mincore(2), which filters of system calls for services leave out (systemd's @system-service), and kill for. */
-static bool part_of(const void *address, size_t bytes, bool (*counts)(uint64_t), size_t *part) {
+bool os_resident_parts(const void *address, size_t bytes, size_t *resident, size_t *own) {
   enum { PAGES_AT_ONCE = 64 };
   uint64_t entries[PAGES_AT_ONCE];
   size_t pages = bytes / os_page_size(), done = 0;
   int file = open_pagemap();
-  *part = 0;
+  *resident = *own = 0;
   while (file >= 0 && done < pages) {
     size_t count = pages - done < PAGES_AT_ONCE ? pages - done : PAGES_AT_ONCE;
     uintptr_t start = (uintptr_t)address + done * os_page_size();
     if (read_pagemap(file, start, entries, count) != (ptrdiff_t)count) break;
-    for (size_t i = 0; i < count; i++)
-      if (counts(entries[i])) // NOLINT(clang-analyzer-*): the kernel wrote it
-        *part += os_page_size();
+    for (size_t i = 0; i < count; i++) {
+      uint64_t entry = entries[i]; // NOLINT(clang-analyzer-*): the kernel wrote it
+      if (has_any(entry)) *resident += os_page_size();
+      if (is_own(entry)) *own += os_page_size();
+    }
     done += count;
   }
   if (file >= 0) os_file_close(file);
@@ -115,11 +117,8 @@ static bool part_of(const void *address, size_t bytes, bool (*counts)(uint64_t),
 }
 
 bool os_resident_part(const void *address, size_t bytes, size_t *resident) {
-  return part_of(address, bytes, has_any, resident);
-}
-
-bool os_own_resident_part(const void *address, size_t bytes, size_t *resident) {
-  return part_of(address, bytes, is_own, resident);
+  size_t own;
+  return os_resident_parts(address, bytes, resident, &own);
 }
 
 enum { PRESENT_BIT = 63, WORD = 64 };

@@ -82,11 +82,18 @@ void collapse_put(struct superslab *superslab, enum collapse_result result) {
   if (is_empty) emptied_release(superslab);
 }
 
-/* More than a 16th that is not in memory would be memory for nothing, and pages that a fork's parent or child has as well would become
- * copies. */
+atomic_bool collapse_finds_sparse;
+
+enum { PARTS = 16, WHOLE_PARTS = 15, SPARSE_PARTS = 14 };
+
+/* Of one that is in use altogether. More than a 16th that is not in memory would be memory for nothing, and pages that a fork's parent or child has as
+ * well would become copies. Where an eighth is not, blocks are not written whole. */
 static bool has_its_pages(const struct superslab *superslab) {
-  size_t bytes;
-  return os_own_resident_part(superslab->base, UNIT_BYTES, &bytes) && bytes >= UNIT_BYTES / 16 * 15;
+  size_t resident, own;
+  if (!os_resident_parts(superslab->base, UNIT_BYTES, &resident, &own)) return false;
+  atomic_store_explicit(&collapse_finds_sparse, resident < UNIT_BYTES / PARTS * SPARSE_PARTS,
+                        memory_order_relaxed);
+  return own >= UNIT_BYTES / PARTS * WHOLE_PARTS;
 }
 
 static bool pay_one(void) {

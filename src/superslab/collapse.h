@@ -15,6 +15,10 @@ void collapse_note(struct superslab *superslab);
 /** So many SuperSlabs were made with huge pages, each of which a noted one is to follow; relaxed: a hint. */
 extern atomic_uint collapse_owed HAK_HIDDEN;
 
+/** The last one that was looked at is in use altogether, and much of it was never written: blocks of this program are not written whole. New SuperSlabs get
+ * small pages then, and the next look is owed for each; relaxed: a hint. */
+extern atomic_bool collapse_finds_sparse HAK_HIDDEN;
+
 /** Makes a huge page that is owed, if a noted SuperSlab is fit for it. Opens files (os_files_are_safe). Takes as long as the first touch of a huge page, and a copy of
  * 2 MiB: 0.6 ms, 20 ms where the kernel has to make room for one (docs/decisions/0041). Keeps errno. The caller keeps the purger away, so that
  * nothing is given back meanwhile, and holds no lock of a heap. */

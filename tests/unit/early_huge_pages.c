@@ -175,6 +175,29 @@ static void a_protected_page_bars_its_own_unit_alone(void **state) {
   contents_are_there();
 }
 
+/* As a server's buffers are: a huge page would be in memory for a page or two of each. */
+static void blocks_that_are_not_written_whole_stay_in_small_pages(void **state) {
+  (void)state;
+  enum { BUFFER = 16 * 1024, WRITTEN = 1000, BUFFERS = 4 * HUGE_PAGES_FROM / BUFFER };
+  static unsigned char *buffers[BUFFERS];
+  if (!kernel_collapses()) skip();
+  size_t whole = 0;
+  for (size_t i = 0; i < BUFFERS; i++) {
+    assert_non_null(buffers[i] = hak_malloc(BUFFER));
+    memset(buffers[i], 1, WRITTEN);
+    if (i % (UNIT_BYTES / BUFFER) == 0) whole += superslab_is_whole(map_superslab(buffers[i]));
+  }
+  /* The first one that was to have a huge page: nothing was known. */
+  assert_in_range(whole, 0, 2);
+  /* They are used after all. */
+  for (size_t i = 0; i < BUFFERS; i++) memset(buffers[i], 1, BUFFER);
+  grow(HUGE_PAGES_FROM);
+  for (size_t i = whole = 0; i < count; i += PER_UNIT / 4)
+    whole += superslab_is_whole(map_superslab(blocks[i]));
+  assert_in_range(whole, 4 * (HUGE_PAGES_FROM / UNIT_BYTES - 4), SIZE_MAX);
+  for (size_t i = 0; i < BUFFERS; i++) hak_free(buffers[i]);
+}
+
 static void not_without_the_option(void **state) {
   (void)state;
 #if HAK_FAST
@@ -249,6 +272,7 @@ int main(void) {
       TEST(pages_that_a_fork_shares_stay_shared),
       TEST(what_was_given_back_stays_away),
       TEST(a_protected_page_bars_its_own_unit_alone),
+      TEST(blocks_that_are_not_written_whole_stay_in_small_pages),
       TEST(not_without_the_option),
       TEST(one_that_was_emptied_meanwhile_goes_afterwards),
       TEST(one_that_is_used_again_meanwhile_stays),
