@@ -50,7 +50,7 @@ static bool can_tell(const char *path, struct stat *meant) {
 }
 
 static bool is_meant(long file, const struct stat *meant) {
-  struct stat seen = {0};
+  struct stat seen; /* written by the kernel; to clear it would call libc */
   return os_file_status((int)file, "", &seen, AT_EMPTY_PATH) && seen.st_dev == meant->st_dev &&
          seen.st_ino == meant->st_ino;
 }
@@ -72,7 +72,7 @@ static long move_up(long file, const char *path) {
       high = OS_CALL(SYS_fcntl, file, F_DUPFD_CLOEXEC, limit - HIGH_ROOM);
   }
   if (high < 0) return file; /* all numbers are taken */
-  struct stat meant = {0};
+  struct stat meant;
   bool told = can_tell(path, &meant);
   if (told && !is_meant(high, &meant)) { /* both are the program's */
     OS_CALL(SYS_close, high);
