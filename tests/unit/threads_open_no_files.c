@@ -85,6 +85,7 @@ static void it_pays_what_growth_owes(void **state) {
 static int start(void **state) {
   (void)state;
   options_at_start();
+  SET_OPTION(BACKGROUND, BACKGROUND_AUTO);
   SET_OPTION(PROF_RATE, 100000);
   return 0;
 }
