@@ -5,9 +5,9 @@
 #include "release/release.h"
 
 HAK_EXPORT hak_heap *hak_heap_create(const char *name, size_t limit) {
-  struct hak_heap *heap = named_create(name, limit == 0 ? SIZE_MAX : limit);
-  if (heap == NULL && release_for_refused())
-    heap = named_create(name, limit == 0 ? SIZE_MAX : limit);
+  size_t most = limit == 0 ? SIZE_MAX : limit;
+  struct hak_heap *heap = named_create(name, most);
+  if (heap == NULL && release_for_refused()) heap = named_create(name, most);
   if (heap == NULL) errno = ENOMEM;
   return heap;
 }

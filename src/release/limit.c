@@ -95,7 +95,6 @@ static bool helper_is_at_it(void) {
 static bool wakes_helper(size_t coming) {
   asked.coming = coming;
   atomic_store_explicit(&request, ASKED, memory_order_release);
-  release_get_ready(true); /* starts it */
   return release_ring() || !take_back(ASKED);
 }
 

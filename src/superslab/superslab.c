@@ -33,13 +33,14 @@ static void advise_huge_pages(struct superslab *superslab, struct unit_run run, 
     return;
   if (as_sample && wanted) wanted = dense_expected(DENSE_SPANS, superslab) == DENSE_YES;
   else if (as_sample) dense_offer(DENSE_SPANS, superslab);
-  bool looks = wanted;
-  if (!as_sample && atomic_load_explicit(&collapse_finds_sparse, memory_order_relaxed))
-    wanted = false;
-  if (!wanted && !as_sample) collapse_note(superslab);
-  if (wanted && unit_advise_huge(run.base, 1))
+  bool sparse =
+      wanted && !as_sample && atomic_load_explicit(&collapse_finds_sparse, memory_order_relaxed);
+  if (!as_sample && (!wanted || sparse)) collapse_note(superslab);
+  if (!wanted) return;
+  if (!sparse) {
+    if (!unit_advise_huge(run.base, 1)) return;
     atomic_store_explicit(&superslab->huge_pages, true, memory_order_relaxed);
-  else if (wanted || !looks) return;
+  }
   atomic_fetch_add_explicit(&collapse_owed, 1, memory_order_relaxed);
 }
 

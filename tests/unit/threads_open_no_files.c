@@ -64,7 +64,7 @@ static void it_has_read_what_others_asked_for(void **state) {
 }
 
 static void *wait_for_debts(void *argument) {
-  for (int i = 0; i < 5000 && atomic_load(&collapse_owed) > 0; i++) usleep(1000);
+  for (int i = 0; i < 10000 && atomic_load(&collapse_owed) > 0; i++) usleep(1000);
   return argument;
 }
 
@@ -72,13 +72,15 @@ static void it_pays_what_growth_owes(void **state) {
   (void)state;
   pthread_t thread;
   if (option_value(SS_HUGEPAGE) != HUGEPAGE_THP) skip();
-  /* A second thread, so that there is a helper; this one grows by one more SuperSlab. */
+  /* A second thread, so that there is a helper; this one grows, which wakes it. */
   assert_int_equal(pthread_create(&thread, NULL, wait_for_debts, NULL), 0);
-  for (int i = 0; i < 5000 && atomic_load(&collapse_owed) > 0; i++) {
-    hak_free(hak_malloc(300000));
+  for (int i = 0; i < 10000 && atomic_load(&collapse_owed) > 0; i++) {
+    if (i % 100 == 0)
+      for (int k = 0; k < 100; k++) assert_non_null(hak_malloc(SIZE));
     usleep(1000);
   }
   assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(atomic_load(&collapse_owed), 0);
   assert_int_equal(atomic_load(&by_others), 0);
 }
 

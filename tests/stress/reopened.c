@@ -1,0 +1,57 @@
+/* reopened.c - one thread allocates, another closes a descriptor and puts a file in its place again and again, as programs do with 0 to 2: it never loses
+ * the file, nor finds another one there. Once a helper is there: before that a file is open for a moment (hakmem(5), System calls).
+ *
+ * usage: reopened [start]     start: counts from the start on, and says how often it was so */
+#include "kit.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SIZE = 8000, BLOCKS = 40000, HELPER_BLOCKS = 3000, OLD_MS = 200 };
+
+static atomic_size_t taken;
+static atomic_bool goes_on;
+
+static void *grow(void *argument) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    while (i == HELPER_BLOCKS && !atomic_load(&goes_on)) usleep(1000);
+    void *block = malloc(SIZE);
+    CHECK(block != NULL, "out of memory");
+    memset(block, 1, SIZE);
+    atomic_store(&taken, i + 1);
+  }
+  return argument;
+}
+
+int main(int argc, char **argv) {
+  bool from_start = argc > 1 && strcmp(argv[1], "start") == 0;
+  kit_start();
+  kit_watchdog(200);
+  struct stat wanted, seen;
+  int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  CHECK(file > 0 && fstat(file, &wanted) == 0, "cannot open /dev/zero");
+  pthread_t thread;
+  atomic_store(&goes_on, from_start);
+  CHECK(pthread_create(&thread, NULL, grow, NULL) == 0, "cannot create a thread");
+  if (!from_start) {
+    while (atomic_load(&taken) < HELPER_BLOCKS) usleep(1000);
+    usleep(OLD_MS * 1000);
+    atomic_store(&goes_on, true);
+  }
+  size_t turns = 0, lost = 0, others = 0;
+  for (; atomic_load(&taken) < BLOCKS; turns++) {
+    close(0);
+    dup2(file, 0);
+    if (fstat(0, &seen) != 0) lost++;
+    else if (seen.st_ino != wanted.st_ino || seen.st_dev != wanted.st_dev) others++;
+  }
+  pthread_join(thread, NULL);
+  printf("%zu turns: 0 lost in %zu, another file there in %zu\n", turns, lost, others);
+  CHECK(from_start || lost + others == 0, "a descriptor of the program was touched");
+  return 0;
+}
