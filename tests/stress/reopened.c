@@ -12,20 +12,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIZE = 8000, BLOCKS = 40000, HELPER_BLOCKS = 3000, OLD_MS = 200 };
+enum {
+  SIZE = 8000,
+  BLOCKS = 40000,
+  HELPER_BLOCKS = 3000,
+  WAIT_MS = 20000,
+  OWN_LINKS = 2,
+  THREADS = 3
+};
 
 static atomic_size_t taken;
 static atomic_bool goes_on;
 
 static void *grow(void *argument) {
   for (size_t i = 0; i < BLOCKS; i++) {
-    while (i == HELPER_BLOCKS && !atomic_load(&goes_on)) usleep(1000);
+    if (i >= HELPER_BLOCKS && !atomic_load(&goes_on)) usleep(1000); /* a helper comes with growth */
     void *block = malloc(SIZE);
     CHECK(block != NULL, "out of memory");
     memset(block, 1, SIZE);
     atomic_store(&taken, i + 1);
   }
   return argument;
+}
+
+/* A directory has a link for each one in it, and two of its own. */
+static bool helper_has_come(void) {
+  struct stat tasks;
+  for (int i = 0; i < WAIT_MS; i++) {
+    if (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink >= OWN_LINKS + THREADS) return true;
+    usleep(1000);
+  }
+  return false;
 }
 
 int main(int argc, char **argv) {
@@ -39,8 +56,7 @@ int main(int argc, char **argv) {
   atomic_store(&goes_on, from_start);
   CHECK(pthread_create(&thread, NULL, grow, NULL) == 0, "cannot create a thread");
   if (!from_start) {
-    while (atomic_load(&taken) < HELPER_BLOCKS) usleep(1000);
-    usleep(OLD_MS * 1000);
+    CHECK(helper_has_come(), "no helper came");
     atomic_store(&goes_on, true);
   }
   size_t turns = 0, lost = 0, others = 0;
