@@ -54,6 +54,15 @@ class Run(unittest.TestCase):
                 code, lines = self.run_it(test, changed)
                 self.assertEqual((code, lines[-1]), (1, closing))
 
+    def test_failures_stand_at_the_end(self) -> None:
+        closing = "75% tests passed, 1 tests failed out of 4"
+        named = f'@printf "FAILED   check: unit.a\\n         | unit_a.c:7: why\\n{closing}\\n"; exit 1'.replace("%", "%%")
+        shown = ["FAILED   check: unit.a", "         | unit_a.c:7: why"]
+        for test, changed in ((named, PASSED), (PASSED, named)):
+            with self.subTest((test, changed)):
+                lines = self.run_it(test, changed)[1]
+                self.assertEqual(lines[-4:-2], shown)
+
     def test_lint_does_not_hide_the_tests(self) -> None:
         code, lines = self.run_it(PASSED, PASSED, lint="echo bad; exit 1")
         self.assertEqual((code, lines[-1]), (1, "100% tests passed, 0 tests failed out of 8"))

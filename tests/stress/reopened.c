@@ -16,6 +16,7 @@ enum {
   SIZE = 8000,
   BLOCKS = 40000,
   HELPER_BLOCKS = 3000,
+  LARGE = 200000,
   WAIT_MS = 20000,
   OWN_LINKS = 2,
   THREADS = 3
@@ -26,8 +27,11 @@ static atomic_bool goes_on;
 
 static void *grow(void *argument) {
   for (size_t i = 0; i < BLOCKS; i++) {
-    if (i >= HELPER_BLOCKS && !atomic_load(&goes_on)) usleep(1000); /* a helper comes with growth */
-    void *block = malloc(SIZE);
+    if (i >= HELPER_BLOCKS && !atomic_load(&goes_on)) {
+      mem_free(mem_malloc(LARGE)); /* a helper comes with it, also where no sampler calls for one */
+      usleep(1000);
+    }
+    void *block = mem_malloc(SIZE);
     CHECK(block != NULL, "out of memory");
     memset(block, 1, SIZE);
     atomic_store(&taken, i + 1);
