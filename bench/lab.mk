@@ -163,9 +163,9 @@ charts: lab-setup
 # Of hakmem top, for the documentation.
 .PHONY: pictures
 pictures: lab-setup
-	@bash scripts/setup.sh build test
-	@cmake --preset standard -DBUILD_TESTING=ON >/dev/null
-	@cmake --build build/standard -j $(JOBS) --target hakmem_targets tools_server
+	@bash scripts/setup.sh build programs
+	@cmake --preset standard >/dev/null
+	@cmake --build build/standard -j $(JOBS) --target hakmem_targets
 	@build/lab/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  -r docs/pictures/requirements.txt
 	@build/lab/venv/bin/python docs/pictures/top.py docs/pictures/top.svg

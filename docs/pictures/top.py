@@ -1,4 +1,4 @@
-"""Takes the picture of `hakmem top` in the documentation: the program itself, on a terminal, looking at a server under load.
+"""Takes the picture of `hakmem top` in the documentation: the program itself, on a terminal, looking at redis under load.
 
 Usage: make pictures [OUTPUT=docs/pictures/top.svg]
 """
@@ -8,6 +8,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +24,16 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 ROWS, COLUMNS = 30, 96
+# Keys of all lengths, which are written and deleted.
+LOAD = """while ! redis-cli -s "$1" ping >/dev/null 2>&1; do sleep 0.1; done
+while :; do
+  for length in 60 300 1500 7000; do
+    redis-benchmark -s "$1" -q -c 20 -n 20000 -r 40000 -d $length -t set,lpush,hset
+    redis-benchmark -s "$1" -q -c 20 -n 20000 -r 40000 del key:__rand_int__
+  done
+  redis-cli -s "$1" del mylist myhash
+done
+"""
 # rich's own page loads a font from the network.
 PAGE = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <title>hakmem top</title>
@@ -94,13 +105,14 @@ def main() -> None:
     build = Path(arguments.build).resolve()
     environment = {**os.environ, "LD_PRELOAD": str(build / "libhakmem.so")}
     with tempfile.TemporaryDirectory() as directory:
-        program = Path(directory, "server")
-        program.symlink_to(build / "tests/tools/tools_server")
-        server = subprocess.Popen([program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        socket = str(Path(directory, "socket"))
+        command = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory]
+        server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        load = subprocess.Popen(["sh", "-c", LOAD, "sh", socket], stdout=subprocess.DEVNULL, start_new_session=True)
         try:
-            server.stdout.readline()
             screen = watch(str(build / "hakmem"), server.pid, arguments.seconds)
         finally:
+            os.killpg(load.pid, signal.SIGKILL)
             server.kill()
             server.wait()
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))
