@@ -50,8 +50,11 @@ struct setting setting_of(const struct option_row *option) {
   const char *source, *name = text_of("HAKMEM_PROFILE", &source);
   long profile = -1;
   if (name != NULL) profile = profile_find(name);
-  bool of_profile = profile >= 0 && option != profile_option;
-  if (profile < 0) profile = profile_find("balanced");
+  long balanced = profile_find("balanced");
+  if (profile < 0) profile = balanced;
+  /* As `hakmem options --effective` says it of a process: a default that the profile has changed. */
+  bool of_profile =
+      option != profile_option && option->defaults[profile] != option->defaults[balanced];
   struct setting setting = {.value = option->defaults[profile],
                             .source = of_profile ? "profile" : "default"};
   const char *text = text_of(option->name, &source);

@@ -77,6 +77,8 @@ class Options(TestCase):
         self.assertEqual(plain["HAKMEM_SS_OS_STATS"], "0 (default)")
         lean = current(HAKMEM_PROFILE="lean", HAKMEM_SS_OS_STATS="1")
         self.assertEqual(lean["HAKMEM_PROFILE"], "lean (environment)")
+        changed = {name for name, value in lean.items() if value.endswith("(profile)")}
+        self.assertEqual(changed, {"HAKMEM_SS_MEM_LEAN", "HAKMEM_WARM_POOL_MB", "HAKMEM_WARM_POOL_DECAY_MS"})
         self.assertEqual(lean["HAKMEM_SS_MEM_LEAN"], "1 (profile)")
         self.assertEqual(lean["HAKMEM_SS_OS_STATS"], "1 (environment)")
         with tempfile.NamedTemporaryFile("w") as file:
