@@ -27,7 +27,11 @@ static void *resize_in_place(void *pointer, const struct block *block, size_t si
   if (block->tier == BLOCK_LARGE) return large_resize(block->slab, size) ? pointer : NULL;
   if (size <= LARGE_MAX && !keeps_half) return NULL;
   struct superslab *superslab = huge_resize(block->superslab, pointer, size);
-  return superslab != NULL ? superslab->base : NULL;
+  if (superslab == NULL) return NULL;
+  /* The kernel did not let it shrink. */
+  bool kept = size < block->usable && superslab->huge_usable == block->usable;
+  if (kept && block->usable > round_to_page(size)) guard_kept_size();
+  return superslab->base;
 }
 
 /* Not beyond a power of two, at which many programs end a buffer's growth: redis's nodes of a list at 8 KiB. */

@@ -204,7 +204,7 @@ static void beside_program(struct os_beside *beside, bool begins) {
 /* The key was made before the program's, so this runs before their destructors. These still have the heap: it is parked when
  * the key comes again, in the second round of destructors (glibc and musl make four, as long as values are set). Not later,
  * for a heap that was first made by a destructor, in the second round, would never be parked then: which round it is,
- * nobody tells. Whatever is freed after that borrows a heap. */
+ * nobody tells. (One that is first made in the last round never is.) Whatever is freed after that borrows a heap. */
 static void at_thread_end(void *cache) {
   if (!thread_ends) {
     thread_ends = true;

@@ -23,11 +23,15 @@ void heap_each_lock_in_use(lock_visit *visit, void *argument) {
 void heap_fork_prepare(void) {
   struct thread_cache *cache = cache_if_any();
   struct arena *mine = cache != NULL ? arena_beside(cache) : NULL;
-  /* Those who wait for another's heap can wait: they are at no allocation, or memory has run out. But one of them may have taken
-   * the lock by now, and what it guards is its own then. Where guests are, they may hold what libc waits for (lock.h); nobody is a guest of a guest. */
+  /* Those who wait for another's heap can wait for long: they are at no allocation, or memory has run out (LOCK_KEPT_MS). But one of them
+   * may have taken the lock by now, and what it guards is its own then. Where guests are, they may hold what libc waits for (lock.h); nobody is a guest of a guest. */
   bool is_others = mine != NULL && !cache_is_guest(cache) && homes_is_shared(mine);
   bool kept = mine != NULL && !is_others && lock_keep_for_fork(&mine->lock);
-  if (kept) remote_settle(mine);
+  if (kept) {
+    lock_acquire(&mine->lock); /* inside: nobody takes it away meanwhile */
+    remote_settle(mine);
+    lock_release(&mine->lock);
+  }
   for (struct arena *arena = arena_first(); arena != NULL; arena = arena->next) {
     if (arena == mine && kept) continue;
     if (parked_is_moved_here(arena) && !homes_is_shared(cache_beside(arena)->arena))

@@ -4,6 +4,9 @@
  * calls a function of the program's under the lock of the list of libraries, which dlclose takes when it has the one of thread-local
  * storage already; pthread_create takes that. Both are known by name and length. Where the loader's is not, all of its code
  * counts. Old addresses in it are found on the stacks of most programs, from the binding of functions, of these two functions hardly ever.
+ *
+ * And dlopen allocates while its list of libraries with thread-local storage is too short for their number, by which pthread_create ends the
+ * program. All that opens or closes a library does so below _dl_catch_exception, which is libc's until 2.36, then the loader's.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -25,7 +28,7 @@
 struct code {
   uintptr_t low, high; /* the same: none */
 };
-enum { IN_LOADER, IN_LIBC, CODES };
+enum { IN_LOADER, IN_LIBC, IN_CATCH, CODES };
 static _Atomic uintptr_t known[CODES][2] HAK_START_DATA;
 static atomic_bool is_known HAK_START_DATA;
 
@@ -57,21 +60,24 @@ static bool find_function(const struct loaded *library, const char *name, struct
   return true;
 }
 
-static struct code in_loader(void) {
+#define CATCH "_dl_catch_exception"
+
+static void find_in_loader(struct code codes[CODES]) {
   uintptr_t base = getauxval(AT_BASE);
-  if (base == 0) return (struct code){0, 0};
+  if (base == 0) return;
   struct image image = image_at(base);
   struct loaded loader;
-  if (image.dynamic != NULL && loaded_at(base, image.dynamic, &loader))
-    (void)find_function(&loader, "_dl_deallocate_tls", &image.code);
-  return image.code;
+  codes[IN_LOADER] = image.code;
+  if (image.dynamic == NULL || !loaded_at(base, image.dynamic, &loader)) return;
+  (void)find_function(&loader, "_dl_deallocate_tls", &codes[IN_LOADER]);
+  (void)find_function(&loader, CATCH, &codes[IN_CATCH]);
 }
 
-static struct code in_libc(void) {
+static void find_in_libc(struct code codes[CODES]) {
   struct loaded libc;
-  struct code code = {0, 0};
-  if (loaded_libc(&libc)) (void)find_function(&libc, "dl_iterate_phdr", &code);
-  return code;
+  if (!loaded_libc(&libc)) return;
+  (void)find_function(&libc, "dl_iterate_phdr", &codes[IN_LIBC]);
+  (void)find_function(&libc, CATCH, &codes[IN_CATCH]);
 }
 
 static void find(struct code codes[CODES]) {
@@ -82,8 +88,9 @@ static void find(struct code codes[CODES]) {
                                atomic_load_explicit(&known[i][1], memory_order_relaxed)};
     return;
   }
-  codes[IN_LOADER] = in_loader();
-  codes[IN_LIBC] = in_libc();
+  memset(codes, 0, CODES * sizeof *codes);
+  find_in_loader(codes);
+  find_in_libc(codes);
   for (unsigned i = 0; i < CODES; i++) {
     atomic_store_explicit(&known[i][0], codes[i].low, memory_order_relaxed);
     atomic_store_explicit(&known[i][1], codes[i].high, memory_order_relaxed);

@@ -79,6 +79,10 @@ void lock_pass_wake_on(void) {
   if (slept_for != NULL) (void)futex_wake(&slept_for->state, 1);
 }
 
+static uint32_t patience(uint32_t state) {
+  return (state & LOCK_KEPT) != 0 ? LOCK_KEPT_MS : LOCK_PATIENCE_MS;
+}
+
 void lock_wait(struct lock *lock) {
   uint32_t self = lock_self();
   lock_pass_wake_on(); /* this is a handler's, if there is one */
@@ -88,16 +92,18 @@ void lock_wait(struct lock *lock) {
   if (spin(lock, self)) return;
   struct lock *interrupted = slept_for;
   slept_for = lock;
-  bool waited = false; /* long enough for one that is held for a fork */
+  uint32_t waited_ms = 0; /* in vain, for one that is held for a fork */
   for (;;) {
     uint32_t state = look(lock);
     /* With LOCK_WAITERS, since others may sleep too; one that is left behind only costs a needless wake. */
     if (enter(lock, state, self | LOCK_WAITERS)) break;
     if (state == 0) continue;
     bool for_fork = (state & LOCK_FOR_FORK) != 0;
-    bool may_take = for_fork && waited && (state & (LOCK_INSIDE | LOCK_KEPT)) == 0;
+    bool may_take = for_fork && (state & LOCK_INSIDE) == 0 && waited_ms >= patience(state);
     if (may_take && change(lock, state, self | LOCK_WAITERS)) break;
-    if (!may_take) waited = sleep_on(lock, state, for_fork ? LOCK_PATIENCE_MS : OS_NO_TIMEOUT);
+    if (may_take) continue;
+    bool in_vain = sleep_on(lock, state, for_fork ? LOCK_PATIENCE_MS : OS_NO_TIMEOUT);
+    waited_ms = in_vain ? waited_ms + LOCK_PATIENCE_MS : 0;
   }
   slept_for = interrupted;
 }
@@ -146,11 +152,13 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
   uint32_t self = lock_self(), as = self | LOCK_FOR_FORK;
   struct lock *interrupted = slept_for;
   slept_for = lock;
+  uint32_t kept_ms = LOCK_KEPT_MS;
   for (;;) {
     uint32_t state = look(lock);
     if ((state & ~LOCK_FLAGS) == self) break; /* for this fork, or interrupted inside */
-    bool for_fork = (state & LOCK_FOR_FORK) != 0 && (state & (LOCK_INSIDE | LOCK_KEPT)) == 0;
-    bool may_take = state == 0 || (for_fork && *patience_ms == 0);
+    bool for_fork = (state & LOCK_FOR_FORK) != 0 && (state & LOCK_INSIDE) == 0;
+    bool over = *patience_ms == 0 && ((state & LOCK_KEPT) == 0 || kept_ms == 0);
+    bool may_take = state == 0 || (for_fork && over);
     if (may_take && change(lock, state, as | (state & LOCK_WAITERS))) break;
     if (may_take) continue;
     if (may_give_up && *patience_ms == 0) break;
@@ -158,6 +166,7 @@ void lock_acquire_for_fork(struct lock *lock, uint32_t *patience_ms, bool may_gi
     as |= LOCK_WAITERS; /* as in lock_wait */
     bool in_vain = sleep_on(lock, state, bounded ? 1 : OS_NO_TIMEOUT);
     if (in_vain && *patience_ms > 0) --*patience_ms;
+    if (in_vain && (state & LOCK_KEPT) != 0 && kept_ms > 0) kept_ms--;
   }
   /* The wake that came here was perhaps another's, who sleeps without end: all look again, and find a fork now. */
   if ((as & LOCK_WAITERS) != 0) futex_wake(&lock->state, INT_MAX);

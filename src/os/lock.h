@@ -26,12 +26,16 @@ struct lock {
 #define LOCK_WAITERS UINT32_C(1)  /* somebody may be asleep on it */
 #define LOCK_FOR_FORK UINT32_C(2) /* held by a thread that forks */
 #define LOCK_INSIDE UINT32_C(4)   /* the same, and it is in what the lock guards just now */
-#define LOCK_KEPT UINT32_C(8)     /* the same, and nobody takes it away */
+#define LOCK_KEPT UINT32_C(8)     /* the same, and it is taken away only after LOCK_KEPT_MS */
 #define LOCK_FLAGS (LOCK_WAITERS | LOCK_FOR_FORK | LOCK_INSIDE | LOCK_KEPT)
 
 /* A lock that is held for a fork is taken away after so many milliseconds. A fork of a process of a GiB takes some 10 ms; what
  * would wait for ever pays this once. */
 enum { LOCK_PATIENCE_MS = 20 };
+
+/* The same of one that is kept for a fork: a thread that waits for it may have what libc's fork waits for all the same, as it purges
+ * where memory is refused. A fork of some 100 GiB takes so long. */
+enum { LOCK_KEPT_MS = 1000 };
 
 /* The thread that holds the locks around fork (lock_self()), 0 when nobody forks. */
 extern _Atomic uint32_t lock_forking_thread HAK_HIDDEN;
@@ -106,7 +110,7 @@ HAK_INLINE enum lock_holder lock_holder(const struct lock *lock) {
  * To be set before the locks are taken, and called again at the end of the fork. */
 extern _Atomic(void (*)(void)) lock_settle_child HAK_HIDDEN;
 
-/** Nobody takes the lock away from now on, which the calling thread holds for its fork. False: it does not hold it for that, or
+/** Nobody takes the lock away in the next LOCK_KEPT_MS, which the calling thread holds for its fork. False: it does not hold it for that, or
  * not any more. */
 bool lock_keep_for_fork(struct lock *lock);
 

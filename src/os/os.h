@@ -187,8 +187,8 @@ bool os_refuses_all(void);
 /** Bytes of a page (4, 16 or 64 KiB), read once. */
 size_t os_page_size(void);
 
-/** Has libc perhaps called what is running in order to free a thread's storage, or for dl_iterate_phdr? It does so under a lock that
- * pthread_create takes, or that somebody waits for who has one of pthread_create's: no thread may be started. Looks at the nearest part
+/** Has libc perhaps called what is running in order to free a thread's storage, for dl_iterate_phdr, or in dlopen? It does so under a lock
+ * that pthread_create takes, or that somebody waits for who has one of pthread_create's: no thread may be started. Looks at the nearest part
  * of the stack, so that it makes no difference whose functions lie between; an old value there may say yes without a reason. False in
  * static programs, where process_vm_readv is refused, and with musl, which has no such calls. 64 system calls: for who is about to start a
  * thread. Any stack, keeps errno. */

@@ -19,7 +19,7 @@
 #include "superslab/unit_os.h"
 
 /* Between two questions to the kernel whether the program has one thread again: it is to end within 10 ms of that. Two scans are as
- * far apart as the longest of these, at least. */
+ * far apart as the longest of these, at least, and two looks whether a thread may be started now. */
 enum { ALONE_LEAST_MS = 1, ALONE_MOST_MS = 8 };
 
 static uint32_t interval_ms(void) {
@@ -171,11 +171,16 @@ enum start { STARTED, REFUSED, NOT_NOW };
 /* For the thread that has set `purger_helper`. A system that refused a thread is asked again only after a while, and a filter of system
  * calls stays for good. */
 static enum start start_thread(void) {
+  static _Atomic uint64_t put_off_ms; /* relaxed: a hint */
   uint64_t now = os_clock_ms();
+  if (now - atomic_load_explicit(&put_off_ms, memory_order_relaxed) < ALONE_MOST_MS) return NOT_NOW;
   enum os_welcome welcome =
       option_value(BACKGROUND) == BACKGROUND_ALWAYS ? OS_THREAD_WELCOME : os_thread_is_welcome();
   /* A filter may kill for the look. */
-  if (welcome == OS_THREAD_WELCOME && os_is_in_loader()) return NOT_NOW;
+  if (welcome == OS_THREAD_WELCOME && os_is_in_loader()) {
+    atomic_store_explicit(&put_off_ms, now, memory_order_relaxed);
+    return NOT_NOW;
+  }
   if (welcome == OS_THREAD_WELCOME && os_thread_start(helper_main)) return STARTED;
   atomic_store_explicit(&purger_refused_ms, welcome == OS_THREAD_NEVER ? REFUSED_FOR_GOOD : now,
                         memory_order_relaxed);

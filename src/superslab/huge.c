@@ -334,8 +334,8 @@ static bool huge_move_whole(struct superslab *superslab, size_t bytes) {
 static bool huge_extend(struct superslab *superslab, size_t units, size_t bytes) {
   size_t old = superslab->huge_units, more = units - old;
   char *end = superslab->base + (old << UNIT_SHIFT);
-  if (superslab->explicit_pages || !unit_extend(end, more, units - huge_units_for(bytes, false)))
-    return false;
+  size_t bare = units - huge_units_for(bytes, false);
+  if (superslab->explicit_pages || !unit_extend(end, more, bare, superslab->node)) return false;
   if (!map_set(end, more, superslab)) {
     unit_release(end, more, false, superslab->node);
     return false;

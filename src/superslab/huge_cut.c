@@ -27,14 +27,19 @@ static size_t front_bytes(const struct superslab *superslab) {
   return is_fenced(superslab) ? UNIT_BYTES - UNITS_GUARD : 0;
 }
 
+/* The mark comes first: another thread may get the place at once, and whoever checks copies looks for the mark. */
+static void unmap_as(struct superslab *superslab, uint32_t cut, char *from, size_t bytes) {
+  superslab->huge_cuts |= cut;
+  if (!os_unmap(from, bytes)) superslab->huge_cuts &= ~cut;
+}
+
 void huge_cut(struct superslab *superslab, bool from_os) {
   size_t tail = tail_bytes(superslab), front = front_bytes(superslab);
   if ((tail + front) * WORTH_SHARE < superslab->huge_usable || superslab->explicit_pages) return;
   if (!from_os && !unit_was_refused()) return;
   if (!os_memory_is_limited() || !mappings_have_room()) return;
-  if (tail > 0 && os_unmap(end_of(superslab) - tail, tail)) superslab->huge_cuts |= HUGE_CUT_TAIL;
-  if (front > 0 && os_unmap(superslab->base - UNIT_BYTES, front))
-    superslab->huge_cuts |= HUGE_CUT_FRONT;
+  if (tail > 0) unmap_as(superslab, HUGE_CUT_TAIL, end_of(superslab) - tail, tail);
+  if (front > 0) unmap_as(superslab, HUGE_CUT_FRONT, superslab->base - UNIT_BYTES, front);
 }
 
 bool huge_mend(struct superslab *superslab) {

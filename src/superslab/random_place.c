@@ -47,10 +47,13 @@ static uintptr_t draw_window(void) {
   uint64_t numbers[2];
   uintptr_t stack = (uintptr_t)&numbers,
             eighth = (uintptr_t)1 << (63 - __builtin_clzll(stack)) >> 2;
-  if (eighth < WINDOW_BYTES) return LEAF_BYTES; /* hardly any: right above the first 4 GiB */
   os_random(numbers);
-  uintptr_t windows = (eighth * 4 - WINDOW_BYTES) / LEAF_BYTES;
-  uintptr_t drawn = eighth + (uintptr_t)(mix(numbers[0]) % windows) * LEAF_BYTES, expected = 0;
+  uintptr_t drawn = LEAF_BYTES,
+            expected = 0; /* where there is hardly any: right above the first 4 GiB */
+  if (eighth >= WINDOW_BYTES) {
+    uintptr_t windows = (eighth * 4 - WINDOW_BYTES) / LEAF_BYTES;
+    drawn = eighth + (uintptr_t)(mix(numbers[0]) % windows) * LEAF_BYTES;
+  }
   if (os_memory_is_limited()) drawn |= IS_NARROW;
   atomic_fetch_add_explicit(&sequence, numbers[1], memory_order_relaxed);
   /* Of several threads that draw, one decides. */

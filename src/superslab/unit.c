@@ -11,7 +11,7 @@
 #include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
-enum { VICTIMS = 8, TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
+enum { TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
 
 /* Something had to go from the pool when this thread took a unit. */
 static _Thread_local bool to_settle __attribute__((tls_model("initial-exec")));
@@ -29,14 +29,26 @@ static bool take_warm(size_t units, size_t alignment, unsigned node, struct unit
   return found;
 }
 
+/* Gives one run back of those that have to go. One at a time: a run that is out of the pool and still mapped is lost to the child of a fork
+ * that comes then, and the fork waits just while the kernel unmaps the first of several. */
+static bool give_back_victim(void) {
+  struct warm_run victim;
+  unit_pool_lock();
+  bool found = warm_take_victim(&unit_pool, 0, unit_above_target(), &victim);
+  unit_pool_unlock();
+  if (found) unit_give_back(victim);
+  return found;
+}
+
+/* Bounded: where the kernel refuses to unmap, the run comes back into the pool. */
+static void give_back_victims(void) {
+  for (int round = 0; round < WARM_RUNS && give_back_victim(); round++) continue;
+}
+
 void unit_settle(void) {
-  struct warm_run victims[VICTIMS];
   if (HAK_LIKELY(!to_settle)) return;
   to_settle = false;
-  unit_pool_lock();
-  size_t count_victims = warm_take_victims(&unit_pool, 0, unit_above_target(), victims, VICTIMS);
-  unit_pool_unlock();
-  unit_give_back_all(victims, count_victims);
+  give_back_victims();
 }
 
 bool unit_could_fit(size_t units, size_t alignment) {
@@ -57,19 +69,16 @@ static struct unit_run map_missed(size_t units, size_t alignment, size_t ahead, 
 }
 
 static size_t trim(size_t most_mappings) {
-  struct warm_run victims[VICTIMS];
   size_t bytes = 0;
-  /* At most as many rounds as fill the pool once: a run that cannot be unmapped comes back. */
-  for (int round = 0; round < WARM_RUNS / VICTIMS; round++) {
-    size_t picked = 0;
+  /* One at a time, and at most as many as fill the pool once: as in give_back_victims. */
+  for (int round = 0; round < WARM_RUNS; round++) {
+    struct warm_run run = {0};
     unit_pool_lock();
-    while (picked < VICTIMS && unit_pool.count > 0) victims[picked++] = warm_remove(&unit_pool, 0);
+    if (unit_pool.count > 0) run = warm_remove(&unit_pool, 0);
     unit_pool_unlock();
-    for (size_t i = 0; i < picked; i++) {
-      bytes += victims[i].units << UNIT_SHIFT;
-      unit_give_back(victims[i]);
-    }
-    if (picked < VICTIMS) break;
+    if (run.base == NULL) break;
+    bytes += run.units << UNIT_SHIFT;
+    unit_give_back(run);
   }
   return bytes + unit_unmap_kept(INT32_MAX, most_mappings);
 }
@@ -108,25 +117,23 @@ struct unit_run unit_acquire(size_t units, size_t alignment) {
 }
 
 static void release(struct warm_run run) {
-  struct warm_run victims[VICTIMS];
   size_t units = run.units - warm_bare(&run);
   unit_count(&unit_counts.released, 1);
   if (option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF)
     unit_count(&unit_counts.decommit_disabled, 1);
   run.since_ms = os_clock_ms();
   bool keep = true, inserted = false;
-  /* One round, unless more than VICTIMS have to go. Bounded: where the kernel refuses to unmap, the
-   * victims come back into the pool. */
-  for (int round = 0; round < WARM_RUNS / VICTIMS && keep && !inserted; round++) {
-    size_t count_victims = 0;
+  /* A round for each that has to go before; bounded as in give_back_victims. */
+  for (int round = 0; round < WARM_RUNS && keep && !inserted; round++) {
+    struct warm_run victim;
     unit_pool_lock();
     keep = units <= warm_budget(&unit_pool) && !unit_above_target();
-    if (keep) count_victims = warm_take_victims(&unit_pool, units, false, victims, VICTIMS);
-    else warm_no_room_for(&unit_pool, units);
-    inserted = keep && !warm_is_full(&unit_pool) && count_victims < VICTIMS;
+    bool goes = keep && warm_take_victim(&unit_pool, units, false, &victim);
+    if (!keep) warm_no_room_for(&unit_pool, units);
+    inserted = keep && !goes && !warm_is_full(&unit_pool);
     if (inserted) warm_insert(&unit_pool, run);
     unit_pool_unlock();
-    unit_give_back_all(victims, count_victims);
+    if (goes) unit_give_back(victim);
   }
   if (!inserted) unit_give_back(run);
   unit_free_lazily();
@@ -190,19 +197,14 @@ size_t unit_prewarm(size_t units) {
 }
 
 size_t unit_age(void) {
-  struct warm_run victims[VICTIMS];
-  size_t picked = VICTIMS, unexpired = 0;
+  size_t unexpired = 0;
   if (option_value(WARM_POOL_DECAY_MS) == 0) return 0;
   unit_free_lazily();
-  for (int round = 0; round < WARM_RUNS / VICTIMS && picked == VICTIMS; round++) {
-    unit_pool_lock();
-    picked = warm_take_victims(&unit_pool, 0, unit_above_target(), victims, VICTIMS);
-    unexpired = 0;
-    for (size_t i = 0; i < unit_pool.count; i++)
-      if (!unit_pool.runs[i].lazily_freed) unexpired += unit_pool.runs[i].units << UNIT_SHIFT;
-    unit_pool_unlock();
-    unit_give_back_all(victims, picked);
-  }
+  give_back_victims();
+  unit_pool_lock();
+  for (size_t i = 0; i < unit_pool.count; i++)
+    if (!unit_pool.runs[i].lazily_freed) unexpired += unit_pool.runs[i].units << UNIT_SHIFT;
+  unit_pool_unlock();
   descriptors_give_states();
   if (mappings_have_room()) unit_unmap_kept(KEPT_AT_ONCE, MAPPINGS_MOST);
   return option_value(SS_MEM_LEAN_DECOMMIT) == DECOMMIT_OFF ? 0 : unexpired;

@@ -166,7 +166,17 @@ char *unit_move_run(char *base, size_t units, size_t more, size_t used) {
   return moved;
 }
 
-bool unit_extend(char *end, size_t units, size_t bare) {
+/* What a block gave up when it shrank lies there, or what was joined with it. */
+static bool take_from_pool(const char *end, size_t units, unsigned node) {
+  unit_pool_lock();
+  bool found = warm_take_at(&unit_pool, end, units, node);
+  unit_pool_unlock();
+  if (found) unit_count(&unit_counts.acquired, 1);
+  return found;
+}
+
+bool unit_extend(char *end, size_t units, size_t bare, unsigned node) {
+  if (bare == 0 && take_from_pool(end, units, node)) return true;
   if (os_map_at(end, units << UNIT_SHIFT) == NULL) return false;
   map_prepare(end, units);
   mappings_set(end, units, MAPPING_PLAIN);

@@ -14,9 +14,9 @@ enum unit_move unit_move(char *from, char *to);
 /** Units of new address space, of which the first `empty` are for pages to be moved into and have none, nor have the last `bare`. The others get
  * pages of the warm pool as far as there are, and so need not be zero. With `empty` > 0 none are explicit huge pages. */
 struct unit_run unit_reserve(size_t units, size_t empty, size_t bare);
-/** Adds `count` units right behind a run of ours, all but the last `bare` with pages of the warm pool as far as there are; false when that
- * address range is taken. */
-bool unit_extend(char *end, size_t count, size_t bare);
+/** Adds `count` units right behind a run of ours on `node`, all but the last `bare` with pages of the warm pool as far as there are; without
+ * bare ones also those that lie there in the pool. False when that address range is taken. */
+bool unit_extend(char *end, size_t count, size_t bare, unsigned node);
 
 /** Makes a run of units `more` units longer, at another place that its pages move to. Of address space it needs `more` and one unit for a
  * moment, where others need room for the block twice: a limit (RLIMIT_AS, RLIMIT_DATA) may have no more. The first `used` bytes are kept.

@@ -91,6 +91,17 @@ bool warm_take(struct warm_pool *pool, size_t units, size_t alignment, unsigned 
   return true;
 }
 
+bool warm_take_at(struct warm_pool *pool, const char *base, size_t units, unsigned node) {
+  for (size_t i = 0; i < pool->count; i++) {
+    const struct warm_run *run = &pool->runs[i];
+    if (run->base != base) continue;
+    bool fits = run->units >= units && !run->huge_pages && run->fenced == 0 && is_of(run, node);
+    if (fits) (void)cut(pool, i, units, false);
+    return fits;
+  }
+  return false;
+}
+
 size_t warm_take_pieces(struct warm_pool *pool, size_t units, unsigned node,
                         struct warm_run *pieces, size_t most) {
   size_t taken = 0;
@@ -205,21 +216,18 @@ bool warm_is_over(const struct warm_pool *pool, bool to_nothing) {
          find_old(pool) < pool->count;
 }
 
-size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
-                         struct warm_run *victims, size_t most) {
+bool warm_take_victim(struct warm_pool *pool, size_t incoming, bool to_nothing,
+                      struct warm_run *victim) {
+  if (pool->count == 0) return false;
+  size_t budget = to_nothing ? 0 : warm_budget(pool);
   bool full = incoming != 0 && warm_is_full(pool);
-  size_t taken = 0;
-  while (taken < most && pool->count > 0) {
-    size_t budget = to_nothing ? 0 : warm_budget(pool);
-    bool over = pool->units - pool->bare + incoming > budget || full;
-    size_t at = find_old(pool);
-    bool old = at < pool->count;
-    if (!over && !old) break;
-    struct warm_run run = victims[taken++] = warm_remove(pool, old ? at : 0);
-    full = false;
-    size_t gone = run.units - warm_bare(&run);
-    if (!old) warm_no_room_for(pool, gone);
-    else pool->grown_units -= gone < pool->grown_units ? gone : pool->grown_units;
-  }
-  return taken;
+  bool over = pool->units - pool->bare + incoming > budget || full;
+  size_t at = find_old(pool);
+  bool old = at < pool->count;
+  if (!over && !old) return false;
+  *victim = warm_remove(pool, old ? at : 0);
+  size_t gone = victim->units - warm_bare(victim);
+  if (!old) warm_no_room_for(pool, gone);
+  else pool->grown_units -= gone < pool->grown_units ? gone : pool->grown_units;
+  return true;
 }

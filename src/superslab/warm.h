@@ -71,17 +71,20 @@ bool warm_take_fenced(struct warm_pool *pool, size_t usable, unsigned node, stru
 bool warm_take_any_fenced(struct warm_pool *pool, size_t units, unsigned node,
                           struct warm_run *out);
 
+/** The first `units` of the run that begins at `base`, if it is as long, without guards and of ordinary pages. False: there is none. */
+bool warm_take_at(struct warm_pool *pool, const char *base, size_t units, unsigned node);
+
 /** Up to `most` runs without guards that together have at most `units`, the longest first; returns how many. */
 size_t warm_take_pieces(struct warm_pool *pool, size_t units, unsigned node,
                         struct warm_run *pieces, size_t most);
 
-/** Would warm_take_victims find one? */
+/** Would warm_take_victim find one? */
 bool warm_is_over(const struct warm_pool *pool, bool to_nothing);
 
-/** Takes out up to `most` runs that have to go: those that are too old, and from the front what is over the budget once
- * `incoming` units are in. `to_nothing`: there is no budget. Returns how many. */
-size_t warm_take_victims(struct warm_pool *pool, size_t incoming, bool to_nothing,
-                         struct warm_run *victims, size_t most);
+/** Takes out a run that has to go: one that is too old, or the first where the pool would be over its budget with `incoming` more units in
+ * it. `to_nothing`: there is no budget. False: none has to. */
+bool warm_take_victim(struct warm_pool *pool, size_t incoming, bool to_nothing,
+                      struct warm_run *victim);
 
 /** `units` go to the OS because the pool has no room. */
 void warm_no_room_for(struct warm_pool *pool, size_t units);

@@ -61,8 +61,8 @@ struct unit_run unit_reserve(size_t units, size_t empty, size_t bare) {
   (void)units, (void)empty, (void)bare;
   return (struct unit_run){0};
 }
-bool unit_extend(char *end, size_t count, size_t bare) {
-  (void)end, (void)count, (void)bare;
+bool unit_extend(char *end, size_t count, size_t bare, unsigned node) {
+  (void)end, (void)count, (void)bare, (void)node;
   return false;
 }
 void unit_account(ptrdiff_t units) { (void)units; }

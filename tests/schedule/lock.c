@@ -88,11 +88,22 @@ static void forks_and_holds(void) {
 static void forks_and_enters(void) { fork_and(true, false); }
 static void forks_and_waits(void) { fork_and(true, true); }
 
-/* Between the fork's own handlers it writes to what the lock guards, which nobody takes away then. */
+/* What it writes without being inside others see as well. (No time passes: nobody takes it away.) */
 static void forks_and_keeps(void) {
   uint32_t patience = 1;
   lock_acquire_for_fork(&lock, &patience, false);
   if (lock_keep_for_fork(&lock)) section();
+  lock_release_after_fork(&lock);
+}
+
+/* Between the fork's own handlers it changes what the lock guards. Who needs the lock takes it away later. */
+static void forks_keeps_and_waits(void) {
+  uint32_t patience = 1;
+  lock_acquire_for_fork(&lock, &patience, false);
+  if (lock_keep_for_fork(&lock)) hold();
+  copy_memory();
+  while (atomic_load_explicit(&first_has_ended, memory_order_relaxed) == 0)
+    (void)futex_wait(&first_has_ended, 0, (const struct timespec *)NULL);
   lock_release_after_fork(&lock);
 }
 
@@ -175,11 +186,12 @@ static const struct schedule_case cases[] = {
      .end = all_out,
      .timeouts = 2,
      .stale = 1},
-    {.name = "fork_keeps",
+    {.name = "fork_keeps", .start = start, .body = {hold, forks_and_keeps}, .end = all_out},
+    {.name = "fork_keeps_and_needs_the_other",
      .start = start,
-     .body = {hold, forks_and_keeps},
+     .body = {hold_and_tell, forks_keeps_and_waits},
      .end = all_out,
-     .timeouts = 2},
+     .timeouts = 3},
     {.name = "two_forks",
      .start = start,
      .body = {forks_and_enters, forks},
@@ -233,8 +245,7 @@ static const struct schedule_mutant mutants[] = {
     {"in_turn", "lock_release_in_turn", "wake", FAULT_DROPPED, "deadlock"},
     {"fork_enters", "leave", "and", FAULT_RELAXED, "race"},
     {"fork_needs_the_other", "leave", "and", FAULT_DROPPED, "may never end"},
-    {"fork_keeps", "lock_keep_for_fork", "compare", FAULT_DROPPED, "race"},
-    {"fork_keeps", "lock_keep_for_fork", "compare", FAULT_TORN, "race"},
+    {"fork_keeps_and_needs_the_other", "lock_keep_for_fork", "compare", FAULT_TORN, "race"},
     {"fork_keeps", "lock_release_after_fork", "compare", FAULT_RELAXED, "race"},
     {"fork_and_hold", "lock_release_after_fork", "compare", FAULT_UNCOMPARED, "race"},
     {"fork_two_wait", "lock_acquire_for_fork", "wake", FAULT_DROPPED, "deadlock"},

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include "large/large.h"
 #include "observe/counters.h"
@@ -423,9 +424,9 @@ static void mappings_are_bounded(void **state) {
 }
 
 /* Two processes: this program twice more, and once by fork. */
-static uintptr_t place_in_another(const char *program) {
+static uintptr_t place_in_another(const char *program, const char *how) {
   char command[300], text[100];
-  snprintf(command, sizeof command, "%s place", program);
+  snprintf(command, sizeof command, "%s %s", program, how);
   FILE *output = popen(command, "re");
   if (output == NULL || fgets(text, sizeof text, output) == NULL) abort();
   pclose(output);
@@ -441,9 +442,38 @@ static void guards_are_as_the_kernel_can(void **state) {
 
 static void processes_place_differently(void **state) {
   (void)state;
-  uintptr_t first = place_in_another(program), second = place_in_another(program);
+  uintptr_t first = place_in_another(program, "place"), second = place_in_another(program, "place");
   assert_true(first != 0 && second != 0);
   assert_int_not_equal(first, second);
+}
+
+/* A stack in the first 4 GiB looks as if the program had little address space. */
+static void processes_with_low_stacks_place_differently(void **state) {
+  (void)state;
+#ifdef MAP_32BIT
+  uintptr_t first = place_in_another(program, "place low"),
+            second = place_in_another(program, "place low");
+  assert_true(first != 0 && second != 0);
+  assert_int_not_equal(first, second);
+#endif
+}
+
+static void print_place(void) {
+  printf("%" PRIxPTR "\n", (uintptr_t)unit_acquire(1, UNIT_BYTES).base);
+}
+
+static void print_place_from_low_stack(void) {
+#ifdef MAP_32BIT
+  static ucontext_t here, there;
+  enum { STACK_BYTES = 256 * KIB };
+  void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  if (stack == MAP_FAILED || getcontext(&there) != 0) abort();
+  there.uc_stack = (stack_t){.ss_sp = stack, .ss_size = STACK_BYTES};
+  there.uc_link = &here;
+  makecontext(&there, print_place, 0);
+  if (swapcontext(&here, &there) != 0) abort();
+#endif
 }
 
 static void a_child_places_differently(void **state) {
@@ -489,7 +519,8 @@ int main(int argc, char **argv) {
   old_kernel = argc > 1 && strcmp(argv[1], "old") == 0;
   if (argc > 1 && !old_kernel) {
     options_read();
-    printf("%" PRIxPTR "\n", (uintptr_t)unit_acquire(1, UNIT_BYTES).base);
+    if (argc > 2) print_place_from_low_stack();
+    else print_place();
     return 0;
   }
   program = argv[0];
@@ -506,6 +537,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(mappings_are_bounded),
       cmocka_unit_test(guards_are_as_the_kernel_can),
       cmocka_unit_test(processes_place_differently),
+      cmocka_unit_test(processes_with_low_stacks_place_differently),
       cmocka_unit_test(a_child_places_differently),
       cmocka_unit_test_setup(large_blocks_keep_their_guards_at_every_size, with_full),
       cmocka_unit_test_setup(huge_blocks_keep_their_guards_at_every_size, with_full),

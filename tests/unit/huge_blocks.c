@@ -4,6 +4,7 @@
 #include "superslab_figures.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "large/large.h"
 #include "observe/counters.h"
@@ -98,6 +99,93 @@ static void huge_blocks_move_when_they_cannot_grow_in_place(void **state) {
   }
 }
 
+/* --- what is unmapped ----------------------------------------------------------------------------------- */
+
+static size_t in_pool, unmapped_from_pool, cuts;
+static bool watches_pool, watches_cuts;
+
+bool __real_os_unmap(void *address, size_t bytes);
+bool __wrap_os_unmap(void *address, size_t bytes); /* the linker calls it so */
+bool __wrap_os_unmap(void *address, size_t bytes) {
+  if (watches_pool) {
+    unit_pool_lock();
+    assert_int_equal(unit_pool.units + (bytes >> UNIT_SHIFT), in_pool);
+    in_pool = unit_pool.units;
+    unit_pool_unlock();
+    unmapped_from_pool++;
+  }
+  struct superslab *superslab = watches_cuts ? map_superslab((char *)address - 1) : NULL;
+  if (superslab != NULL) {
+    assert_int_not_equal(superslab->huge_cuts, 0);
+    cuts++;
+  }
+  return __real_os_unmap(address, bytes);
+}
+
+/* A fork loses what is out of the pool and still mapped. */
+static void the_pool_gives_back_one_run_at_a_time(void **state) {
+  (void)state;
+  enum { UNITS = 11 };
+  struct unit_run runs[UNITS];
+  unit_trim();
+  for (int i = 0; i < UNITS; i++) assert_non_null((runs[i] = unit_acquire(1, UNIT_BYTES)).base);
+  for (int i = 0; i < UNITS; i += 2) unit_release(runs[i].base, 1, false, runs[i].node);
+  in_pool = unit_pool.units;
+  assert_true(unit_pool.count > 1);
+  watches_pool = true;
+  unit_trim();
+  watches_pool = false;
+  assert_int_equal(in_pool, 0);
+  assert_true(unmapped_from_pool > 1);
+  for (int i = 1; i < UNITS; i += 2) unit_give_up(runs[i].base, 1, false);
+}
+
+/* Another thread may get the place at once, and have its copies there checked. */
+static void a_cut_is_marked_before_it_is_made(void **state) {
+  (void)state;
+  struct rlimit before;
+  bool zeroed;
+  unit_trim();
+  if (getrlimit(RLIMIT_AS, &before) != 0) abort();
+  struct rlimit limit = {64 * GIB, before.rlim_max};
+  bool had_none = before.rlim_cur > limit.rlim_cur;
+  if (had_none && setrlimit(RLIMIT_AS, &limit) != 0) abort();
+  watches_cuts = true;
+  struct superslab *huge = huge_acquire(2 * MIB + 100 * KIB, UNIT_BYTES, &zeroed);
+  watches_cuts = false;
+  assert_non_null(huge);
+  assert_int_not_equal(huge->huge_cuts, 0);
+  assert_true(cuts > 0);
+  assert_true(huge_release(huge, huge->base));
+  setrlimit(RLIMIT_AS, &before);
+}
+
+/* What it gave up lies behind it in the pool, and comes back from there: no page moves. (Under a limit of address space the kernel moves it,
+ * so that it stays one mapping.) */
+static void a_block_that_shrinks_and_grows_stays_where_it_is(void **state) {
+  (void)state;
+  enum { MOST = 64, LESS = 60 };
+  bool zeroed, may_move = os_memory_is_limited();
+  unit_trim();
+  struct superslab *huge = huge_acquire(MOST * MIB, UNIT_BYTES, &zeroed);
+  assert_non_null(huge);
+  char *base = huge->base;
+  uint64_t moves = atomic_load(&os_counts.mremap), mapped = unit_figures().bytes_mapped;
+  fill_block(base, LESS * MIB, 5);
+  for (int i = 0; i < 3; i++) {
+    assert_ptr_equal(huge_resize(huge, huge->base, LESS * MIB), huge);
+    assert_ptr_equal(huge_resize(huge, huge->base, MOST * MIB), huge);
+    assert_true(may_move || huge->base == base);
+    base = huge->base;
+    base[MOST * MIB - 1] = 1;
+    assert_ptr_equal(map_superslab(base + MOST * MIB - 1), huge);
+  }
+  assert_true(block_is_filled(base, LESS * MIB, 5));
+  assert_true(may_move || atomic_load(&os_counts.mremap) == moves);
+  assert_true(may_move || unit_figures().bytes_mapped == mapped);
+  assert_true(huge_release(huge, base));
+}
+
 static void the_second_free_is_told(void **state) {
   (void)state;
   bool zeroed;
@@ -138,6 +226,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(huge_blocks_keep_their_bytes_when_resized),
       cmocka_unit_test(huge_blocks_move_when_they_cannot_grow_in_place),
+      cmocka_unit_test(the_pool_gives_back_one_run_at_a_time),
+      cmocka_unit_test(a_cut_is_marked_before_it_is_made),
+      cmocka_unit_test(a_block_that_shrinks_and_grows_stays_where_it_is),
       cmocka_unit_test(the_second_free_is_told),
       cmocka_unit_test(huge_blocks_of_any_alignment),
   };

@@ -250,7 +250,7 @@ static void growth_takes_pages_of_the_pool(void **state) {
   char *end = run.base + OWN * UNIT_BYTES;
   unit_give_up(end, WANTED - OWN, false); /* there is room now */
   s.mapped_before -= WANTED - OWN;
-  assert_true(unit_extend(end, FILLED + 1, 0));
+  assert_true(unit_extend(end, FILLED + 1, 0, run.node));
   assert_int_equal(warm_units(), 0);
   check_accounts(&s, end, FILLED + 1);
   check_filled(end, expected, FILLED);

@@ -230,27 +230,58 @@ static void the_budget_has_limits(void **state) {
 #endif
 }
 
+static size_t take_victims(struct warm_pool *p, size_t incoming, bool to_nothing,
+                           struct warm_run *victims, size_t most) {
+  size_t taken = 0;
+  while (taken < most && warm_take_victim(p, incoming, to_nothing, &victims[taken])) taken++;
+  return taken;
+}
+
+static void a_place_is_served_by_what_begins_there(void **state) {
+  (void)state;
+  struct warm_pool p = {0};
+  struct warm_run run = run_at(10, 3, 0);
+  warm_insert(&p, run);
+  assert_false(warm_take_at(&p, address_of(11), 1, 0));
+  assert_false(warm_take_at(&p, address_of(10), 4, 0));
+  assert_false(warm_take_at(&p, address_of(10), 1, 1)); /* of another node */
+  assert_true(warm_take_at(&p, address_of(10), 1, 0));
+  assert_int_equal(p.units, 2);
+  assert_ptr_equal(p.runs[0].base, address_of(11));
+  assert_true(warm_take_at(&p, address_of(11), 2, 0));
+  assert_int_equal(p.count + p.units, 0);
+  run.huge_pages = true;
+  warm_insert(&p, run);
+  assert_false(warm_take_at(&p, address_of(10), 1, 0));
+#if HAK_HARDENED
+  p = (struct warm_pool){0};
+  run = (struct warm_run){.base = address_of(10), .units = 3, .fenced = UNIT_BYTES};
+  warm_insert(&p, run);
+  assert_false(warm_take_at(&p, address_of(10), 1, 0));
+#endif
+}
+
 static void victims_go_oldest_first_for_want_of_room(void **state) {
   (void)state;
   struct warm_pool p = {0};
   struct warm_run victims[WARM_RUNS];
   uint64_t now = os_clock_ms();
   for (size_t i = 0; i < 4; i++) warm_insert(&p, run_at(10 * i, 2, now));
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 0); /* just full */
-  assert_int_equal(warm_take_victims(&p, 3, false, victims, WARM_RUNS), 2);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 0); /* just full */
+  assert_int_equal(take_victims(&p, 3, false, victims, WARM_RUNS), 2);
   assert_ptr_equal(victims[0].base, address_of(0));
   assert_ptr_equal(victims[1].base, address_of(10));
   assert_int_equal(p.units, 4);
   assert_int_equal(p.evicted_units, 4);
-  assert_int_equal(warm_take_victims(&p, 100, false, victims, 1), 1); /* not more than asked for */
-  assert_int_equal(warm_take_victims(&p, 0, true, victims, WARM_RUNS), 1);
+  assert_int_equal(take_victims(&p, 100, false, victims, 1), 1); /* not more than asked for */
+  assert_int_equal(take_victims(&p, 0, true, victims, WARM_RUNS), 1);
   assert_int_equal(p.units + p.count, 0);
   /* Full of short runs: one has to go, though there is room in bytes. */
   p.grown_units = 2 * WARM_RUNS;
   for (size_t i = 0; i < WARM_RUNS; i++) warm_insert(&p, run_at(2 * i, 1, now));
   assert_true(warm_is_full(&p));
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 0);
-  assert_int_equal(warm_take_victims(&p, 1, false, victims, WARM_RUNS), 1);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 0);
+  assert_int_equal(take_victims(&p, 1, false, victims, WARM_RUNS), 1);
   assert_ptr_equal(victims[0].base, address_of(0));
 }
 
@@ -263,9 +294,9 @@ static void what_ages_out_shrinks_the_budget(void **state) {
   warm_insert(&p, run_at(10, 4, now - 2 * decay));
   warm_insert(&p, run_at(20, 5, now));
   warm_no_room_for(&p, 1);
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, 1), 1);
+  assert_int_equal(take_victims(&p, 0, false, victims, 1), 1);
   assert_int_equal(warm_budget(&p), FIRST_BUDGET + 9);
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 1);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 1);
   assert_ptr_equal(victims[0].base, address_of(10));
   assert_int_equal(warm_budget(&p), FIRST_BUDGET + 5);
   assert_int_equal(p.units, 5);
@@ -273,12 +304,12 @@ static void what_ages_out_shrinks_the_budget(void **state) {
   warm_insert(&p, run_at(30, 50, now));
   p.runs[0].since_ms = p.runs[1].since_ms = now - 2 * decay;
   p.grown_units = 48;
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 2);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 2);
   assert_int_equal(warm_budget(&p), FIRST_BUDGET); /* never less */
 #if !HAK_FAST
   SET_OPTION(SS_MEM_LEAN_DECOMMIT, DECOMMIT_FREE); /* they stay, lazily freed */
   warm_insert(&p, run_at(0, 3, now - 3 * decay));
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 0);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 0);
   SET_OPTION(SS_MEM_LEAN_DECOMMIT, DECOMMIT_DONTNEED);
 #endif
 }
@@ -301,7 +332,7 @@ static void neighbours_have_the_age_of_the_longer(void **state) {
   assert_int_equal(p.runs[1].units, 11);
   assert_true(p.runs[1].since_ms == now);
   warm_insert(&p, run_at(11, 20, now - 2 * decay));
-  assert_int_equal(warm_take_victims(&p, 0, false, victims, WARM_RUNS), 1);
+  assert_int_equal(take_victims(&p, 0, false, victims, WARM_RUNS), 1);
   assert_int_equal(victims[0].units, 31);
   assert_int_equal(p.units, 1);
 }
@@ -312,6 +343,7 @@ int main(void) {
       cmocka_unit_test(the_budget_grows_by_regret_alone),
       cmocka_unit_test(the_end_of_a_spike_leaves_nothing),
       cmocka_unit_test(the_budget_has_limits),
+      cmocka_unit_test(a_place_is_served_by_what_begins_there),
       cmocka_unit_test(victims_go_oldest_first_for_want_of_room),
       cmocka_unit_test(what_ages_out_shrinks_the_budget),
       cmocka_unit_test(neighbours_have_the_age_of_the_longer),
