@@ -130,9 +130,11 @@ static error_t parse(int key, char *value, struct argp_state *state) {
 static const struct argp parser = {
     .options = options,
     .parser = parse,
-    .args_doc = "--port=PORT|--socket=PATH PID...\n--port=PORT|--socket=PATH --name=PROGRAM\n--port=PORT|--socket=PATH --all",
+    .args_doc = "--port=PORT|--socket=PATH PID...\n--port=PORT|--socket=PATH "
+                "--name=PROGRAM\n--port=PORT|--socket=PATH --all",
     .doc = "Serve figures of processes that run on hakmem over HTTP: /metrics for Prometheus, in "
-           "OpenMetrics, and /debug/pprof/heap and /debug/pprof/allocs for pprof. The processes are only read, they need "
+           "OpenMetrics, and /debug/pprof/heap and /debug/pprof/allocs for pprof. The processes "
+           "are only read, they need "
            "no option and do nothing for it.",
 };
 
