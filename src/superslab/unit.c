@@ -11,7 +11,7 @@
 #include "superslab/mappings.h"
 #include "superslab/unit_os.h"
 
-enum { TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
+enum { SETTLED_AT_ONCE = 8, TRIM_TRIES = 3, KEPT_AT_ONCE = 64 };
 
 /* Something had to go from the pool when this thread took a unit. */
 static _Thread_local bool to_settle __attribute__((tls_model("initial-exec")));
@@ -41,14 +41,14 @@ static bool give_back_victim(void) {
 }
 
 /* Bounded: where the kernel refuses to unmap, the run comes back into the pool. */
-static void give_back_victims(void) {
-  for (int round = 0; round < WARM_RUNS && give_back_victim(); round++) continue;
+static void give_back_victims(int most) {
+  for (int i = 0; i < most && give_back_victim(); i++) continue;
 }
 
 void unit_settle(void) {
   if (HAK_LIKELY(!to_settle)) return;
   to_settle = false;
-  give_back_victims();
+  give_back_victims(SETTLED_AT_ONCE);
 }
 
 bool unit_could_fit(size_t units, size_t alignment) {
@@ -200,7 +200,7 @@ size_t unit_age(void) {
   size_t unexpired = 0;
   if (option_value(WARM_POOL_DECAY_MS) == 0) return 0;
   unit_free_lazily();
-  give_back_victims();
+  give_back_victims(WARM_RUNS);
   unit_pool_lock();
   for (size_t i = 0; i < unit_pool.count; i++)
     if (!unit_pool.runs[i].lazily_freed) unexpired += unit_pool.runs[i].units << UNIT_SHIFT;
