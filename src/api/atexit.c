@@ -114,7 +114,8 @@ static void complain(const char *path, int error) {
 }
 
 static void send(const struct sheet *sheet) {
-  char path[2048];
+  static char path
+      [2048]; /* `writer` guards it; a signal's stack may have 8 KiB, of which the kernel takes up to 4 */
   if (!option_value(STATS_FILE)) {
     os_write_error(sheet->text, sheet->length);
     return;
@@ -150,9 +151,8 @@ static HAK_NOINLINE void write_all(bool at_exit) {
   struct sheet sheet = {.text = buffer, .room = sizeof buffer};
   struct totals totals;
   if (!claim(at_exit)) return;
-  bool deep = option_value(STATS) != STATS_OFF, complete = true;
-  if (at_exit) totals_get(&totals, deep);
-  else complete = totals_try(&totals, deep);
+  bool deep = option_value(STATS) != STATS_OFF;
+  bool complete = at_exit ? totals_get(&totals, deep) : totals_try(&totals, deep);
   if (option_value(STATS) == STATS_TEXT) statistics_put_summary(&sheet, &totals, complete, at_exit);
   put_lines(&sheet, &totals, complete);
   if (option_value(STATS) == STATS_JSON) statistics_put_json(&sheet, &totals, complete, at_exit);

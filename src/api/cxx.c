@@ -26,26 +26,38 @@ static void (*find_throw(void *runtime))(void) {
   return (void (*)(void))symbol;
 }
 
-/* The C++ runtime that the object which called `new` was linked with: with dlopen(RTLD_LOCAL) it is in
- * nobody's global scope. NULL: no such object. */
-static void *runtime_of(void *caller) {
+struct runtime {
+  new_handler (*handler)(void); /* NULL: there is none */
+  void (*throws)(void);
+};
+
+static new_handler (*find_handler(void *runtime))(void) {
+  return (new_handler(*)(void))dlsym(runtime, "_ZSt15get_new_handlerv");
+}
+
+/* The program's C++ runtime, or that which the object that called `new` was linked with: with dlopen(RTLD_LOCAL) it is in nobody's global
+ * scope. The object is given back before anything is called, for that may throw; who called is in it, so it stays. */
+static struct runtime runtime_for(void *caller) {
+  struct runtime runtime = {get_new_handler, throw_bad_alloc};
   Dl_info info;
-  if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return NULL;
-  return libc_open_loaded(info.dli_fname);
+  if (runtime.handler == NULL) runtime.handler = find_handler(RTLD_DEFAULT);
+  if (runtime.throws == NULL) runtime.throws = find_throw(RTLD_DEFAULT);
+  if (runtime.handler != NULL && runtime.throws != NULL) return runtime;
+  if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return runtime;
+  void *object = libc_open_loaded(info.dli_fname);
+  if (object == NULL) return runtime;
+  if (runtime.handler == NULL) runtime.handler = find_handler(object);
+  if (runtime.throws == NULL) runtime.throws = find_throw(object);
+  libc_close_loaded(object);
+  return runtime;
 }
 
-static new_handler current_handler(void *runtime) {
-  if (get_new_handler != NULL) return get_new_handler();
-  void *symbol = dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
-  if (symbol == NULL && runtime != NULL) symbol = dlsym(runtime, "_ZSt15get_new_handlerv");
-  return symbol != NULL ? ((new_handler(*)(void))symbol)() : NULL;
+static new_handler current_handler(const struct runtime *runtime) {
+  return runtime->handler != NULL ? runtime->handler() : NULL;
 }
 
-static void throw_from(void *runtime) {
-  if (throw_bad_alloc != NULL) throw_bad_alloc();
-  void (*thrower)(void) = find_throw(RTLD_DEFAULT);
-  if (thrower == NULL && runtime != NULL) thrower = find_throw(runtime);
-  if (thrower != NULL) thrower();
+static void throw_from(const struct runtime *runtime) {
+  if (runtime->throws != NULL) runtime->throws();
   report_corruption("operator new: out of memory, and no C++ runtime to throw std::bad_alloc");
 }
 
@@ -55,10 +67,10 @@ static void *allocate_or_null(size_t size, size_t alignment) {
 
 /* The throwing forms, once the first attempt has failed. */
 HAK_COLD void *cxx_new_slow(size_t size, size_t alignment, void *caller) {
-  void *runtime = get_new_handler != NULL ? NULL : runtime_of(caller);
+  struct runtime runtime = runtime_for(caller);
   for (;;) {
-    new_handler handler = current_handler(runtime);
-    if (handler == NULL) throw_from(runtime);
+    new_handler handler = current_handler(&runtime);
+    if (handler == NULL) throw_from(&runtime);
     else handler(); /* may throw, may free memory */
     void *block = allocate_or_null(size, alignment);
     if (block != NULL) return block;
@@ -67,8 +79,8 @@ HAK_COLD void *cxx_new_slow(size_t size, size_t alignment, void *caller) {
 
 /* The nothrow forms: without a handler there is nothing to call and nothing to catch. */
 static HAK_COLD void *new_slow_nothrow(size_t size, size_t alignment, void *caller) {
-  void *runtime = get_new_handler != NULL ? NULL : runtime_of(caller);
-  return current_handler(runtime) == NULL ? NULL : cxx_new_or_null(size, alignment, caller);
+  struct runtime runtime = runtime_for(caller);
+  return current_handler(&runtime) == NULL ? NULL : cxx_new_or_null(size, alignment, caller);
 }
 
 void *cxx_new_nothrow(size_t size, size_t alignment, void *caller) {

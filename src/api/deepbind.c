@@ -83,9 +83,11 @@ static HAK_COLD dlopen_function *prepare(dlopen_function *function, bool replace
   }
   /* Where libc's allocator serves the program it may serve all. What is called here opens libc as well. */
   static _Thread_local bool replacing __attribute__((tls_model("initial-exec")));
-  if (replaces && !replacing && option_value(DEEPBIND) && !heap_calls_libc()) {
+  if (replaces && !replacing) {
     replacing = true;
-    symbols_replace_in_libc(family, sizeof family / sizeof *family);
+    /* Options are read by the first call, which this may be. */
+    if (heap_start() && option_value(DEEPBIND) && !heap_calls_libc())
+      symbols_replace_in_libc(family, sizeof family / sizeof *family);
     replacing = false;
   }
   return function;

@@ -118,7 +118,9 @@ void statistics_put_summary(struct sheet *sheet, const struct totals *totals, bo
                             bool at_exit) {
   struct report line;
   /* The kernel keeps its peak up to date now and then, not at each page. */
-  uint64_t resident = os_resident_bytes(), peak = os_peak_resident_bytes();
+  char *unused = sheet->text + sheet->length;
+  uint64_t resident = os_resident_bytes(),
+           peak = os_peak_resident_bytes(unused, sheet->room - sheet->length);
   if (peak != 0 && peak < resident) peak = resident;
   put_process(sheet, at_exit);
   put_resident(sheet, "peak", peak, " resident, of the whole process");

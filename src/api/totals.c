@@ -64,11 +64,12 @@ static void fill(struct totals *totals, bool deep) {
   totals->cached = s->cached_bytes + s->dirty_bytes + (totals->unit.units_warm << UNIT_SHIFT);
 }
 
-void totals_get(struct totals *totals, bool deep) {
+bool totals_get(struct totals *totals, bool deep) {
   /* Locks are taken: from here on a fork has to look after them, also in a process that has allocated nothing. */
   (void)heap_start();
-  superslab_stats_get(&totals->superslab, deep);
-  fill(totals, deep);
+  bool got = superslab_stats_get(&totals->superslab, deep);
+  fill(totals, deep && got);
+  return got;
 }
 
 bool totals_try(struct totals *totals, bool deep) {

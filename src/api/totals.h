@@ -24,7 +24,7 @@ struct totals {
 };
 
 /** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. */
-void totals_get(struct totals *totals, bool deep);
+bool totals_get(struct totals *totals, bool deep);
 /** The same for signal handlers: not waiting for locks. False: what is under one is 0. */
 bool totals_try(struct totals *totals, bool deep);
 

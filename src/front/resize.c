@@ -109,13 +109,14 @@ static bool grows_where_it_is(const struct block *block, size_t usable, size_t s
 static void *reallocate_named(struct hak_heap *named, void *pointer, const struct block *block,
                               size_t usable, size_t size) {
   struct slab *descriptor = descriptor_of(block);
-  if (size > usable && !named_may_grow(named, size - usable)) return front_refuse();
-  if (descriptor != NULL) named_forget(named, descriptor, usable);
+  size_t more = size > usable ? size - usable : 0;
+  if (!named_begin_resize(named, descriptor, usable, more)) return front_refuse();
   void *same = resize_in_place(pointer, block, size);
-  if (descriptor != NULL) {
-    struct block now = block_find(same != NULL ? same : pointer);
-    named_keep_anyway(named, descriptor_of(&now), now.usable);
-  }
+  struct block now = *block;
+  if (descriptor != NULL) now = block_find(same != NULL ? same : pointer);
+  size_t usable_now = descriptor != NULL ? now.usable : usable;
+  named_end_resize(named, descriptor != NULL ? descriptor_of(&now) : NULL, usable + more,
+                   usable_now);
   if (same != NULL) return same;
   int saved = errno;
   void *moved = front_named_allocate(named, BLOCK_ALIGNMENT, size, false);

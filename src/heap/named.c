@@ -36,19 +36,23 @@ bool named_exists(struct hak_heap *named) {
   return exists;
 }
 
-static bool enter(struct hak_heap *named, unsigned number) {
-  if (number >= NUMBERS) return false;
+/* Where the heap of that number is entered; NULL: there are no more numbers, or there is no memory. */
+static _Atomic(struct hak_heap *) *place_of(unsigned number) {
+  if (number >= NUMBERS) return NULL;
   _Atomic(struct hak_heap *) *page =
       atomic_load_explicit(&number_pages[number / PAGE], memory_order_relaxed);
   if (page == NULL) {
     page = meta_allocate(PAGE * sizeof *page, sizeof *page);
-    if (page == NULL) return false;
+    if (page == NULL) return NULL;
     atomic_store_explicit(&number_pages[number / PAGE], page, memory_order_release);
   }
+  return &page[number % PAGE];
+}
+
+static void enter(struct hak_heap *named, unsigned number, _Atomic(struct hak_heap *) *place) {
   named->number = (uint16_t)number;
-  atomic_store_explicit(&page[number % PAGE], named, memory_order_release);
+  atomic_store_explicit(place, named, memory_order_release);
   atomic_store_explicit(&most, number, memory_order_release);
-  return true;
 }
 
 struct hak_heap *named_of_span(const struct slab *descriptor) {
@@ -76,8 +80,12 @@ static void set_capacities(struct hak_heap *named) {
 
 /* Once in the list of all heaps it stays there: a heap that was destroyed is used for the next one. */
 static struct hak_heap *new_heap(void) {
+  unsigned number = named_most() + 1;
+  _Atomic(struct hak_heap *) *place = place_of(number); /* first: a heap's memory never goes back */
+  if (place == NULL) return NULL;
   struct hak_heap *named = meta_allocate(sizeof *named, _Alignof(struct hak_heap));
-  if (named == NULL || !enter(named, named_most() + 1)) return NULL;
+  if (named == NULL) return NULL;
+  enter(named, number, place);
   lock_init(&named->arena.lock);
   make_ring(&named->full);
   make_ring(&named->blocks);
@@ -154,10 +162,14 @@ static bool has_room_for(struct hak_heap *named, size_t bytes) {
   return false;
 }
 
-static void count_in(struct hak_heap *named, size_t bytes) {
+static void count_more(struct hak_heap *named, size_t bytes) {
   named->live_bytes += bytes;
-  named->live_blocks++;
   if (named->live_bytes > named->peak_bytes) named->peak_bytes = named->live_bytes;
+}
+
+static void count_in(struct hak_heap *named, size_t bytes) {
+  count_more(named, bytes);
+  named->live_blocks++;
 }
 
 static void count_out(struct hak_heap *named, size_t bytes) {
@@ -241,25 +253,28 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block) {
   return trims;
 }
 
-static void keep(struct hak_heap *named, struct slab *descriptor, size_t usable) {
-  count_in(named, usable);
+static void enlist(struct hak_heap *named, struct slab *descriptor, size_t usable) {
   named->span_bytes += usable;
   descriptor->capacity = named->number;
   slabs_enter_ring(&named->blocks, descriptor, LIST_NAMED);
 }
 
+/* False: it is in no list any more, or the heap is lost. */
+static bool unlist(struct hak_heap *named, struct slab *descriptor, size_t usable) {
+  if (descriptor->listed != LIST_NAMED) return false;
+  if (named->lost) descriptor->listed = LIST_NONE;
+  else slabs_leave_ring(descriptor);
+  named->span_bytes -= usable;
+  return !named->lost;
+}
+
 bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable) {
   named_lock(named);
   bool keeps = !named->lost && has_room_for(named, usable);
-  if (keeps) keep(named, descriptor, usable);
+  if (keeps) count_in(named, usable);
+  if (keeps) enlist(named, descriptor, usable);
   lock_release(&named->arena.lock);
   return keeps;
-}
-
-void named_keep_anyway(struct hak_heap *named, struct slab *descriptor, size_t usable) {
-  named_lock(named);
-  if (!named->lost) keep(named, descriptor, usable);
-  lock_release(&named->arena.lock);
 }
 
 bool named_may_grow(struct hak_heap *named, size_t bytes) {
@@ -269,18 +284,29 @@ bool named_may_grow(struct hak_heap *named, size_t bytes) {
   return may;
 }
 
+bool named_begin_resize(struct hak_heap *named, struct slab *descriptor, size_t usable,
+                        size_t more) {
+  named_lock(named);
+  bool may = more == 0 || (!named->lost && has_room_for(named, more));
+  if (may) count_more(named, more);
+  if (may && descriptor != NULL) (void)unlist(named, descriptor, usable);
+  lock_release(&named->arena.lock);
+  return may;
+}
+
+void named_end_resize(struct hak_heap *named, struct slab *descriptor, size_t counted,
+                      size_t usable) {
+  named_lock(named);
+  named->live_bytes -= counted;
+  count_more(named, usable);
+  if (descriptor != NULL && !named->lost) enlist(named, descriptor, usable);
+  lock_release(&named->arena.lock);
+}
+
 void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable) {
   named_lock(named);
   /* Of two threads that free it, one is here first; the other's free is refused. */
-  if (descriptor->listed == LIST_NAMED) {
-    if (named->lost) {
-      descriptor->listed = LIST_NONE;
-    } else {
-      slabs_leave_ring(descriptor);
-      count_out(named, usable);
-      named->span_bytes -= usable;
-    }
-  }
+  if (unlist(named, descriptor, usable)) count_out(named, usable);
   lock_release(&named->arena.lock);
 }
 
@@ -344,6 +370,10 @@ static bool drop_span(struct hak_heap *named) {
 }
 
 void named_destroy(struct hak_heap *named) {
+  lock_acquire(&heap_list_lock);
+  bool exists = named->exists;
+  lock_release(&heap_list_lock);
+  if (!exists) report_corruption("hak_heap_destroy: the heap was destroyed before");
   if (named->lost) return; /* what it held stays where it is */
   while (drop_slabs(named)) continue;
   while (drop_span(named)) continue;

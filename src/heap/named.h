@@ -67,11 +67,16 @@ bool named_put(struct hak_heap *named, unsigned size_class, void *block);
 
 /** Counts a Large or Huge block in; false: it is beyond the limit. */
 bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable);
-/** The same of one that was forgotten for a moment. */
-void named_keep_anyway(struct hak_heap *named, struct slab *descriptor, size_t usable);
 /** Would so many bytes more be within the limit? Counts a refusal if not. */
 bool named_may_grow(struct hak_heap *named, size_t bytes);
-/** Counts it out before it is freed or resized. */
+/** Before a block is resized: counts `more` bytes in, so that the limit holds meanwhile, and takes a Large or Huge one out of the walks'
+ * list. `descriptor` is NULL for smaller ones. False: `more` is beyond the limit, which counts as a refusal, and nothing has changed. */
+bool named_begin_resize(struct hak_heap *named, struct slab *descriptor, size_t usable,
+                        size_t more);
+/** Afterwards: it has `usable` bytes, of the `counted` ones. */
+void named_end_resize(struct hak_heap *named, struct slab *descriptor, size_t counted,
+                      size_t usable);
+/** Counts it out before it is freed. */
 void named_forget(struct hak_heap *named, struct slab *descriptor, size_t usable);
 
 /** Calls `visit` for each live block, without a lock, until it says false. False: it has. Other threads that use the heap wait meanwhile, the

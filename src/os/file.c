@@ -134,8 +134,12 @@ int os_file_append(const char *path, bool follow, const void *from, size_t bytes
   long file = open_at(path, follow ? flags : flags | O_NOFOLLOW, 0666);
   if (file < 0) return (int)-file;
   OS_CALL(SYS_fcntl, file, F_SETFL, O_APPEND);
-  size_t written;
-  int error = write_all(file, from, bytes, &written), closed = os_file_finish((int)file);
+  /* Beyond the limit of file sizes it would be a signal. A pipe has no end, and no limit. */
+  long end = OS_CALL(SYS_lseek, file, 0L, SEEK_END);
+  size_t written, limit = os_limit(RLIMIT_FSIZE);
+  bool fits = end < 0 || ((size_t)end <= limit && bytes <= limit - (size_t)end);
+  int error = fits ? write_all(file, from, bytes, &written) : EFBIG;
+  int closed = os_file_finish((int)file);
   return error != 0 ? error : closed;
 }
 

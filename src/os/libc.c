@@ -19,6 +19,8 @@ void *libc_open_loaded(const char *library) {
   return function != NULL ? function(library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
+void libc_close_loaded(void *library) { (void)dlclose(library); }
+
 void *libc_function(const char *name) {
 #if defined(__GLIBC__)
   /* In libc itself, not the next in line: a program may be linked with another allocator, and then

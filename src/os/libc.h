@@ -17,6 +17,7 @@ void *libc_function(const char *name);
 /** A handle (dlopen) of a library that is in the process already; NULL: it is not, or the program is
  * static. */
 void *libc_open_loaded(const char *library);
+void libc_close_loaded(void *library);
 
 void *libc_malloc(size_t size);
 void *libc_calloc(size_t count, size_t size);

@@ -104,6 +104,8 @@ const char *os_error_text(int error) {
   case ENOSPC:
   case EDQUOT:
     return "no space left";
+  case EFBIG:
+    return "it would be longer than the limit of file sizes";
   case EMFILE:
   case ENFILE:
     return "too many open files";

@@ -370,11 +370,10 @@ size_t os_resident_bytes(void) {
 }
 
 /* Not by getrusage: its ru_maxrss is that of the program before execve, too. */
-size_t os_peak_resident_bytes(void) {
+size_t os_peak_resident_bytes(char *scratch, size_t room) {
   static const char label[] = "\nVmHWM:";
-  char text[2048]; /* it stands behind the groups, which are some hundred bytes at most */
-  if (read_small("/proc/thread-self/status", text, sizeof text) <= 0) return 0;
-  const char *at = strstr(text, label);
+  if (read_small("/proc/thread-self/status", scratch, room) <= 0) return 0;
+  const char *at = strstr(scratch, label);
   if (at == NULL) return 0;
   at += sizeof label - 1;
   at += strspn(at, " \t");

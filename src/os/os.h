@@ -342,7 +342,8 @@ size_t os_resident_bytes(void);
 /** The same, and the bytes that are mapped (VmSize). */
 size_t os_memory_bytes(size_t *mapped);
 
-/** The most that were resident since the program was executed (VmHWM), 0 when it cannot be read. */
-size_t os_peak_resident_bytes(void);
+/** The most that were resident since the program was executed (VmHWM), 0 when it cannot be read. `scratch` is for the kernel's text: it
+ * stands behind the groups, which are some hundred bytes at most, so 2 KiB will do. */
+size_t os_peak_resident_bytes(char *scratch, size_t room);
 
 #endif

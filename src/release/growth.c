@@ -58,11 +58,20 @@ static void collapse(void) {
   lock_release(&purger_scan_lock);
 }
 
-/* It opens files, whose numbers other threads of the program could take for their own. */
+/* It opens files, whose numbers other threads of the program could take for their own. Each refill comes by for as long as something is
+ * owed: so nobody owes it any more where no helper may come, and the kernel is not asked while there is one. */
 void release_growth_collapse(void) {
-  if (os_files_are_safe()) collapse();
-  else if (!atomic_load_explicit(&rung, memory_order_relaxed))
-    atomic_store_explicit(&rung, release_ring(), memory_order_relaxed);
+  bool has_helper = atomic_load_explicit(&purger_helper, memory_order_relaxed) != HELPER_NONE;
+  if (has_helper && atomic_load_explicit(&rung, memory_order_relaxed)) return;
+  if (os_files_are_safe()) {
+    collapse();
+    return;
+  }
+  bool heard = release_ring();
+  bool may_come = purger_may_have_helper() &&
+                  atomic_load_explicit(&purger_refused_ms, memory_order_relaxed) == 0;
+  atomic_store_explicit(&rung, heard, memory_order_relaxed);
+  if (!heard && !may_come) atomic_store_explicit(&collapse_owed, 0, memory_order_relaxed);
 }
 
 void release_growth_serve(bool (*goes_on)(void)) {

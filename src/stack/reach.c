@@ -40,10 +40,17 @@ static uintptr_t thread_block(void) {
   return os_thread_pointer() - BEHIND;
 }
 
+/* The main thread's is on no stack: what ends there may be a coroutine's, which goes. */
+static uintptr_t main_block;
+
+__attribute__((constructor)) HAK_AT_LOAD static void note_main_block(void) {
+  main_block = thread_block();
+}
+
 /* The end of the thread's own stack; 0: this is another, or too far from it. */
 static uintptr_t own_end(uintptr_t address) {
   uintptr_t end = os_stack_end(), block = thread_block();
-  if (address >= end || end - address > OWN_STACK_PART) end = block;
+  if (address >= end || end - address > OWN_STACK_PART) end = block != main_block ? block : 0;
   if (address >= end || end - address > OWN_STACK_PART) return 0;
   uintptr_t low = page_start(address);
   if (own_low == 0 || own_low > end || end - own_low > OWN_STACK_PART) own_low = page_start(end);

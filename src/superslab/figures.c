@@ -102,7 +102,9 @@ static bool get(take_lock *take, struct superslab_stats *stats, bool deep) {
   return false;
 }
 
+/* The thread's own: a signal handler that ends the program has interrupted it inside. */
 static bool wait_for_lock(void) {
+  if (HAK_UNLIKELY(lock_holder(&superslab_lock) == LOCK_MINE)) return false;
   lock_acquire(&superslab_lock);
   return true;
 }
@@ -117,8 +119,8 @@ static bool try_lock(void) {
   return false;
 }
 
-void superslab_stats_get(struct superslab_stats *stats, bool deep) {
-  (void)get(wait_for_lock, stats, deep);
+bool superslab_stats_get(struct superslab_stats *stats, bool deep) {
+  return get(wait_for_lock, stats, deep);
 }
 
 bool superslab_stats_try(struct superslab_stats *stats, bool deep) {

@@ -17,8 +17,9 @@ struct superslab_stats {
   uint64_t hole_bytes;        /* pages given back inside slabs, where blocks are free */
   uint64_t decommitted_bytes; /* freed Large blocks whose pages were given back: in no slab */
 };
-/** `deep`: also walks every SuperSlab for the last six figures, a few in one hold of the lock. */
-void superslab_stats_get(struct superslab_stats *stats, bool deep);
+/** `deep`: also walks every SuperSlab for the last six figures, a few in one hold of the lock. False: the caller has interrupted the holder
+ * of the lock, and all figures are 0. */
+bool superslab_stats_get(struct superslab_stats *stats, bool deep);
 /** The same for signal handlers, which may have interrupted the holder of the lock: not waiting for it long. False: it was not
  * to be had, and all figures are 0. */
 bool superslab_stats_try(struct superslab_stats *stats, bool deep);

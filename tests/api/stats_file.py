@@ -119,6 +119,12 @@ def what_fails_costs_one_line():
     for path in ("/nowhere/out", "elsewhere", "/dev/full", "x" * 300):
         run = Run(path, {"STATS_FILE": path})
         check(f"{path}: one line", run.err.startswith(start) and run.err.count("\n") == 1, run.err)
+    for file in ("out", "/dev/stdout"):  # a pipe has no limit
+        run = Run(f"no files, {file}", {"STATS_FILE": file, "STATS_SIGNAL": "USR1"}, "no-files", "raise", USR1)
+        if file == "out":
+            check("no files: lines", run.err.startswith(start) and run.err.count("longer than the limit") == 2, run.err)
+        else:
+            check("no files, a pipe", len(objects("a pipe", run.out)) == 2 and run.err == "", run.out)
     for path in ("a%d", "%", "a%", ""):
         run = Run(path, {"STATS_FILE": path})
         check(f"{path}: refused", run.err.count("\n") == 1 and "not understood" in run.err and not run.files,
@@ -153,6 +159,9 @@ def a_signal_asks():
     run = Run("text", {"STATS_SIGNAL": "USR1", "STATS": "text"}, "raise", USR1, "_exit")
     check("text", run.err.count("\n") == 10 and f"(pid {run.pid}) at a signal" in run.err, run.err)
     check("text: live is known", re.search(r"(?m)^  live +[\d.]+ [KM]?i?B in blocks", run.err) is not None, run.err)
+    for stats in ("text", "json", "all"):
+        run = Run(f"{stats} on a small stack", {"STATS_SIGNAL": "USR1", "STATS": stats}, "small-stack", "raise", USR1, "_exit")
+        check(f"{stats} on a small stack", run.err != "", run.err)
     run = Run("nothing asked", {}, "raise", USR1, expected=-int(USR1))
     check("nothing asked", run.err == "", run.err)
     run = Run("a handler of the program's", {"STATS_SIGNAL": "USR1"}, "handle", USR1, "raise", USR1, "_exit",

@@ -4,6 +4,7 @@
  * Usage: deepbind          the library allocates as the program does
  *        deepbind left     it allocates from libc (HAKMEM_DEEPBIND=0)
  *        deepbind libc     both do (HAKMEM_FORCE_LIBC_ALLOC=1)
+ *        deepbind first    it is opened before the program's first malloc
  */
 #include "kit.h"
 
@@ -76,7 +77,19 @@ static void hand_over(const struct deepbind_module *module) {
   free(module->copy("text"));
 }
 
+/* What it frees in its constructor the program has allocated. */
+static int open_first(void) {
+  const struct deepbind_module *module = open_module(RTLD_NOW | RTLD_DEEPBIND);
+  kit_start();
+  owns = (bool (*)(const void *))dlsym(RTLD_DEFAULT, "hak_owns");
+  void *block = module->allocate(100);
+  CHECK(owns != NULL && owns(block), "the block is libc's");
+  module->release(block);
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "first") == 0) return open_first();
   kit_start();
   bool left = argc > 1 && strcmp(argv[1], "left") == 0,
        libc = argc > 1 && strcmp(argv[1], "libc") == 0;

@@ -3,6 +3,7 @@
  * usage: helper_refused [much | tried | boxes] */
 #include "unit_test.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include "release/background.h"
 #include "release/beat.h"
 #include "release/box.h"
+#include "release/growth.h"
+#include "superslab/collapse.h"
 #include "superslab/unit_os.h"
 
 WITHOUT_SAMPLES;
@@ -165,6 +168,26 @@ static int start(void **state) {
   return 0;
 }
 
+static atomic_bool rests_on = true;
+
+static void *rest(void *argument) {
+  while (atomic_load(&rests_on)) usleep(1000);
+  return argument;
+}
+
+/* Each refill would ask the kernel for the program's threads, for ever. */
+static void no_huge_pages_are_owed_where_no_helper_may_come(void **state) {
+  (void)state;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, rest, NULL), 0);
+  assert_true(is_refused());
+  atomic_store(&collapse_owed, 1);
+  release_growth_collapse();
+  assert_int_equal(atomic_load(&collapse_owed), 0);
+  atomic_store(&rests_on, false);
+  pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest much[] = {
       cmocka_unit_test(much_is_worth_beats_at_once),
@@ -185,6 +208,7 @@ int main(int argc, char **argv) {
     return cmocka_run_group_tests_name("boxes without release", boxes, start, NULL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(only_much_is_worth_a_beat),
+      cmocka_unit_test(no_huge_pages_are_owed_where_no_helper_may_come),
       cmocka_unit_test(one_that_starts_is_told),
   };
   return cmocka_run_group_tests_name("a helper that is refused", tests, start, NULL);

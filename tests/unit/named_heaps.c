@@ -1,4 +1,5 @@
 /* named_heaps.c - heaps of their own: allocation in every tier, the limit, figures, the walk, and the end of all blocks at once. */
+#include "front/block.h"
 #include "heap/named.h"
 #include "unit_test.h"
 
@@ -170,6 +171,47 @@ static int by_address(const void *a, const void *b) {
 }
 
 /* After frees, a purge that gives pages back, and more frees into bins. */
+/* Another thread may allocate meanwhile. */
+static void a_block_counts_while_it_is_resized(void **state) {
+  (void)state;
+  struct hak_heap *heap = hak_heap_create("resized", 3 * MIB);
+  struct named_figures figures;
+  char *held = hak_heap_malloc(heap, 2 * MIB);
+  assert_non_null(held);
+  struct block block = block_find(held);
+  struct slab *descriptor = &block.superslab->slabs[0];
+  assert_ptr_equal(named_of_span(descriptor), heap);
+  assert_true(named_begin_resize(heap, descriptor, block.usable, 600 * KIB));
+  assert_false(named_begin_resize(heap, NULL, 100, 600 * KIB)); /* beyond the limit */
+  assert_null(hak_heap_malloc(heap, 600 * KIB));
+  named_figures_get(heap, &figures);
+  assert_int_equal(figures.live_blocks, 1);
+  assert_int_equal(figures.live_bytes, block.usable + 600 * KIB);
+  named_end_resize(heap, descriptor, block.usable + 600 * KIB, block.usable);
+  named_figures_get(heap, &figures);
+  assert_int_equal(figures.live_bytes, block.usable);
+  hak_free(held);
+  named_figures_get(heap, &figures);
+  assert_int_equal(figures.live_bytes + figures.live_blocks, 0);
+  hak_heap_destroy(heap);
+}
+
+/* It would be two heaps to come. */
+static void a_second_destroy_ends_the_program(void **state) {
+  (void)state;
+  struct hak_heap *heap = hak_heap_create("twice", 0);
+  hak_heap_destroy(heap);
+  pid_t child = fork();
+  if (child == 0) {
+    close(STDERR_FILENO);
+    hak_heap_destroy(heap);
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 static void the_walk_finds_what_lives(void **state) {
   (void)state;
   static void *blocks[BLOCKS];
@@ -549,6 +591,8 @@ int main(void) {
       cmocka_unit_test(zeroed_and_aligned),
       cmocka_unit_test(resized_blocks_stay),
       cmocka_unit_test(the_limit_holds),
+      cmocka_unit_test(a_block_counts_while_it_is_resized),
+      cmocka_unit_test(a_second_destroy_ends_the_program),
       cmocka_unit_test(the_walk_finds_what_lives),
       cmocka_unit_test(heaps_are_told_apart),
       cmocka_unit_test(a_visitor_may_free_its_block),

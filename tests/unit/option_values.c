@@ -337,6 +337,29 @@ static void the_learner_is_no_more(void **state) {
   assert_int_equal(option_value(LEARN), 0);
 }
 
+/* A program's own, of which 1,024 bytes are read. */
+extern const char *hakmem_options;
+const char *hakmem_options;
+
+static void half_a_value_of_the_programs_is_none(void **state) {
+  (void)state;
+  static char text[1100];
+  static const char first[] = "HAKMEM_BINS_KB=77,", last[] = "HAKMEM_WARM_POOL_MB=1234";
+  for (size_t end = 1000; end < sizeof text; end++) {
+    memset(text, '#', sizeof text);
+    memcpy(text, first, sizeof first - 1);
+    text[end - sizeof last] = ',';
+    memcpy(text + end - (sizeof last - 1), last, sizeof last);
+    hakmem_options = text;
+    clear(NULL);
+    (void)read_options();
+    assert_int_equal(option_value(BINS_KB), 77);
+    assert_int_equal(option_value(WARM_POOL_MB),
+                     end <= 1024 ? 1234 : table[OPTION_WARM_POOL_MB].defaults[PROFILE_BALANCED]);
+  }
+  hakmem_options = NULL;
+}
+
 static void unknown_names_are_told(void **state) {
   (void)state;
   setenv("HAKMEM_UNKNOWN", "1", 1);
@@ -362,6 +385,7 @@ int main(void) {
       cmocka_unit_test_setup(the_experiment_is_another_name_of_explicit, clear),
       cmocka_unit_test_setup(the_learner_is_no_more, clear),
       cmocka_unit_test_setup(guards_are_in_the_hardened_library_alone, clear),
+      cmocka_unit_test_setup(half_a_value_of_the_programs_is_none, clear),
       cmocka_unit_test_setup(unknown_names_are_told, clear),
   };
   return cmocka_run_group_tests_name("option values", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include "stack/cfi.h"
 #include "stack/expression.h"
 #include "stack/object.h"
+#include "stack/reach.h"
 #include "stack/rules_cache.h"
 #include "stack/stack.h"
 
@@ -421,6 +422,14 @@ static void segments_are_told_alone(void **state) {
 
 #endif
 
+/* What ends at the main thread's control block may be a coroutine's stack that is gone by the next walk. */
+static void no_stack_ends_at_the_main_threads_block(void **state) {
+  (void)state;
+  uintptr_t below = os_thread_pointer() - 64, page = os_page_size();
+  struct reach reach = reach_of(below);
+  assert_int_equal(reach.high, (below / page + 1) * page);
+}
+
 int main(void) {
 #if !STACK_HAS_TABLES
   puts("skipped: samples have no stacks on this machine");
@@ -439,6 +448,7 @@ int main(void) {
     cmocka_unit_test(threads_do_not_mislead_each_other),
 #if HAS_TABLES
     cmocka_unit_test(stacks_of_coroutines_end),
+    cmocka_unit_test(no_stack_ends_at_the_main_threads_block),
     cmocka_unit_test(mistakes_in_tables_are_survived),
     cmocka_unit_test(tables_leave_memory_after_a_walk),
 #if defined(HAS_HOLES)

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "superslab/figures.h"
+
 WITHOUT_SAMPLES;
 
 static struct hak_stats get(void) {
@@ -162,6 +164,17 @@ static void huge_blocks_are_counted(void **state) {
   assert_int_equal(after.huge_bytes, before.huge_bytes);
 }
 
+/* A handler that calls exit() may have interrupted this thread inside. */
+static void who_holds_the_lock_does_not_wait_for_it(void **state) {
+  (void)state;
+  struct superslab_stats stats;
+  lock_acquire(&superslab_lock);
+  assert_false(superslab_stats_get(&stats, true));
+  assert_int_equal(stats.bytes_mapped, 0);
+  lock_release(&superslab_lock);
+  assert_true(superslab_stats_get(&stats, true));
+}
+
 static void superslabs_come_and_go(void **state) {
   (void)state;
   enum { BLOCKS = 40000, SIZE = 1000 };
@@ -282,6 +295,7 @@ int main(void) {
       cmocka_unit_test(given_large_blocks_are_not_of_what_is_pinned),
       cmocka_unit_test(keeps_errno),
       cmocka_unit_test(huge_blocks_are_counted),
+      cmocka_unit_test(who_holds_the_lock_does_not_wait_for_it),
       cmocka_unit_test(superslabs_come_and_go),
       cmocka_unit_test(everything_freed_leaves_no_superslab),
       cmocka_unit_test(heaps_follow_threads),
