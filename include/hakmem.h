@@ -172,8 +172,8 @@ HAK_API int hak_heap_stats_get(hak_heap *heap, struct hak_heap_stats *stats);
 
 /** Calls `visit` for each live block of the heap, with its usable bytes, until it returns false; in no particular order. `visit` may free the
  * block that it is given, and use other heaps and malloc. It must not free other blocks of this heap, nor allocate from it, resize in it or destroy it (the
- * program is ended with a message). Other threads that use the heap wait until the walk has ended: so two
- * threads that walk must not use each other's heap in `visit`. A Large or Huge block that another thread resizes just now is left out. False: `visit` has returned false. */
+ * program is ended with a message). Other threads that use the heap wait until the walk has ended: so two threads that walk must not use each
+ * other's heap in `visit`. A Large or Huge block that another thread resizes just now is left out. False: `visit` has returned false. */
 HAK_API bool hak_heap_walk(hak_heap *heap,
                            bool (*visit)(void *block, size_t usable, void *argument),
                            void *argument);

@@ -114,8 +114,8 @@ static void complain(const char *path, int error) {
 }
 
 static void send(const struct sheet *sheet) {
-  static char path
-      [2048]; /* `writer` guards it; a signal's stack may have 8 KiB, of which the kernel takes up to 4 */
+  /* `writer` guards it; a signal's stack may have 8 KiB, of which the kernel takes up to 4. */
+  static char path[2048];
   if (!option_value(STATS_FILE)) {
     os_write_error(sheet->text, sheet->length);
     return;

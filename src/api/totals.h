@@ -23,7 +23,8 @@ struct totals {
   uint64_t peak, peak_samples, peak_ms; /* bytes; how long ago it was */
 };
 
-/** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. */
+/** Fills `*totals` without stopping anybody: sums may be a moment apart, but none is below 0 or above what is mapped. False: the caller has
+ * interrupted the holder of a lock, and what is under it is 0. */
 bool totals_get(struct totals *totals, bool deep);
 /** The same for signal handlers: not waiting for locks. False: what is under one is 0. */
 bool totals_try(struct totals *totals, bool deep);

@@ -19,9 +19,9 @@ static void read_program(void) {
   if (&hakmem_options == NULL || hakmem_options == NULL) return;
   size_t length = text_length_within(hakmem_options, PROGRAM_BYTES + 1);
   /* Of a longer text what ends in time counts: half a value would be another one. */
-  if (length > PROGRAM_BYTES) do
-      length--;
-    while (length > 0 && hakmem_options[length - 1] != ',' && hakmem_options[length - 1] != '\n');
+  bool ends = length <= PROGRAM_BYTES;
+  while (!ends && --length > 0)
+    ends = hakmem_options[length - 1] == ',' || hakmem_options[length - 1] == '\n';
   for (size_t i = 0; i < length; i++) program_text[i] = hakmem_options[i];
   program_bytes = option_text_split(program_text, length, ",\n");
 }
