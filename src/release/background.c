@@ -7,6 +7,7 @@
  */
 #include "release/background.h"
 
+#include "heap/adopt.h"
 #include "heap/shared_tick.h"
 #include "os/file.h"
 #include "policy/container.h"
@@ -242,6 +243,11 @@ void release_wake(void) {
   if (!release_is_on() || is_heard()) return;
   if (purger_may_have_helper()) atomic_store_explicit(&purger_unheard, true, memory_order_relaxed);
   release_request_beats();
+  /* What ended threads have left, and were sent, nobody else sorts where the program makes no call for long. */
+  struct thread_cache *cache = cache_if_any();
+  if (cache == NULL) return;
+  adopt_put_back_left(cache->arena);
+  superslab_settle();
 }
 
 bool release_ring(void) {

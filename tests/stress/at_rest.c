@@ -4,6 +4,8 @@
  * usage: at_rest inbox|busy   300 MB of one thread, freed by another; the owner sleeps, or works in another class
  *        at_rest ended        300 MB of 40 threads, which have ended when the blocks are freed; another one sleeps
  *        at_rest ended-calls  the same; the thread that freed them goes on with a few small blocks
+ *        at_rest ended-alone  300 MB of one thread, which has ended when the first thread frees the blocks: it is the only one then, has no
+ *                             helper, and makes no call afterwards
  *        at_rest cached       40 threads that have freed 8 blocks of 1 MB each, and sleep
  *        at_rest cached-short 32 threads, 8 blocks of 362 KB
  *        at_rest cached-one   100 threads with one such block each, freed by all at once, then allocated and freed by one after the other
@@ -109,6 +111,23 @@ static void *allocate_and_sleep(void *unused) {
 static void *sleep_to_the_end(void *unused) {
   while (!atomic_load(&done)) usleep(10000);
   return unused;
+}
+
+static void *fill_all(void *unused) {
+  for (size_t i = 0; i < BLOCKS; i++) {
+    CHECK(blocks[i] = mem_malloc(SIZE), "malloc failed");
+    memset(blocks[i], 1, SIZE);
+  }
+  return unused;
+}
+
+static int ended_alone(void) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, fill_all, NULL) == 0, "cannot create thread");
+  pthread_join(id, NULL);
+  for (size_t i = 0; i < BLOCKS; i++) mem_free(blocks[i]);
+  come_to_rest(MOST_MB);
+  return 0;
 }
 
 static int ended(void) {
@@ -343,6 +362,7 @@ int main(int argc, char **argv) {
   const char *mode = argc >= 2 ? argv[1] : "";
   calls_on = strcmp(mode, "ended-calls") == 0;
   if (calls_on || strcmp(mode, "ended") == 0) return ended();
+  if (strcmp(mode, "ended-alone") == 0) return ended_alone();
   if (strcmp(mode, "cached") == 0) return cached(40, 1000000);
   if (strcmp(mode, "cached-one") == 0) return cached_one();
   if (strcmp(mode, "cached-short") == 0) return cached(32, 362 * KIT_KB);
