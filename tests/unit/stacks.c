@@ -446,9 +446,9 @@ int main(void) {
     cmocka_unit_test(signal_frames_are_crossed),
     cmocka_unit_test(threads_are_followed_to_their_start),
     cmocka_unit_test(threads_do_not_mislead_each_other),
+    cmocka_unit_test(no_stack_ends_at_the_main_threads_block),
 #if HAS_TABLES
     cmocka_unit_test(stacks_of_coroutines_end),
-    cmocka_unit_test(no_stack_ends_at_the_main_threads_block),
     cmocka_unit_test(mistakes_in_tables_are_survived),
     cmocka_unit_test(tables_leave_memory_after_a_walk),
 #if defined(HAS_HOLES)

@@ -47,15 +47,16 @@ function(cross_kit_programs prefix)
 
   file(GLOB sources CONFIGURE_DEPENDS ${CROSS_TESTS}/stress/*.c ${CROSS_TESTS}/stress/*.cpp)
   # helper.c and filtered.c need headers of the kernel that musl-gcc does not have.
-  # kept_size.c is about malloc itself, deepbind.c about dlopen, which libhakmem.so alone has. many_mappings.c maps 96 GiB, of which an
-  # emulator keeps a list of pages. thread_storage.c is about functions that are preloaded before ours. spike.c, unsent.c and near_limit.c
-  # ask for an argument.
+  # kept_size.c is about malloc itself, deepbind.c and dlopen_tls.c about dlopen, which libhakmem.so alone has or sees. many_mappings.c maps 96 GiB, of which an
+  # emulator keeps a list of pages. thread_storage.c is about functions that are preloaded before ours. spike.c, unsent.c, near_limit.c
+  # and fork_purge.c ask for an argument.
   list(REMOVE_ITEM sources ${CROSS_TESTS}/stress/kit.c ${CROSS_TESTS}/stress/helper.c
                            ${CROSS_TESTS}/stress/filtered.c
                            ${CROSS_TESTS}/stress/kept_size.c ${CROSS_TESTS}/stress/deepbind.c
                            ${CROSS_TESTS}/stress/many_mappings.c ${CROSS_TESTS}/stress/wrapped_free.c
                            ${CROSS_TESTS}/stress/spike.c ${CROSS_TESTS}/stress/unsent.c
-                           ${CROSS_TESTS}/stress/near_limit.c
+                           ${CROSS_TESTS}/stress/near_limit.c ${CROSS_TESTS}/stress/fork_purge.c
+                           ${CROSS_TESTS}/stress/dlopen_tls.c ${CROSS_TESTS}/stress/tls_module.c
                            ${CROSS_TESTS}/stress/thread_storage.c ${CROSS_TESTS}/stress/thread_storage_module.c
                            ${CROSS_TESTS}/stress/deepbind_module.c)
   foreach(name each_call munmap_fails small threads_fault)
