@@ -63,7 +63,7 @@ FORMS = {
     "HAKMEM_FORCE_LIBC_ALLOC=1 hakmem run -- your-program": STARTED,
     "hakmem run --variant hardened -- your-program": STARTED,
     "HAKMEM_GUARD=full hakmem run --variant hardened -- your-program": STARTED,
-    "hakmem-lab compare --allocators glibc,hakmem -- your-program": r"^  tested: .*\(1 run\)$",
+    "build/lab/venv/bin/hakmem-lab compare --allocators glibc,hakmem -- your-program": r"^  tested: .*\(1 run\)$",
     "hakmem prof --allocated -n 3 $PID": PLACES + r"\nyour-program \(\d+\): .* allocated since the start, at \d+ places?",
     "hakmem options --effective $PID | head -3": r"\A(HAKMEM_\w+=\S+ \(\w.*\)\n){3}\Z",
     "hakmem options --current | head -3": r"\A(HAKMEM_\w+=\S+ \(\w.*\)\n){3}\Z",
@@ -120,7 +120,7 @@ def test_command(command: str, path: str, process: int, tmp_path: Path) -> None:
     typed = command.replace("sleep 5", "sleep 1").replace("--growth=5", "--growth=1")
     if "hakmem-lab" in command:
         options = f"--rounds 1 --warmup 0 --no-system-calls -o {shlex.quote(str(tmp_path / 'out.json'))}"
-        typed = typed.replace("glibc,hakmem", f"glibc,tested={LIBRARY} {options}")
+        typed = typed.replace("build/lab/venv/bin/", "").replace("glibc,hakmem", f"glibc,tested={LIBRARY} {options}")
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", typed],
         env=environment(path, PID=str(process)),
