@@ -112,11 +112,12 @@ static void *reallocate_named(struct hak_heap *named, void *pointer, const struc
   size_t more = size > usable ? size - usable : 0;
   if (!named_begin_resize(named, descriptor, usable, more)) return front_refuse();
   void *same = resize_in_place(pointer, block, size);
-  struct block now = *block;
-  if (descriptor != NULL) now = block_find(same != NULL ? same : pointer);
-  size_t usable_now = descriptor != NULL ? now.usable : usable;
-  named_end_resize(named, descriptor != NULL ? descriptor_of(&now) : NULL, usable + more,
-                   usable_now);
+  struct block now = {.usable = usable};
+  if (descriptor != NULL) {
+    now = block_find(same != NULL ? same : pointer);
+    descriptor = descriptor_of(&now);
+  }
+  named_end_resize(named, descriptor, usable + more, now.usable);
   if (same != NULL) return same;
   int saved = errno;
   void *moved = front_named_allocate(named, BLOCK_ALIGNMENT, size, false);

@@ -15,8 +15,8 @@ bool adopt_slabs(struct arena *arena, unsigned size_class, bool far);
 /** Before a new slab is made: puts back some blocks that nobody asks for, so that slabs become empty. What waits for the arena, of any class,
  * or what homes have whose threads have all ended. The caller holds arena->lock; others' are only tried. superslab_settle is to be called after it. */
 void adopt_put_back(struct arena *arena);
-/** The second half alone, for a thread that has sent much to such a home and finds no helper that would sort it. The caller holds no lock that
- * other arenas' need. */
+/** The second half alone, for a thread that has sent much to such a home and finds no helper that would sort it. Locks
+ * are only tried; superslab_settle is to be called after it. */
 void adopt_put_back_left(const struct arena *arena);
 /** For the thread whose end leaves the program with one, which has no helper, and may make no call for long: puts back all that waits and all that
  * ended threads left, if it is much. The caller holds no lock. */

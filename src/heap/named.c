@@ -271,8 +271,10 @@ static bool unlist(struct hak_heap *named, struct slab *descriptor, size_t usabl
 bool named_keep(struct hak_heap *named, struct slab *descriptor, size_t usable) {
   named_lock(named);
   bool keeps = !named->lost && has_room_for(named, usable);
-  if (keeps) count_in(named, usable);
-  if (keeps) enlist(named, descriptor, usable);
+  if (keeps) {
+    count_in(named, usable);
+    enlist(named, descriptor, usable);
+  }
   lock_release(&named->arena.lock);
   return keeps;
 }
@@ -370,10 +372,7 @@ static bool drop_span(struct hak_heap *named) {
 }
 
 void named_destroy(struct hak_heap *named) {
-  lock_acquire(&heap_list_lock);
-  bool exists = named->exists;
-  lock_release(&heap_list_lock);
-  if (!exists) report_corruption("hak_heap_destroy: the heap was destroyed before");
+  if (!named_exists(named)) report_corruption("hak_heap_destroy: the heap was destroyed before");
   if (named->lost) return; /* what it held stays where it is */
   while (drop_slabs(named)) continue;
   while (drop_span(named)) continue;

@@ -110,8 +110,8 @@ HAK_INLINE enum lock_holder lock_holder(const struct lock *lock) {
  * To be set before the locks are taken, and called again at the end of the fork. */
 extern _Atomic(void (*)(void)) lock_settle_child HAK_HIDDEN;
 
-/** Nobody takes the lock away in the next LOCK_KEPT_MS, which the calling thread holds for its fork. False: it does not hold it for that, or
- * not any more. */
+/** For LOCK_KEPT_MS nobody takes away the lock that the calling thread holds for its fork. False: it does not hold it for that, or not any
+ * more. */
 bool lock_keep_for_fork(struct lock *lock);
 
 /** Takes the lock for a fork, unless the calling thread holds it already. `*patience_ms` bounds for how long it waits for one
